@@ -1,0 +1,121 @@
+"""Checks of arguments at the door; every message names argument, rule and value."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import torch
+from torch import Tensor
+
+
+def require(condition: bool, argument: str, rule: str, value: object) -> None:
+    """Raise a ``ValueError`` that names argument, rule and value.
+
+    Args:
+        condition: What must hold.
+        argument: Name of the argument as the caller wrote it.
+        rule: What it must be, in words that follow "must".
+        value: What it was.
+
+    Raises:
+        ValueError: If ``condition`` is false.
+
+    Example:
+        >>> require(False, "rho", "be non-negative", -1.0)
+        Traceback (most recent call last):
+        ValueError: rho must be non-negative, got -1.0
+    """
+    if not condition:
+        raise ValueError(f"{argument} must {rule}, got {value!r}")
+
+
+def one_of(argument: str, value: str, known: Iterable[str]) -> None:
+    """Raise a ``ValueError`` that lists the known names and the nearest one.
+
+    Example:
+        >>> one_of("rule", "probabilty", ["probability", "logit", "vote"])
+        Traceback (most recent call last):
+        ValueError: rule must be one of probability, logit, vote, got 'probabilty' (did you mean 'probability'?)
+    """  # noqa: E501 - a doctest must show the whole message
+    names = list(known)
+    if value in names:
+        return
+    near = get_close_matches(str(value), names, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise ValueError(
+        f"{argument} must be one of {', '.join(names)}, got {value!r}{hint}"
+    )
+
+
+def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
+    """Check that logits are ``(members, samples, classes)``, floating and not NaN.
+
+    Args:
+        logits: What to check.
+        min_members: The fewest members the caller can work with.
+
+    Raises:
+        ValueError: If the shape, type or values break the rule.
+    """
+    require(
+        logits.ndim == 3,
+        "logits",
+        "have shape (members, samples, classes)",
+        tuple(logits.shape),
+    )
+    require(logits.is_floating_point(), "logits", "be floating point", logits.dtype)
+    require(
+        logits.shape[0] >= min_members,
+        "logits",
+        f"hold at least {min_members} member(s)",
+        f"{logits.shape[0]} in shape {tuple(logits.shape)}",
+    )
+    require(
+        logits.shape[1] > 0 and logits.shape[2] > 0,
+        "logits",
+        "hold at least one sample and one class",
+        tuple(logits.shape),
+    )
+    bad = torch.isnan(logits)
+    if bad.any():
+        member, sample, _ = bad.nonzero()[0].tolist()
+        raise ValueError(
+            f"logits must not be NaN, got {int(bad.sum())} NaN value(s), "
+            f"the first at member {member}, sample {sample}"
+        )
+
+
+def labels_match(labels: Tensor, logits: Tensor) -> None:
+    """Check that integer labels fit ``(members, samples, classes)`` logits.
+
+    Args:
+        labels: Class indices of shape ``(samples,)``.
+        logits: Logits they belong to, already checked.
+
+    Raises:
+        ValueError: If type, length or range break the rule.
+    """
+    samples, classes = logits.shape[1], logits.shape[2]
+    require(
+        labels.ndim == 1 and len(labels) == samples,
+        "labels",
+        f"have shape ({samples},) to match the logits",
+        tuple(labels.shape),
+    )
+    class_indices(labels, classes)
+
+
+def class_indices(labels: Tensor, classes: int) -> None:
+    """Check that labels are integers in ``[0, classes)``."""
+    require(
+        not (labels.is_floating_point() or labels.is_complex()),
+        "labels",
+        "be integers",
+        labels.dtype,
+    )
+    low, high = int(labels.min()), int(labels.max())
+    require(
+        low >= 0 and high < classes,
+        "labels",
+        f"lie in [0, {classes - 1}]",
+        f"values from {low} to {high}",
+    )

@@ -1,0 +1,31 @@
+"""Data sets in tensors, splits, augmentation and corruptions."""
+
+from tepui.data.arrays import Arrays, Batch, Normalize
+from tepui.data.augment import (
+    Augmentation,
+    HorizontalFlip,
+    RandomCrop,
+    RandomResizedCrop,
+)
+from tepui.data.convert import arrays_of
+from tepui.data.corruptions import CORRUPTIONS, corrupt
+from tepui.data.digits import Digits
+from tepui.data.shifted import Corrupted, corrupted
+from tepui.data.splits import split
+
+__all__ = [
+    "CORRUPTIONS",
+    "Arrays",
+    "Augmentation",
+    "Batch",
+    "Corrupted",
+    "Digits",
+    "HorizontalFlip",
+    "Normalize",
+    "RandomCrop",
+    "RandomResizedCrop",
+    "arrays_of",
+    "corrupt",
+    "corrupted",
+    "split",
+]

@@ -1,0 +1,226 @@
+"""Random augmentation of whole batches, as a function of uniform numbers.
+
+An augmentation draws nothing itself: it maps ``images (samples, channels, height,
+width)`` and ``uniform (samples, draws)`` in ``[0, 1)`` to images. Who calls it owns the
+generator, so a batch is the same on every device and after every resume. No step loops
+over samples or waits for the device.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tepui.checks import require
+
+
+class Augmentation(ABC):
+    """Maps images and uniform numbers to images of the same kind.
+
+    Attributes:
+        draws: How many uniform numbers a sample needs.
+    """
+
+    draws: ClassVar[int]
+
+    @abstractmethod
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return augmented images.
+
+        Args:
+            images: Bytes or floats of shape ``(samples, channels, height, width)``.
+            uniform: Numbers in ``[0, 1)`` of shape ``(samples, draws)``, on the
+                device of the images.
+
+        Returns:
+            Images of the same type.
+
+        Raises:
+            ValueError: If a shape breaks the rule.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class RandomCrop(Augmentation):
+    """Pad every side, then cut out a window of the original size.
+
+    Attributes:
+        padding: Pixels added to each side.
+        fill: Value of the added pixels on the scale from 0 to 1, also for bytes.
+
+    Example:
+        >>> image = torch.arange(4.0).view(1, 1, 2, 2) / 4
+        >>> RandomCrop(padding=1)(image, torch.tensor([[0.0, 0.5]]))
+        tensor([[[[0.0000, 0.0000],
+                  [0.0000, 0.2500]]]])
+    """
+
+    draws: ClassVar[int] = 2
+    padding: int = 4
+    fill: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.padding > 0, "padding", "be positive", self.padding)
+        require(0 <= self.fill <= 1, "fill", "lie in [0, 1]", self.fill)
+
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return windows whose top and left follow from the two uniform numbers."""
+        _check(images, uniform, self.draws)
+        fill = round(self.fill * 255) if images.dtype == torch.uint8 else self.fill
+        padded = F.pad(images, (self.padding,) * 4, value=fill)
+        windows = padded.unfold(2, images.shape[2], 1).unfold(3, images.shape[3], 1)
+        top, left = _choice(uniform, 2 * self.padding + 1).unbind(1)
+        return windows[torch.arange(len(images), device=images.device), :, top, left]
+
+
+@final
+@dataclass(frozen=True)
+class HorizontalFlip(Augmentation):
+    """Mirror left and right with a probability.
+
+    Attributes:
+        probability: Chance that a sample is mirrored.
+
+    Example:
+        >>> image = torch.tensor([[[[1.0, 2.0]]]])
+        >>> HorizontalFlip()(image, torch.tensor([[0.3]]))
+        tensor([[[[2., 1.]]]])
+    """
+
+    draws: ClassVar[int] = 1
+    probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        rule = "lie in [0, 1]"
+        require(0 <= self.probability <= 1, "probability", rule, self.probability)
+
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return samples mirrored where the uniform number is below probability."""
+        _check(images, uniform, self.draws)
+        mirrored = (uniform < self.probability)[:, :, None, None]
+        return torch.where(mirrored, images.flip(-1), images)
+
+
+@final
+@dataclass(frozen=True)
+class RandomResizedCrop(Augmentation):
+    """Cut out a window of random area and shape and resize it bilinearly.
+
+    The window covers a share of the image drawn evenly from ``scale``; the logarithm of
+    width over height is even in the logarithm of ``ratio``; the position is even. A
+    window that does not fit is cut down to the image, where torchvision would draw up
+    to nine times more; and shrinking does not smooth first.
+
+    Attributes:
+        size: Side of the result in pixels; None keeps height and width.
+        scale: Least and greatest share of the area.
+        ratio: Least and greatest width over height.
+
+    Example:
+        >>> images = torch.zeros(5, 3, 64, 64)
+        >>> RandomResizedCrop(size=32)(images, torch.rand(5, 4)).shape
+        torch.Size([5, 3, 32, 32])
+    """
+
+    draws: ClassVar[int] = 4
+    size: int | None = None
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+
+    def __post_init__(self) -> None:
+        require(self.size is None or self.size > 0, "size", "be positive", self.size)
+        low, high = self.scale
+        require(0 < low <= high <= 1, "scale", "rise within (0, 1]", self.scale)
+        low, high = self.ratio
+        require(0 < low <= high, "ratio", "be positive and rise", self.ratio)
+
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return resized windows; the four numbers set area, shape, top and left."""
+        _check(images, uniform, self.draws)
+        height, width = images.shape[2:]
+        rows, columns = self._window(height, width, uniform)
+        y = _centres(*rows, self.size or height)
+        x = _centres(*columns, self.size or width)
+        return _sample(images, y, x)
+
+    def _window(
+        self, height: int, width: int, uniform: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return (top, length) and (left, length) in whole pixels."""
+        area = height * width * _between(*self.scale, uniform[:, 0])
+        low, high = self.ratio
+        ratio = _between(math.log(low), math.log(high), uniform[:, 1]).exp()
+        tall = (area / ratio).sqrt().round().clamp(1, height)
+        wide = (area * ratio).sqrt().round().clamp(1, width)
+        top = _choice(uniform[:, 2], height - tall + 1)
+        return (top, tall), (_choice(uniform[:, 3], width - wide + 1), wide)
+
+
+def augment(
+    images: Tensor, augmentations: Sequence[Augmentation], uniform: Tensor
+) -> Tensor:
+    """Apply augmentations in order, each on its own columns of ``uniform``.
+
+    Args:
+        images: Bytes or floats of shape ``(samples, channels, height, width)``.
+        augmentations: What to apply; none returns the images as they are.
+        uniform: Numbers in ``[0, 1)``, one column for every draw of every augmentation.
+
+    Returns:
+        Augmented images.
+
+    Raises:
+        ValueError: If ``uniform`` has another shape than
+            ``(samples, sum of draws)``.
+
+    Example:
+        >>> steps = [RandomCrop(padding=4), HorizontalFlip()]
+        >>> images = torch.zeros(5, 3, 32, 32, dtype=torch.uint8)
+        >>> augment(images, steps, torch.rand(5, 3)).dtype
+        torch.uint8
+    """
+    draws = [augmentation.draws for augmentation in augmentations]
+    _check(images, uniform, sum(draws))
+    for step, columns in zip(augmentations, uniform.split(draws, dim=1), strict=True):
+        images = step(images, columns)
+    return images
+
+
+def _check(images: Tensor, uniform: Tensor, draws: int) -> None:
+    rule = "have shape (samples, channels, height, width)"
+    require(images.ndim == 4, "images", rule, tuple(images.shape))
+    expected = (len(images), draws)
+    rule = f"have shape {expected}, one column for every draw"
+    require(uniform.shape == expected, "uniform", rule, tuple(uniform.shape))
+
+
+def _choice(uniform: Tensor, count: Tensor | int) -> Tensor:
+    """Map numbers in ``[0, 1)`` to whole numbers from 0 to ``count - 1``."""
+    return (uniform * count).long()
+
+
+def _between(low: float, high: float, uniform: Tensor) -> Tensor:
+    return low + (high - low) * uniform
+
+
+def _centres(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Return where ``size`` even steps through a window fall, inside the window."""
+    step = (torch.arange(size, device=length.device) + 0.5) / size
+    inside = (step * length[:, None] - 0.5).clamp(min=0).minimum(length[:, None] - 1)
+    return start[:, None] + inside
+
+
+def _sample(images: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Read images bilinearly at pixel rows ``y`` and columns ``x`` of each sample."""
+    pixels = images.to(torch.promote_types(images.dtype, torch.float32))
+    y = (2 * y + 1) / images.shape[2] - 1
+    x = (2 * x + 1) / images.shape[3] - 1
+    grid = torch.stack(torch.broadcast_tensors(x[:, None, :], y[:, :, None]), dim=-1)
+    read = F.grid_sample(pixels, grid.to(pixels), "bilinear", "border", False)
+    return (read.round() if images.dtype == torch.uint8 else read).to(images.dtype)

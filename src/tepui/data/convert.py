@@ -1,0 +1,78 @@
+"""Any map-style data set as tensors."""
+
+from collections.abc import Mapping, Sized
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import Dataset, Subset, TensorDataset, default_collate
+
+from tepui.data.arrays import Arrays
+
+
+def arrays_of(dataset: Dataset[Any]) -> Arrays:
+    """Return a data set of ``(x, y)`` pairs as :class:`Arrays`.
+
+    Args:
+        dataset: ``Arrays`` come back as they are; a ``TensorDataset`` of two tensors
+            is wrapped without a copy; a ``Subset`` of either is cut out of its
+            tensors. Anything else map-style is read once and stacked.
+
+    Returns:
+        The samples as tensors, in their order.
+
+    Raises:
+        ValueError: If the data set has no length or no samples, or its items are not
+            pairs that stack.
+
+    Example:
+        >>> import torch
+        >>> pairs = [(torch.zeros(1, 8, 8), 3), (torch.ones(1, 8, 8), 5)]
+        >>> arrays_of(pairs).targets
+        tensor([3, 5])
+    """
+    if isinstance(dataset, Arrays):
+        return dataset
+    if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
+        return Arrays(*dataset.tensors)
+    if isinstance(dataset, Subset) and isinstance(
+        dataset.dataset, Arrays | TensorDataset | Subset
+    ):
+        return arrays_of(dataset.dataset).subset(dataset.indices)
+    return _stacked(dataset)
+
+
+def _stacked(dataset: Dataset[Any]) -> Arrays:
+    if not isinstance(dataset, Sized):
+        name = type(dataset).__name__
+        raise ValueError(f"dataset must be map-style and have a length, got {name}")
+    items = [dataset[index] for index in range(len(dataset))]
+    if not items:
+        raise ValueError("dataset must hold at least one sample, got 0")
+    try:
+        inputs, targets = default_collate(items)
+        return Arrays(inputs, targets)
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            "dataset must hold pairs (x, y) of tensors and numbers that stack, got "
+            + _contrast(items)
+        ) from error
+
+
+def _contrast(items: list[Any]) -> str:
+    """Describe the first item, and the first that differs from it."""
+    described = [_describe(item) for item in items]
+    for index, text in enumerate(described):
+        if text != described[0]:
+            return f"{described[0]} at item 0 and {text} at item {index}"
+    return f"{described[0]} at item 0"
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
+    if isinstance(value, Mapping):
+        parts = (f"{name}: {_describe(part)}" for name, part in value.items())
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(_describe(part) for part in value) + ")"
+    return type(value).__name__

@@ -1,0 +1,168 @@
+"""Batches from any map-style data set, in the order asked for.
+
+A data set held in tensors is indexed where it lies; any other goes through a
+``DataLoader``. Random draws inside a data set's own transforms are seeded per
+(key, sample), so that they depend on neither the order nor the number of workers.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+
+from tepui.data.arrays import Arrays, Batch, Inputs
+from tepui.seeding import Key, derive
+
+
+class Indexed(Dataset[Any]):
+    """A data set whose items carry their index and draw from per-sample seeds.
+
+    Args:
+        dataset: A map-style data set of ``(x, y)``.
+        key: What the seeds derive from; None leaves global generators alone.
+    """
+
+    def __init__(self, dataset: Dataset[Any], key: tuple[Key, ...] | None) -> None:
+        self.dataset = dataset
+        self.key = key
+
+    def __getitem__(self, index: int) -> tuple[Any, Any, int]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, Any, int]]:
+        """Return several items at once; called by torch's loader."""
+        if self.key is None:
+            return [self._item(index) for index in indices]
+        kept = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        try:
+            return [self._seeded_item(index) for index in indices]
+        finally:
+            random.setstate(kept[0])
+            np.random.set_state(kept[1])
+            torch.set_rng_state(kept[2])
+
+    def _seeded_item(self, index: int) -> tuple[Any, Any, int]:
+        seed = derive(*(self.key or ()), index)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        torch.default_generator.manual_seed(seed)
+        return self._item(index)
+
+    def _item(self, index: int) -> tuple[Any, Any, int]:
+        item = self.dataset[index]
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise ValueError(
+                f"dataset must yield pairs (x, y), got {type(item).__name__} "
+                f"at index {index}"
+            )
+        return item[0], item[1], index
+
+
+def loaded(
+    dataset: Dataset[Any],
+    batches: Sequence[Sequence[int]],
+    *,
+    device: torch.device,
+    workers: int = 0,
+    key: tuple[Key, ...] | None = None,
+) -> Iterator[Batch]:
+    """Yield the batches named by their indices, on ``device``.
+
+    Args:
+        dataset: A map-style data set of ``(x, y)``.
+        batches: Indices of each batch, in order.
+        device: Where the batches go.
+        workers: Processes that load; 0 loads in this one.
+        key: Seeds the data set's own random transforms; None leaves them alone.
+
+    Yields:
+        One batch per entry of ``batches``.
+    """
+    loader = DataLoader(
+        Indexed(dataset, key),
+        batch_sampler=batches,  # type: ignore[arg-type]
+        num_workers=workers,
+        collate_fn=default_collate,
+        pin_memory=device.type == "cuda",
+        generator=torch.Generator().manual_seed(0),
+    )
+    for inputs, targets, index in loader:
+        yield Batch(
+            inputs_to(inputs, device),
+            targets.to(device, non_blocking=True),
+            index.to(device, non_blocking=True),
+        )
+
+
+def in_order(
+    dataset: Dataset[Any],
+    batch_size: int,
+    *,
+    device: torch.device,
+    workers: int = 0,
+) -> Iterator[Batch]:
+    """Yield a data set from first to last sample, as a model sees it.
+
+    Args:
+        dataset: A map-style data set of ``(x, y)``.
+        batch_size: Samples per batch; the last may be smaller.
+        device: Where the batches go.
+        workers: Processes that load a data set that is not held in tensors.
+
+    Yields:
+        Batches that cover the data set once.
+    """
+    rows = torch.arange(length(dataset)).split(batch_size)
+    arrays = as_arrays(dataset)
+    if arrays is None:
+        indices = [row.tolist() for row in rows]
+        yield from loaded(dataset, indices, device=device, workers=workers)
+        return
+    for row in rows:
+        index = row.to(arrays.device)
+        inputs = inputs_to(arrays.raw(index), device)
+        targets = arrays.targets[index].to(device)
+        yield Batch(arrays.prepare(inputs), targets, row.to(device))
+
+
+def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
+    """Return a data set held in tensors as ``Arrays``, and None for any other."""
+    if isinstance(dataset, Arrays):
+        return dataset
+    if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
+        return Arrays(*dataset.tensors)
+    return None
+
+
+def length(dataset: Dataset[Any]) -> int:
+    """Return the number of samples of a map-style data set.
+
+    Args:
+        dataset: The data set.
+
+    Returns:
+        Its length.
+
+    Raises:
+        ValueError: If it has no length or is empty.
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ValueError(
+            "dataset must be map-style (with __len__ and __getitem__), "
+            f"got {type(dataset).__name__}"
+        )
+    samples = len(dataset)
+    if samples == 0:
+        raise ValueError(f"dataset must hold at least one sample, got {dataset!r}")
+    return samples
+
+
+def inputs_to(inputs: Inputs, device: torch.device) -> Inputs:
+    """Move a tensor, or every tensor of a mapping, to ``device``."""
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, non_blocking=True)
+    return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}

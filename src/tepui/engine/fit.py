@@ -1,0 +1,342 @@
+"""Training an ensemble: one function that ties data, method and optimizer together."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.checks import one_of, require
+from tepui.data.augment import Augmentation
+from tepui.data.loading import in_order, length
+from tepui.data.splits import split
+from tepui.engine.batches import source_of, steps_per_epoch
+from tepui.engine.exchange import Exchange, LocalExchange
+from tepui.engine.graphs import GraphRunner
+from tepui.engine.interrupt import Interruption
+from tepui.engine.learner import Learner
+from tepui.engine.numerics import Numerics, Precision, numerics_of
+from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
+from tepui.engine.progress import Style, showing
+from tepui.engine.run import EpochRecord, Run, RunFolder, described, fingerprint
+from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
+from tepui.engine.schedule import MultiStep, Schedule
+from tepui.engine.training import Training
+from tepui.ensemble import Ensemble, load_into, load_tensor_state
+from tepui.inference import evaluating, forward
+from tepui.losses import Loss, cross_entropy
+from tepui.methods.base import CoupledMethod, Method
+from tepui.methods.member import Member
+from tepui.per_member import for_member
+
+Keep = Literal["last", "best"]
+RunnerName = Literal["auto", "eager", "graph"]
+
+# A compiled step saves about a millisecond and costs half a minute to build.
+STEPS_WORTH_COMPILING = 20_000
+
+
+def fit(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    *,
+    method: Method,
+    epochs: int,
+    batch_size: int = 128,
+    loss: Loss = cross_entropy,
+    optimizer: Optimizer | None = None,
+    schedule: Schedule | None = None,
+    augment: Sequence[Augmentation] = (),
+    validation: Dataset[Any] | float | None = None,
+    keep: Keep = "last",
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    device: str | torch.device | None = None,
+    precision: Precision = "auto",
+    deterministic: bool = False,
+    runner: RunnerName = "auto",
+    compile: bool | None = None,
+    workers: int = 0,
+    callbacks: Sequence[Callable[[EpochRecord], None]] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 1,
+    progress: Style = "auto",
+    exchange: Exchange | None = None,
+) -> Run:
+    """Train an ensemble in place.
+
+    Args:
+        ensemble: What to train; its members move to the device.
+        dataset: A map-style data set of ``(x, y)``; ``x`` may be a dict of tensors. A
+            data set held in tensors goes to the device once.
+        method: How to train, such as ``DeepEnsemble()`` or ``SAM(rho=0.1)``.
+        epochs: How long.
+        batch_size: Samples per step and member.
+        loss: Returns one loss per sample.
+        optimizer: ``SGD(...)``, ``AdamW(...)``, or any callable from parameters to a
+            torch optimizer. SGD with learning rate 0.1 by default.
+        schedule: ``MultiStep(...)``, ``Cosine(...)`` or ``Constant(...)``. A tenth at
+            half and at three quarters of the run by default.
+        augment: Random changes of image batches, in order.
+        validation: A data set, or the share of ``dataset`` to hold out for it.
+        keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.
+        accumulate: Split each batch into this many parts to save memory.
+        clip_norm: Bound on the norm of the gradient.
+        device: Where to train; a GPU if there is one.
+        precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
+            on a GPU and float32 elsewhere.
+        deterministic: Choose only algorithms that repeat to the bit.
+        runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
+            ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
+        compile: Compile the members' forward passes; None does so on a GPU when the
+            run is long enough to repay it.
+        workers: Processes that load a data set not held in tensors.
+        callbacks: Called with the record of every epoch.
+        out: A run folder for configuration, metrics, checkpoints and the ensemble.
+        resume: Continue the run in ``out``, to the same bits; start it if new.
+        checkpoint_every: Epochs between checkpoints.
+        progress: ``"bar"``, ``"lines"``, ``"none"``; ``"auto"`` fits the terminal.
+        exchange: How members in other processes are reached; all are here by default.
+
+    Returns:
+        The run: trained ensemble, history and folder.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        TrainingDiverged: If a loss becomes infinite or NaN.
+
+    Example:
+        >>> import tepui
+        >>> from tepui.methods import SAM
+        >>> data = tepui.data.Arrays(torch.randn(64, 4), torch.randint(3, (64,)))
+        >>> ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+        >>> run = fit(ensemble, data, method=SAM(), epochs=2, progress="none")
+        >>> len(run.history)
+        2
+    """
+    _check(epochs, batch_size, keep, accumulate, checkpoint_every, validation)
+    optimizer = SGD() if optimizer is None else optimizer
+    schedule = MultiStep() if schedule is None else schedule
+    exchange = LocalExchange() if exchange is None else exchange
+    folder = None if out is None else RunFolder(out)
+    train, held_out = _split(dataset, validation)
+    threads = folder.threads() if folder is not None and resume else None
+    numerics = numerics_of(device, precision, deterministic, threads)
+    if folder is not None:
+        asked = {
+            "method": method,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "loss": loss,
+            "optimizer": optimizer,
+            "schedule": schedule,
+            "augment": augment,
+            "keep": keep,
+            "accumulate": accumulate,
+            "clip_norm": clip_norm,
+            "seeds": ensemble.seeds,
+            "models": [type(member) for member in ensemble.members],
+            "device": numerics.device.type,
+            "precision": numerics.precision,
+            "deterministic": deterministic,
+            "threads": numerics.threads,
+        }
+        config = {name: described(value) for name, value in asked.items()}
+        config["data"] = fingerprint(train)
+        config["validation"] = None if held_out is None else fingerprint(held_out)
+        folder.open(config, resume=resume)
+        if folder.finished:
+            return _finished(ensemble, folder)
+    _to_device(ensemble, numerics.device)
+    classes = _classes(ensemble, train, loss, numerics.device)
+    source = source_of(train, augment, numerics.device, workers, classes)
+    steps = steps_per_epoch(source.samples, batch_size)
+    compiled = _compiles(compile, numerics, steps * epochs * len(ensemble))
+    learners = []
+    for index in exchange.owned(len(ensemble)):
+        module = ensemble.members[index]
+        torch_optimizer = _optimizer(optimizer, module, index, len(ensemble))
+        member = Member(
+            module,
+            loss=loss,
+            learning_rate=_rate_tensor(torch_optimizer, numerics.device),
+            run=torch.compile(module, dynamic=False) if compiled else module,
+            autocast=numerics.autocast,
+            accumulate=accumulate,
+        )
+        learners.append(
+            Learner(
+                index=index,
+                seed=ensemble.seeds[index],
+                method=for_member(method, index, len(ensemble)),
+                member=member,
+                optimizer=torch_optimizer,
+                losses=torch.zeros(steps, device=numerics.device),
+                clip_norm=clip_norm,
+            )
+        )
+    interruption = Interruption()
+    with ExitStack() as stack:
+        stack.enter_context(numerics.applied())
+        stack.enter_context(torch.random.fork_rng())
+        shown = stack.enter_context(
+            showing(
+                progress,
+                type(method).__name__,
+                epochs=epochs,
+                steps=steps * epochs * len(learners),
+            )
+        )
+        plan = Plan(
+            source=source,
+            batch_size=batch_size,
+            epochs=epochs,
+            schedule=schedule,
+            advance=shown.advance,
+            stopping=lambda: interruption.requested,
+        )
+        training = Training(
+            learners=learners,
+            members=len(ensemble),
+            runner=_runner(runner, plan, learners),
+            dataset=train,
+            validation=held_out,
+            keeps_best=keep == "best",
+            exchange=exchange,
+            folder=folder,
+            checkpoint_every=checkpoint_every,
+            callbacks=callbacks,
+            progress=shown,
+            interruption=interruption,
+        )
+        training.restore()
+        shown.advance(training.steps_done())
+        if folder is not None:
+            stack.enter_context(interruption.listening())
+        training.run()
+    for learner in learners:
+        if learner.best.weights:
+            where = f"best weights of member {learner.index}"
+            load_tensor_state(learner.member.module, learner.best.weights, where)
+    if folder is not None:
+        ensemble.save(folder.path)
+    path = None if folder is None else folder.path
+    best_epochs = tuple(learner.best.epoch for learner in learners if keep == "best")
+    return Run(ensemble, tuple(training.history), best_epochs, path)
+
+
+def _check(
+    epochs: int,
+    batch_size: int,
+    keep: Keep,
+    accumulate: int,
+    checkpoint_every: int,
+    validation: Dataset[Any] | float | None,
+) -> None:
+    require(epochs > 0, "epochs", "be positive", epochs)
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    require(accumulate > 0, "accumulate", "be positive", accumulate)
+    require(checkpoint_every > 0, "checkpoint_every", "be positive", checkpoint_every)
+    one_of("keep", keep, get_args(Keep))
+    require(
+        keep == "last" or validation is not None,
+        "validation",
+        'be given to keep the "best" weights',
+        None,
+    )
+
+
+def _split(
+    dataset: Dataset[Any], validation: Dataset[Any] | float | None
+) -> tuple[Dataset[Any], Dataset[Any] | None]:
+    """Return training and validation data; the split is the same for all members."""
+    length(dataset)
+    if isinstance(validation, float):
+        return split(dataset, validation, seed=0)
+    if validation is not None:
+        length(validation)
+    return dataset, validation
+
+
+def _classes(
+    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, device: torch.device
+) -> int | None:
+    """Run every member on two samples; return the classes that labels must fit.
+
+    Returns:
+        The smallest number of outputs where labels are class indices of the
+        cross-entropy, None where the loss gives targets another meaning.
+    """
+    few = next(in_order(dataset, 2, device=device))
+    with evaluating(ensemble), torch.no_grad():
+        outputs = [forward(member, few.inputs) for member in ensemble.members]
+    is_cross_entropy = getattr(loss, "func", loss) is cross_entropy
+    if not is_cross_entropy or few.targets.is_floating_point():
+        return None
+    return min(output.shape[-1] for output in outputs)
+
+
+def _to_device(ensemble: Ensemble, device: torch.device) -> None:
+    ensemble.to(device)
+    if device.type == "cuda":
+        ensemble.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
+    if compile is not None:
+        return compile
+    return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
+
+
+def _optimizer(
+    optimizer: Optimizer, module: nn.Module, index: int, members: int
+) -> torch.optim.Optimizer:
+    if isinstance(optimizer, SGD | AdamW):
+        optimizer = for_member(optimizer, index, members)
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    require(len(parameters) > 0, f"member {index}", "have trainable parameters", "none")
+    return optimizer(parameters)
+
+
+def _rate_tensor(optimizer: torch.optim.Optimizer, device: torch.device) -> Tensor:
+    """Return the tensor that holds today's learning rate."""
+    rate = optimizer.param_groups[0]["lr"]
+    return rate if isinstance(rate, Tensor) else torch.tensor(rate, device=device)
+
+
+def _runner(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
+    one_of("runner", name, get_args(RunnerName))
+    on_cuda = learners[0].losses.device.type == "cuda"
+    able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
+    if isinstance(learners[0].method, CoupledMethod):
+        able = False
+    require(
+        name != "graph" or able,
+        "runner",
+        '"auto" or "eager" unless members are independent, on a GPU, and their '
+        "optimizer can be captured",
+        name,
+    )
+    if isinstance(learners[0].method, CoupledMethod):
+        return CoupledRunner(plan)
+    return GraphRunner(plan) if able and name != "eager" else EagerRunner(plan)
+
+
+def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
+    """Return a run that ended before, its weights put into ``ensemble``."""
+    load_into(ensemble, folder.path)
+    saved = folder.load_checkpoint()
+    assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
+    _, document = saved
+    best = [state["best"] for state in document["members"].values()]
+    return Run(
+        ensemble,
+        tuple(EpochRecord.of(row) for row in document["history"]),
+        tuple(entry[1] for entry in best if entry is not None),
+        folder.path,
+    )

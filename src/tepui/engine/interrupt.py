@@ -1,0 +1,53 @@
+"""Stopping a run between two steps when a signal asks for it."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interruption:
+    """Whether SIGINT or SIGTERM asked the run to stop.
+
+    Attributes:
+        signal: The signal's number, None if there was none.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether the run should stop after this step."""
+        return self.signal is not None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Note signals inside the block; a second one acts as it always did.
+
+        Outside the main thread, where Python cannot handle signals, nothing changes.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.getsignal(number) for number in numbers}
+
+        def note(number: int, _frame: FrameType | None) -> None:
+            self.signal = number
+            signal.signal(number, before[signal.Signals(number)])
+
+        for number in numbers:
+            signal.signal(number, note)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                signal.signal(number, before[number])
+
+    def leave(self) -> None:
+        """End the program as the signal would have."""
+        if self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + (self.signal or 0))

@@ -1,0 +1,181 @@
+"""A member with its optimizer, its place in the run and its best weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tepui.engine.optimizer import clip
+from tepui.ensemble import load_tensor_state, tensor_state
+from tepui.methods.base import Method
+from tepui.methods.member import Member
+
+
+class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
+    """A loss became infinite or NaN."""
+
+
+@dataclass(eq=False)
+class Best:
+    """The weights with the lowest validation loss so far.
+
+    Attributes:
+        loss: That loss.
+        epoch: The epoch after which it was measured.
+        weights: The module's state then.
+    """
+
+    loss: float = float("inf")
+    epoch: int = -1
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Learner:
+    """One member in training, as the engine sees it.
+
+    Attributes:
+        index: Position in the ensemble.
+        seed: What its draws derive from.
+        method: The method, with this member's hyperparameters.
+        member: What the method works on.
+        optimizer: Applies gradients.
+        losses: Loss of every step of the current epoch, on the device.
+        clip_norm: Bound on the gradient's norm, if any.
+        step: Steps done since the start of the run.
+        best: Best weights, where they are kept.
+    """
+
+    index: int
+    seed: int
+    method: Method
+    member: Member
+    optimizer: torch.optim.Optimizer
+    losses: Tensor
+    clip_norm: float | None
+    step: int = 0
+    best: Best = field(default_factory=Best)
+
+    def __post_init__(self) -> None:
+        self._peak_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def set_rate(self, factor: float) -> None:
+        """Scale the learning rate, in place where it is a tensor."""
+        rates = [peak * factor for peak in self._peak_rates]
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        self.member.learning_rate.fill_(rates[0])
+
+    def update(self, gradients: list[Tensor]) -> None:
+        """Apply a gradient."""
+        if self.clip_norm is not None:
+            clip(gradients, self.clip_norm)
+        for parameter, gradient in zip(self.member.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self.optimizer.step()
+        for parameter in self.member.parameters:
+            parameter.grad = None
+
+    def check_finite(self, first_step: int, checkpoint: str) -> None:
+        """Raise if a loss of the current epoch is not finite.
+
+        Args:
+            first_step: The run's step at which the epoch began.
+            checkpoint: Where the last good state lies, in words.
+
+        Raises:
+            TrainingDiverged: Names member, step, learning rate and checkpoint.
+        """
+        bad = (~torch.isfinite(self.losses[: self.step - first_step])).nonzero()
+        if len(bad):
+            at = int(bad[0])
+            raise TrainingDiverged(
+                f"loss of member {self.index} must stay finite, got "
+                f"{float(self.losses[at])} at step {first_step + at} with learning "
+                f"rate {float(self.member.learning_rate):g}; {checkpoint}"
+            )
+
+    def keep_best(self, loss: float, epoch: int) -> None:
+        """Keep a copy of the weights if they are the best so far."""
+        if loss < self.best.loss:
+            state = tensor_state(self.member.module)
+            copies = {name: tensor.detach().clone() for name, tensor in state.items()}
+            self.best = Best(loss, epoch, copies)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return every tensor that a resumed run needs."""
+        state = self.optimizer.state_dict()["state"]
+        return {
+            "losses": self.losses,
+            **_prefixed("module", tensor_state(self.member.module)),
+            **_prefixed("best", self.best.weights),
+            **_prefixed("method", self.member.state),
+            **{
+                f"optimizer/{number}/{name}": value
+                for number, entries in state.items()
+                for name, value in entries.items()
+                if isinstance(value, Tensor)
+            },
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return everything else that a resumed run needs."""
+        best = [self.best.loss, self.best.epoch] if self.best.weights else None
+        return {"step": self.step, "best": best}
+
+    def restore(self, tensors: Mapping[str, Tensor], document: dict[str, Any]) -> None:
+        """Take up the state that :meth:`tensors` and :meth:`document` describe.
+
+        Args:
+            tensors: Tensors by name.
+            document: The rest.
+        """
+        module, device = self.member.module, self.losses.device
+        where = f"checkpoint of member {self.index}"
+        load_tensor_state(module, _under("module", tensors), where)
+        self.losses.copy_(tensors["losses"])
+        self.step = document["step"]
+        if document["best"] is not None:
+            weights = _under("best", tensors)
+            copies = {name: tensor.to(device) for name, tensor in weights.items()}
+            loss, epoch = document["best"]
+            self.best = Best(loss, epoch, copies)
+        for name, tensor in _under("method", tensors).items():
+            self.member.state[name] = tensor.to(device)
+        self._restore_optimizer(_under("optimizer", tensors))
+
+    def _restore_optimizer(self, tensors: Mapping[str, Tensor]) -> None:
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            number, key = name.split("/", 1)
+            state.setdefault(int(number), {})[key] = tensor
+        groups = self.optimizer.state_dict()["param_groups"]
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        # A captured graph reads this very tensor.
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        # Fused optimizers compute wrong updates, silently, when a buffer lies in
+        # another memory format than its parameter.
+        for parameter, entries in self.optimizer.state.items():
+            for key, value in entries.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    entries[key] = torch.empty_like(parameter).copy_(value).detach()
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}/"
+    return {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }

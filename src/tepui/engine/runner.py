@@ -1,0 +1,146 @@
+"""Running the steps of an epoch, one after the other, on any device."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from tepui.data.arrays import Batch
+from tepui.engine.batches import Source, index_stream, steps_per_epoch
+from tepui.engine.learner import Learner
+from tepui.engine.schedule import Schedule
+from tepui.methods.base import CoupledMethod, MemberMethod
+from tepui.seeding import derive, generator
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What does not change during a run.
+
+    Attributes:
+        source: The training data.
+        batch_size: Samples per step.
+        epochs: Length of the run.
+        schedule: Learning rate over time.
+        advance: Called after every step.
+        stopping: Whether the run was asked to stop.
+    """
+
+    source: Source
+    batch_size: int
+    epochs: int
+    schedule: Schedule
+    advance: Callable[[], None]
+    stopping: Callable[[], bool]
+
+    @property
+    def steps(self) -> int:
+        """Steps per epoch."""
+        return steps_per_epoch(self.source.samples, self.batch_size)
+
+    def rows(self, seed: int, step: int, epoch: int) -> Tensor:
+        """Return the indices of the steps left in an epoch, ``(steps, batch)``."""
+        left = (epoch + 1) * self.steps - step
+        return index_stream(self.source.samples, self.batch_size, seed, step, left)
+
+    def factor(self, step: int) -> float:
+        """Return the learning rate's factor at a step."""
+        return self.schedule.factor(step, self.steps, self.epochs)
+
+
+class Runner(ABC):
+    """Runs the steps of an epoch for all learners.
+
+    Args:
+        plan: What does not change during the run.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @abstractmethod
+    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+        """Run what is left of an epoch; return early when asked to stop.
+
+        Args:
+            learners: The members of this process.
+            epoch: Which epoch.
+        """
+
+
+@final
+class EagerRunner(Runner):
+    """Members in turn, an epoch each, operation by operation."""
+
+    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+        """Run what is left of an epoch."""
+        for learner in learners:
+            rows = self.plan.rows(learner.seed, learner.step, epoch)
+            learner.member.module.train()
+            for batch in self.plan.source.batches(rows, learner.seed, epoch):
+                self._step(learner, batch)
+                self.plan.advance()
+                if self.plan.stopping():
+                    return
+
+    def _step(self, learner: Learner, batch: Batch) -> None:
+        method = learner.method
+        assert isinstance(method, MemberMethod)
+        learner.set_rate(self.plan.factor(learner.step))
+        learner.member.noise_seed = derive(learner.seed, "noise", learner.step)
+        loss, gradients = method.gradient(learner.member, batch)
+        learner.update(gradients)
+        method.after_update(learner.member)
+        learner.losses[learner.step % self.plan.steps] = loss
+        learner.step += 1
+
+
+@final
+class CoupledRunner(Runner):
+    """All members on the same batches, coupled inside the loss.
+
+    Members that sit out a step keep weights and optimizer state; the step's cost
+    follows the active members alone.
+    """
+
+    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+        """Run what is left of an epoch."""
+        seed = derive(*(learner.seed for learner in learners), "coupled")
+        for learner in learners:
+            learner.member.module.train()
+        rows = self.plan.rows(seed, learners[0].step, epoch)
+        for batch in self.plan.source.batches(rows, seed, epoch):
+            self._step(learners, batch, seed)
+            for _ in learners:
+                self.plan.advance()
+            if self.plan.stopping():
+                return
+
+    def _step(self, learners: Sequence[Learner], batch: Batch, seed: int) -> None:
+        method, step = learners[0].method, learners[0].step
+        assert isinstance(method, CoupledMethod)
+        chosen = method.active(len(learners), generator(seed, "active", step))
+        active = [learners[index] for index in chosen]
+        outputs = []
+        for learner in active:
+            learner.set_rate(self.plan.factor(step))
+            learner.member.noise_seed = derive(learner.seed, "noise", step)
+            outputs.append(learner.member.seeded_outputs(batch))
+        losses = torch.stack(
+            [
+                learner.member.loss(output, batch.targets)
+                for learner, output in zip(active, outputs, strict=True)
+            ]
+        )
+        total = method.loss(torch.stack(outputs), losses, batch)
+        parameters = [p for learner in active for p in learner.member.parameters]
+        gradients = torch.autograd.grad(total, parameters, materialize_grads=True)
+        own = iter(gradients)
+        for learner in active:
+            learner.update([next(own) for _ in learner.member.parameters])
+        for learner in learners:
+            learner.losses[step % self.plan.steps] = total.detach()
+            learner.step += 1

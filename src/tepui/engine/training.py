@@ -1,0 +1,176 @@
+"""The course of a run: epochs, exchanges, validation, records and checkpoints."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from tepui.data.loading import in_order, length
+from tepui.engine.exchange import Exchange
+from tepui.engine.interrupt import Interruption
+from tepui.engine.learner import Learner
+from tepui.engine.progress import Progress
+from tepui.engine.run import EpochRecord, RunFolder
+from tepui.engine.runner import Runner
+from tepui.inference import evaluating
+from tepui.methods.base import ExchangingMethod
+from tepui.seeding import generator
+
+
+@dataclass(eq=False)
+class Training:
+    """A run in progress.
+
+    Attributes:
+        learners: The members that this process trains.
+        members: How many members the ensemble has.
+        runner: Runs the steps of an epoch.
+        dataset: The training data, for methods that look at all of it.
+        validation: Data to validate on, if any.
+        keeps_best: Whether each member's best weights are kept.
+        exchange: How members tell each other what they published.
+        folder: Where the run is recorded, if anywhere.
+        checkpoint_every: Epochs between checkpoints.
+        callbacks: Called with the record of every epoch.
+        progress: Shows the run to a person.
+        interruption: Whether a signal asked to stop.
+        history: Records of the epochs done.
+        exchanged: The last epoch before which members exchanged.
+    """
+
+    learners: Sequence[Learner]
+    members: int
+    runner: Runner
+    dataset: Dataset[Any]
+    validation: Dataset[Any] | None
+    keeps_best: bool
+    exchange: Exchange
+    folder: RunFolder | None
+    checkpoint_every: int
+    callbacks: Sequence[Callable[[EpochRecord], None]]
+    progress: Progress
+    interruption: Interruption
+    history: list[EpochRecord] = field(default_factory=list)
+    exchanged: int = -1
+
+    def run(self) -> None:
+        """Train from where the run stands to its end, or until a signal stops it."""
+        epochs = self.runner.plan.epochs
+        for epoch in range(len(self.history), epochs):
+            self._exchange_before(epoch)
+            started, before = time.perf_counter(), self.steps_done()
+            self.runner.run_epoch(self.learners, epoch)
+            self._check_finite(epoch)
+            if self.interruption.requested:
+                self._save()
+                self.interruption.leave()
+            seconds = time.perf_counter() - started
+            self._record(epoch, seconds, self.steps_done() - before)
+            if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
+                self._save()
+
+    def restore(self) -> None:
+        """Take up the last checkpoint of the run folder, if there is one."""
+        saved = self.folder.load_checkpoint() if self.folder is not None else None
+        if self.folder is None or saved is None:
+            return
+        tensors, document = saved
+        for learner in self.learners:
+            prefix = f"{learner.index}/"
+            own = {
+                name.removeprefix(prefix): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(prefix)
+            }
+            learner.restore(own, document["members"][str(learner.index)])
+        self.exchanged = document["exchanged"]
+        self.history = [EpochRecord.of(row) for row in document["history"]]
+        self.folder.write_history(self.history)
+
+    def steps_done(self) -> int:
+        """Return the steps that all members of this process have done."""
+        return sum(learner.step for learner in self.learners)
+
+    def _exchange_before(self, epoch: int) -> None:
+        method = self.learners[0].method
+        epochs = self.runner.plan.epochs
+        if (
+            not isinstance(method, ExchangingMethod)
+            or self.exchanged >= epoch
+            or not method.exchanges_before(epoch, epochs)
+        ):
+            return
+        published = {}
+        for learner in self.learners:
+            assert isinstance(learner.method, ExchangingMethod)
+            with evaluating(learner.member.module):
+                told = learner.method.publish(learner.member, self.dataset)
+            published[learner.index] = told
+        gathered = self.exchange.gather(published, self.members)
+        for learner in self.learners:
+            assert isinstance(learner.method, ExchangingMethod)
+            stream = generator("exchange", epoch)
+            learner.method.receive(learner.member, learner.index, gathered, stream)
+        self.exchanged = epoch
+
+    def _record(self, epoch: int, seconds: float, steps: int) -> None:
+        losses = tuple(float(learner.losses.mean()) for learner in self.learners)
+        validated = tuple(self._validate(learner, epoch) for learner in self.learners)
+        rates = tuple(float(learner.member.learning_rate) for learner in self.learners)
+        samples = steps * min(self.runner.plan.batch_size, length(self.dataset))
+        record = EpochRecord(
+            epoch=epoch,
+            loss=losses,
+            learning_rate=rates,
+            validation_loss=() if self.validation is None else validated,
+            seconds=seconds,
+            samples_per_second=samples / seconds,
+        )
+        self.history.append(record)
+        if self.folder is not None:
+            self.folder.append_history(record)
+        self.progress.epoch_ended(record)
+        for callback in self.callbacks:
+            callback(record)
+
+    def _validate(self, learner: Learner, epoch: int) -> float:
+        if self.validation is None:
+            return float("nan")
+        member = learner.member
+        total = torch.zeros((), dtype=torch.float64, device=learner.losses.device)
+        with evaluating(member.module), torch.no_grad():
+            for batch in in_order(self.validation, 1024, device=total.device):
+                total += member.losses(batch).double().sum()
+        loss = float(total) / length(self.validation)
+        if self.keeps_best:
+            learner.keep_best(loss, epoch)
+        return loss
+
+    def _check_finite(self, epoch: int) -> None:
+        last = "no checkpoint was kept (pass out=...)"
+        if self.folder is not None:
+            exists = self.folder.checkpoint.exists()
+            where = self.folder.checkpoint
+            last = f"last good checkpoint: {where if exists else 'none yet'}"
+        for learner in self.learners:
+            learner.check_finite(epoch * self.runner.plan.steps, last)
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        tensors = {
+            f"{learner.index}/{name}": tensor
+            for learner in self.learners
+            for name, tensor in learner.tensors().items()
+        }
+        document = {
+            "history": [vars(record) for record in self.history],
+            "exchanged": self.exchanged,
+            "members": {
+                str(learner.index): learner.document() for learner in self.learners
+            },
+        }
+        self.folder.save_checkpoint(tensors, document)

@@ -1,0 +1,291 @@
+"""Evaluating an ensemble: outputs once per data set, then every metric from them."""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui import metrics
+from tepui.checks import labels_match, logits_shape, one_of, require
+from tepui.data.loading import in_order, inputs_to
+from tepui.ensemble import Ensemble
+from tepui.inference import device_of, evaluating
+from tepui.metrics.aggregate import Rule
+from tepui.storage import write_tensors
+
+Cell = tuple[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """What is measured on one data set; NaN where a quantity is not defined.
+
+    Attributes:
+        individual_accuracy: Mean accuracy of the members.
+        accuracy: Accuracy of the ensemble.
+        improvement: The ensemble's accuracy less that of its members.
+        disagreement: Share of samples on which two members differ.
+        der: Disagreement over the members' error.
+        eir: Share of the members' error that the ensemble removes.
+        variance: Variance of the logits over members, summed over classes.
+        kl: Mean divergence between two members' probabilities.
+        unique_predictions: Mean number of different labels per sample.
+        nll: Negative log likelihood.
+        ece: Expected calibration error.
+        brier: Brier score.
+    """
+
+    individual_accuracy: float
+    accuracy: float
+    improvement: float
+    disagreement: float
+    der: float
+    eir: float
+    variance: float
+    kl: float
+    unique_predictions: float
+    nll: float
+    ece: float
+    brier: float
+
+    def document(self) -> dict[str, float | None]:
+        """Return the scores as JSON holds them, with None for what is undefined."""
+        return {
+            name: value if math.isfinite(value) else None
+            for name, value in asdict(self).items()
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An ensemble's scores on clean and on shifted data.
+
+    Attributes:
+        rule: How members were joined.
+        members: How many they are.
+        samples: Size of the clean data set.
+        clean: Scores on clean data.
+        shifted: Scores by type and severity of the shift.
+        reliability: Confidence and accuracy in bins, for ``clean`` and, pooled over
+            all cells, for ``shifted``.
+    """
+
+    rule: Rule
+    members: int
+    samples: int
+    clean: Scores
+    shifted: Mapping[Cell, Scores]
+    reliability: Mapping[str, metrics.Reliability]
+
+    @property
+    def shifted_mean(self) -> Scores | None:
+        """Scores over all types and severities, None without shifted data."""
+        return mean_scores(self.shifted.values()) if self.shifted else None
+
+    def by_severity(self) -> dict[int, Scores]:
+        """Return scores over all types, for each severity."""
+        severities = sorted({severity for _, severity in self.shifted})
+        return {
+            level: mean_scores(
+                scores
+                for (_, severity), scores in self.shifted.items()
+                if severity == level
+            )
+            for level in severities
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as JSON holds it."""
+        mean = self.shifted_mean
+        return {
+            "rule": self.rule,
+            "members": self.members,
+            "samples": self.samples,
+            "clean": self.clean.document(),
+            "shifted": None if mean is None else mean.document(),
+            "severities": {
+                str(level): scores.document()
+                for level, scores in self.by_severity().items()
+            },
+            "cells": [
+                {"type": kind, "severity": severity, **scores.document()}
+                for (kind, severity), scores in self.shifted.items()
+            ],
+            "reliability": {
+                name: {key: _finite(value) for key, value in bins._asdict().items()}
+                for name, bins in self.reliability.items()
+            },
+        }
+
+
+def evaluate(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    *,
+    shifted: Mapping[Cell, Dataset[Any]] | None = None,
+    rule: Rule = "probability",
+    batch_size: int = 1024,
+    device: str | torch.device | None = None,
+    workers: int = 0,
+    out: str | Path | None = None,
+) -> Evaluation:
+    """Evaluate an ensemble of classifiers.
+
+    Args:
+        ensemble: What to evaluate.
+        dataset: Clean test data.
+        shifted: Shifted test data by (type, severity), such as
+            ``tepui.data.corrupted(dataset)``.
+        rule: How members are joined.
+        batch_size: Samples that go through a member at once.
+        device: Where to compute; where the ensemble lies by default.
+        workers: Processes that load a data set not held in tensors.
+        out: A folder that receives the logits of every data set in one safetensors
+            file, so that other metrics need no model.
+
+    Returns:
+        The scores.
+
+    Example:
+        >>> import tepui
+        >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> 0 <= evaluate(ensemble, data).clean.accuracy <= 1
+        True
+    """
+    one_of("rule", rule, get_args(Rule))
+    place = device_of(ensemble) if device is None else torch.device(device)
+    ensemble.to(place)
+    kept: dict[str, Tensor] = {}
+
+    def measured(name: str, data: Dataset[Any]) -> tuple[Scores, metrics.Reliability]:
+        logits, labels = dataset_logits(ensemble, data, batch_size, workers)
+        if out is not None:
+            kept[f"logits/{name}"], kept[f"labels/{name}"] = logits.cpu(), labels.cpu()
+        return scores(logits, labels, rule), metrics.reliability(
+            logits, labels, rule=rule
+        )
+
+    clean, clean_bins = measured("clean", dataset)
+    cells: dict[Cell, Scores] = {}
+    pooled: list[metrics.Reliability] = []
+    for (kind, severity), data in (shifted or {}).items():
+        cells[kind, severity], bins = measured(f"{kind}/{severity}", data)
+        pooled.append(bins)
+    reliability = {"clean": clean_bins}
+    if pooled:
+        reliability["shifted"] = _pooled(pooled)
+    if out is not None:
+        document = {"rule": rule, "cells": [list(cell) for cell in cells]}
+        write_tensors(Path(out) / "logits.safetensors", kept, document)
+    samples = int(clean_bins.count.sum())
+    return Evaluation(rule, len(ensemble), samples, clean, cells, reliability)
+
+
+def dataset_logits(
+    ensemble: Ensemble, dataset: Dataset[Any], batch_size: int = 1024, workers: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Return every member's logits on a data set, with the labels.
+
+    Args:
+        ensemble: The ensemble.
+        dataset: A map-style data set of ``(x, y)``.
+        batch_size: Samples that go through a member at once.
+        workers: Processes that load a data set not held in tensors.
+
+    Returns:
+        Logits ``(members, samples, classes)`` and labels ``(samples,)``, where the
+        ensemble lies.
+    """
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    device = device_of(ensemble)
+    logits, labels = [], []
+    with evaluating(ensemble), torch.no_grad():
+        for batch in in_order(dataset, batch_size, device=device, workers=workers):
+            logits.append(ensemble(inputs_to(batch.inputs, device)).float())
+            labels.append(batch.targets)
+    return torch.cat(logits, dim=1), torch.cat(labels)
+
+
+def scores(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Scores:
+    """Return all scores of an ensemble's logits.
+
+    Args:
+        logits: Shape ``(members, samples, classes)``.
+        labels: Shape ``(samples,)``.
+        rule: How members are joined.
+
+    Returns:
+        The scores; those of pairs are NaN for a single member.
+    """
+    logits_shape(logits)
+    labels_match(labels, logits)
+    individual = float(metrics.individual_accuracy(logits, labels).mean())
+    accuracy = float(metrics.accuracy(logits, labels, rule))
+    pairs = len(logits) > 1
+    with warnings.catch_warnings():
+        # A member without errors leaves ratios undefined; the scores say NaN.
+        warnings.simplefilter("ignore", UserWarning)
+        der = float(metrics.der(logits, labels)) if pairs else math.nan
+        eir = float(metrics.eir(logits, labels, rule))
+    return Scores(
+        individual_accuracy=individual,
+        accuracy=accuracy,
+        improvement=accuracy - individual,
+        disagreement=float(metrics.disagreement(logits)) if pairs else math.nan,
+        der=der,
+        eir=eir,
+        variance=float(metrics.variance(logits)) if pairs else math.nan,
+        kl=float(metrics.kl(logits)) if pairs else math.nan,
+        unique_predictions=float(metrics.unique_predictions(logits)),
+        nll=float(metrics.nll(logits, labels, rule)),
+        ece=float(metrics.ece(logits, labels, rule=rule)),
+        brier=float(metrics.brier(logits, labels, rule)),
+    )
+
+
+def mean_scores(several: Iterable[Scores]) -> Scores:
+    """Return scores over several data sets of one size.
+
+    Ratios (DER, EIR) are ratios of the means, all else are means.
+
+    Args:
+        several: Scores of each.
+
+    Returns:
+        Their mean.
+    """
+    rows = list(several)
+    require(len(rows) > 0, "several", "hold at least one", 0)
+    mean = {
+        item.name: fmean(getattr(row, item.name) for row in rows)
+        for item in fields(Scores)
+    }
+    error = 1 - mean["individual_accuracy"]
+    mean["der"] = mean["disagreement"] / error if error > 0 else math.nan
+    mean["eir"] = mean["improvement"] / error if error > 0 else math.nan
+    return Scores(**mean)
+
+
+def _pooled(several: list[metrics.Reliability]) -> metrics.Reliability:
+    """Return the bins of all samples of several data sets together."""
+    counts = torch.stack([bins.count for bins in several])
+    total = counts.sum(0)
+    confidence = torch.stack([bins.confidence for bins in several])
+    accuracy = torch.stack([bins.accuracy for bins in several])
+    return metrics.Reliability(
+        total,
+        (confidence * counts).nansum(0) / total,
+        (accuracy * counts).nansum(0) / total,
+    )
+
+
+def _finite(values: Tensor) -> list[float | None]:
+    return [float(v) if math.isfinite(float(v)) else None for v in values]

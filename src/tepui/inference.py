@@ -1,0 +1,75 @@
+"""Running a module for its outputs, without a trace left on it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tepui.data.arrays import Inputs
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into eval mode inside the block, each part restored after.
+
+    Args:
+        module: Any module; parts may be in different modes.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
+    """Call a module with a tensor, or with a mapping as keyword arguments.
+
+    Args:
+        module: Any module that returns a tensor, or an object with ``logits``.
+        inputs: A tensor, or a mapping of tensors.
+
+    Returns:
+        The module's output.
+
+    Raises:
+        ValueError: If the output is no tensor.
+    """
+    outputs = module(inputs) if isinstance(inputs, Tensor) else module(**inputs)
+    if not isinstance(outputs, Tensor):
+        outputs = getattr(outputs, "logits", outputs)
+    if not isinstance(outputs, Tensor):
+        raise ValueError(
+            f"module must return a tensor, got {type(outputs).__name__} "
+            f"from {type(module).__name__}"
+        )
+    return outputs
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Return where a module's first parameter or buffer lies."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
+    """Yield inputs in batches along the first axis.
+
+    Args:
+        inputs: A tensor, or a mapping of tensors.
+        batch_size: Samples per batch; the last may be smaller.
+
+    Yields:
+        Views of the inputs.
+    """
+    if isinstance(inputs, Tensor):
+        yield from inputs.split(batch_size)
+        return
+    names = list(inputs)
+    for parts in zip(*(inputs[n].split(batch_size) for n in names), strict=True):
+        yield dict(zip(names, parts, strict=True))

@@ -1,0 +1,128 @@
+"""The kinds of training method.
+
+A method is a frozen dataclass of hyperparameters with the mathematics of one update;
+the engine owns optimizers, data, random numbers and checkpoints. Three kinds exist:
+
+- :class:`MemberMethod`: members train independently;
+- :class:`ExchangingMethod`: members also tell each other something between epochs;
+- :class:`CoupledMethod`: members meet inside the loss.
+
+A new method is one new file with one of these as its base.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.data.arrays import Batch
+from tepui.methods.member import Gradient, Member
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """Hyperparameters of a way to train an ensemble."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberMethod(Method, ABC):
+    """A method whose members train independently of each other."""
+
+    @abstractmethod
+    def gradient(self, member: Member, batch: Batch) -> Gradient:
+        """Return the loss of a batch and the gradient to step along.
+
+        Runs inside the training loop, and may be captured as a CUDA graph: fixed
+        shapes, no reading of values, weights and buffers left as they were found
+        (running statistics aside).
+
+        Args:
+            member: The member, with per-member hyperparameters resolved in ``self``.
+            batch: The samples.
+
+        Returns:
+            Loss at the member's weights, and the gradient.
+        """
+
+    def after_update(self, member: Member) -> None:
+        """Do something after the optimizer's step, such as averaging weights.
+
+        Args:
+            member: The member just updated.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangingMethod(MemberMethod):
+    """A method whose members exchange something before some epochs.
+
+    Before such an epoch every member publishes one tensor, all of them are gathered
+    (across processes too), and every member receives the list.
+    """
+
+    @abstractmethod
+    def exchanges_before(self, epoch: int, epochs: int) -> bool:
+        """Return whether members exchange before epoch ``epoch`` of ``epochs``."""
+
+    @abstractmethod
+    def publish(self, member: Member, dataset: Dataset[Any]) -> Tensor:
+        """Return what a member tells the others.
+
+        Args:
+            member: The member.
+            dataset: The training data, not augmented.
+
+        Returns:
+            A tensor of the same shape and type for every member.
+        """
+
+    @abstractmethod
+    def receive(
+        self,
+        member: Member,
+        index: int,
+        published: Sequence[Tensor],
+        generator: torch.Generator,
+    ) -> None:
+        """Take in what all members published, in member order.
+
+        Args:
+            member: The receiving member; what it concludes goes into its ``state``.
+            index: Its position among the members.
+            published: One tensor per member, its own included.
+            generator: The same stream for every member of this exchange.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoupledMethod(Method, ABC):
+    """A method whose members share each batch and meet inside the loss."""
+
+    @abstractmethod
+    def active(self, members: int, generator: torch.Generator) -> Sequence[int]:
+        """Return the members that take part in the next step.
+
+        Args:
+            members: How many members there are.
+            generator: The stream of this step.
+
+        Returns:
+            Their indices; all others stay untouched, optimizer state included.
+        """
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, losses: Tensor, batch: Batch) -> Tensor:
+        """Return the scalar that all active members descend together.
+
+        Args:
+            outputs: Outputs of the active members, ``(active, samples, outputs)``.
+            losses: Their per-sample losses, ``(active, samples)``.
+            batch: The samples they share.
+
+        Returns:
+            The scalar.
+        """

@@ -1,0 +1,160 @@
+"""What a training method sees of a member: gradients and perturbed weights."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tepui.data.arrays import Batch
+from tepui.inference import chunks, forward
+from tepui.losses import Loss
+
+
+class Gradient(NamedTuple):
+    """A loss and its gradient.
+
+    Attributes:
+        loss: Mean loss of the batch, detached.
+        values: One tensor per trainable parameter.
+    """
+
+    loss: Tensor
+    values: list[Tensor]
+
+
+class Member:
+    """One member in training.
+
+    Args:
+        module: The member's module, on its device.
+        loss: Returns one loss per sample.
+        learning_rate: A scalar tensor that the engine keeps at today's value.
+        run: What is called for outputs: the module, or a compiled form of it.
+        autocast: Type in which the forward pass runs; None keeps the weights' own.
+        accumulate: Into how many parts a batch is split to save memory.
+
+    Attributes:
+        parameters: The trainable parameters.
+        buffers: The module's buffers, such as BatchNorm's running statistics.
+        state: Tensors a method keeps per member; the engine checkpoints them.
+        noise_seed: Seeds dropout at the start of every pass, so that all passes of one
+            step see the same masks; None leaves the generators alone.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        loss: Loss,
+        learning_rate: Tensor,
+        run: Callable[..., Any] | None = None,
+        autocast: torch.dtype | None = None,
+        accumulate: int = 1,
+    ) -> None:
+        self.module = module
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.parameters: list[Tensor] = [
+            p for p in module.parameters() if p.requires_grad
+        ]
+        self.buffers = list(module.buffers())
+        self.state: dict[str, Tensor] = {}
+        self.noise_seed: int | None = None
+        self._run = module if run is None else run
+        self._autocast = autocast
+        self._accumulate = accumulate
+
+    def seeded_outputs(self, batch: Batch) -> Tensor:
+        """Return the outputs for a batch with this step's dropout masks."""
+        self._seed_noise()
+        return self.outputs(batch)
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the module's outputs for a batch, in float32 or wider."""
+        device = batch.targets.device.type
+        with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
+            outputs = forward(self._run, batch.inputs)
+        return outputs.float() if outputs.dtype.itemsize < 4 else outputs
+
+    def losses(self, batch: Batch) -> Tensor:
+        """Return one loss per sample, ready for backpropagation."""
+        losses = self.loss(self.outputs(batch), batch.targets)
+        if losses.shape != batch.targets.shape[:1]:
+            raise ValueError(
+                f"loss must return one value per sample ({len(batch.targets)},), "
+                f"got shape {tuple(losses.shape)}"
+            )
+        return losses
+
+    def gradient(self, batch: Batch) -> Gradient:
+        """Return the mean loss of a batch and its gradient.
+
+        Args:
+            batch: The samples.
+
+        Returns:
+            Loss and gradient, as if the batch had gone through at once; only
+            BatchNorm sees the parts into which the batch is split.
+        """
+        self._seed_noise()
+        total: Tensor | None = None
+        summed: list[Tensor] = []
+        for part in _parts(batch, self._accumulate):
+            loss = self.losses(part).sum() / len(batch.targets)
+            values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+            if total is None:
+                total, summed = loss.detach(), list(values)
+            else:
+                total = total + loss.detach()
+                torch._foreach_add_(summed, list(values))
+        assert total is not None
+        return Gradient(total, summed)
+
+    @contextmanager
+    def moved(
+        self, offsets: Sequence[Tensor], *, update_buffers: bool = False
+    ) -> Iterator[None]:
+        """Add offsets to the weights inside the block; restore them exactly after.
+
+        Args:
+            offsets: One tensor per trainable parameter.
+            update_buffers: Keep what passes inside the block do to buffers; if false
+                running statistics come out as they went in.
+        """
+        before = [parameter.detach().clone() for parameter in self.parameters]
+        kept = [] if update_buffers else [b.detach().clone() for b in self.buffers]
+        try:
+            with torch.no_grad():
+                torch._foreach_add_(self.parameters, tuple(offsets))
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(self.parameters, before)
+                if kept:
+                    torch._foreach_copy_(self.buffers, kept)
+
+    def _seed_noise(self) -> None:
+        if self.noise_seed is None:
+            return
+        torch.default_generator.manual_seed(self.noise_seed)
+        device = self.learning_rate.device
+        if device.type == "cuda":
+            torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)
+
+
+def _parts(batch: Batch, count: int) -> Iterator[Batch]:
+    if count == 1:
+        yield batch
+        return
+    size = -(-len(batch.targets) // count)
+    yield from (
+        Batch(inputs, targets, index)
+        for inputs, targets, index in zip(
+            chunks(batch.inputs, size),
+            batch.targets.split(size),
+            batch.index.split(size),
+            strict=True,
+        )
+    )

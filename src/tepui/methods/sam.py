@@ -1,0 +1,55 @@
+r"""Sharpness-aware minimisation of every member.
+
+With :math:`g = \nabla L_B(\theta)` on a batch :math:`B`, a member descends along
+
+.. math:: \hat g = \nabla L_B\left(\theta + \rho \, g / \lVert g \rVert_2\right),
+
+taken with the same dropout masks. Weight decay belongs to the optimizer and enters
+neither the perturbation nor the norm.
+
+Differs from the paper: the weight-decay term is not part of the perturbed loss (as in
+the released code of SharpBalance). Differs from that code: running statistics are not
+updated by the perturbed pass unless ``update_statistics`` asks for it.
+
+References:
+    Foret et al., Sharpness-Aware Minimization for Efficiently Improving
+    Generalization, ICLR 2021. Kwon et al., ASAM, ICML 2021.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+from tepui.checks import require
+from tepui.data.arrays import Batch
+from tepui.methods.base import MemberMethod
+from tepui.methods.member import Gradient, Member
+from tepui.optim import sam_perturbation
+from tepui.per_member import per_member, values_of
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SAM(MemberMethod):
+    """Sharpness-aware members.
+
+    Attributes:
+        rho: Length of the perturbation; one value, or one per member.
+        adaptive: Measure the perturbation relative to each weight (ASAM).
+        update_statistics: Let the perturbed pass update BatchNorm's running
+            statistics too.
+    """
+
+    rho: float | tuple[float, ...] = per_member(0.05)
+    adaptive: bool = False
+    update_statistics: bool = False
+
+    def __post_init__(self) -> None:
+        require(min(values_of(self.rho)) >= 0, "rho", "be non-negative", self.rho)
+
+    def gradient(self, member: Member, batch: Batch) -> Gradient:
+        """Return the loss here and the gradient at the perturbed weights."""
+        assert not isinstance(self.rho, tuple), "resolve with for_member first"
+        loss, values = member.gradient(batch)
+        offsets = sam_perturbation(member.parameters, values, self.rho, self.adaptive)
+        with member.moved(offsets, update_buffers=self.update_statistics):
+            return Gradient(loss, member.gradient(batch).values)

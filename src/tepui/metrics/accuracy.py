@@ -1,0 +1,108 @@
+"""How often members and ensemble are right."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from tepui.checks import require
+from tepui.metrics.aggregate import Rule, _check, _dtype, _map_samples, _share, _top
+
+
+def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Accuracy of each member, ``(1/N) Σ_n 1[argmax f_m(x_n) = y_n]``.
+
+    Higher is better; range [0, 1].
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+
+    Returns:
+        Accuracies of shape ``(members,)``.
+
+    Raises:
+        ValueError: If logits or labels break their rules.
+
+    Example:
+        >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
+        >>> individual_accuracy(logits, torch.tensor([0, 1]))
+        tensor([1.0000, 0.5000])
+    """
+    _check(logits, labels)
+    return _share(logits.argmax(-1) == labels, _dtype(logits))
+
+
+def accuracy(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+    """Accuracy of the ensemble, ``(1/N) Σ_n 1[ensemble prediction of x_n = y_n]``.
+
+    Higher is better; range [0, 1].
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+        rule: How members are joined; :func:`ensemble_predictions` says how ties end.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If logits or labels break their rules or the rule is unknown.
+
+    Example:
+        >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
+        >>> accuracy(logits, torch.tensor([0, 1]))
+        tensor(1.)
+    """
+    _check(logits, labels, rule=rule)
+    predicted = _map_samples(lambda part: _top(part, rule)[1], logits)
+    return _share(predicted == labels, _dtype(logits))
+
+
+def corruption_accuracy(accuracies: Mapping[tuple[str, int], float | Tensor]) -> Tensor:
+    """Mean over corruption types of the mean accuracy over severities.
+
+    ``(1/|T|) Σ_t (1/|S|) Σ_s accuracy(t, s)``. Higher is better; range and unit are
+    those of the accuracies given, fractions or percent.
+
+    Args:
+        accuracies: One accuracy for each pair of corruption type and severity; every
+            type must come at every severity.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If there is no accuracy, one is not a scalar, or a cell is missing.
+
+    Example:
+        >>> corruption_accuracy({("fog", 1): 0.75, ("fog", 5): 0.25})
+        tensor(0.5000)
+    """
+    require(len(accuracies) > 0, "accuracies", "hold at least one cell", accuracies)
+    missing = _missing_cells(accuracies)
+    if missing:
+        raise ValueError(
+            "accuracies must hold every corruption type at every severity, "
+            f"got none for {', '.join(map(str, missing))}"
+        )
+    total = sum(_scalar(cell, value) for cell, value in accuracies.items())
+    # In a complete grid the mean of means is the mean over all cells.
+    return torch.as_tensor(total / len(accuracies))
+
+
+def _missing_cells(
+    accuracies: Mapping[tuple[str, int], float | Tensor],
+) -> list[tuple[str, int]]:
+    types = sorted({kind for kind, _ in accuracies})
+    severities = sorted({severity for _, severity in accuracies})
+    grid = [(kind, severity) for kind in types for severity in severities]
+    return [cell for cell in grid if cell not in accuracies]
+
+
+def _scalar(cell: tuple[str, int], value: float | Tensor) -> float | Tensor:
+    if not isinstance(value, Tensor):
+        return float(value)
+    name, shape = f"accuracies[{cell!r}]", tuple(value.shape)
+    require(value.ndim == 0, name, "be a scalar, not of a shape", shape)
+    return value.detach().to(_dtype(value))

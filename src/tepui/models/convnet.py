@@ -1,0 +1,72 @@
+"""A small convolutional network for digits, fast on a CPU.
+
+``(n, c, h, w)`` passes three 3×3 convolutions with BatchNorm and ReLU of ``w, 2w, 4w``
+channels, a 2×2 max-pooling after the first, the mean over each quarter of the image,
+and a linear layer on ``16w`` features. With the default arguments: 25 978 parameters,
+for grey images of 8×8 up to 28×28 pixels.
+
+References:
+    LeCun, Bottou, Bengio and Haffner (1998), Gradient-Based Learning Applied to
+    Document Recognition, Proceedings of the IEEE.
+    Ioffe and Szegedy (2015), Batch Normalization, ICML.
+"""
+
+from typing import final
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tepui.models.base import Model, positive
+
+
+@final
+class ConvNet(Model):
+    """Three convolutions for small images.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        width: Channels of the first convolution.
+
+    Raises:
+        ValueError: If an argument is not positive.
+
+    Example:
+        >>> import torch
+        >>> ConvNet()(torch.zeros(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self, num_classes: int = 10, in_channels: int = 1, width: int = 16
+    ) -> None:
+        super().__init__()
+        positive(num_classes=num_classes, in_channels=in_channels, width=width)
+        self.config = {
+            "num_classes": num_classes,
+            "in_channels": in_channels,
+            "width": width,
+        }
+        self.layers = nn.Sequential(
+            *_convolution(in_channels, width),
+            nn.MaxPool2d(2),
+            *_convolution(width, 2 * width),
+            *_convolution(2 * width, 4 * width),
+        )
+        self.classifier = nn.Linear(16 * width, num_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the last maps averaged over quarters, ``(samples, 16 * width)``.
+
+        Args:
+            x: Images ``(samples, channels, height, width)`` of at least 2×2 pixels.
+
+        Returns:
+            What the classifier sees.
+        """
+        return F.adaptive_avg_pool2d(self.layers(x), 2).flatten(1)
+
+
+def _convolution(channels: int, width: int) -> tuple[nn.Module, nn.Module, nn.Module]:
+    layer = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+    return layer, nn.BatchNorm2d(width), nn.ReLU()

@@ -1,0 +1,69 @@
+"""A multilayer perceptron: the smallest model with features.
+
+``(n, ...)`` is flattened to ``in_features`` numbers and passes linear layers with ReLU,
+without BatchNorm, and a last linear layer. With the default arguments: 26 122
+parameters and 128 features.
+
+References:
+    Rumelhart, Hinton and Williams (1986), Learning Representations by Back-Propagating
+    Errors, Nature.
+"""
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import final
+
+from torch import Tensor, nn
+
+from tepui.models.base import Model, positive
+
+
+@final
+class MLP(Model):
+    """Linear layers with ReLU between them.
+
+    Args:
+        in_features: Numbers in one flattened input.
+        hidden: Width of each hidden layer; none makes the model linear.
+        num_classes: Number of logits.
+
+    Raises:
+        ValueError: If a size is not positive.
+
+    Example:
+        >>> import torch
+        >>> MLP(in_features=64, hidden=(32,))(torch.zeros(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        in_features: int = 64,
+        hidden: Sequence[int] = (128, 128),
+        num_classes: int = 10,
+    ) -> None:
+        super().__init__()
+        positive(in_features=in_features, num_classes=num_classes)
+        for layer, width in enumerate(hidden):
+            positive(**{f"hidden[{layer}]": width})
+        self.config = {
+            "in_features": in_features,
+            "hidden": list(hidden),
+            "num_classes": num_classes,
+        }
+        widths = [in_features, *hidden]
+        layers = ((nn.Linear(*sizes), nn.ReLU()) for sizes in pairwise(widths))
+        self.layers = nn.Sequential(*chain.from_iterable(layers))
+        self.classifier = nn.Linear(widths[-1], num_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the last hidden layer, ``(samples, hidden[-1])``.
+
+        Args:
+            x: Inputs ``(samples, ...)`` with ``in_features`` numbers in each.
+
+        Returns:
+            What the classifier sees.
+        """
+        activations: Tensor = self.layers(x.flatten(1))
+        return activations

@@ -1,0 +1,255 @@
+r"""Sharpness-aware minimisation as a wrapper around any torch optimizer.
+
+SAM looks for weights whose whole neighbourhood has low loss. With the gradient
+:math:`g = \nabla L(\theta)`, one step is
+
+.. math::
+    e = \rho \, g / \lVert g \rVert_2, \qquad
+    \hat g = \nabla L(\theta + e), \qquad
+    \theta \leftarrow \text{base}(\theta, \hat g).
+
+The adaptive form (ASAM) measures the neighbourhood relative to each weight,
+:math:`e = \rho \, \theta^2 g / \lVert \theta g \rVert_2`.
+
+Differs from common implementations: the weights are restored from a copy, so exactly;
+the norm is taken over all parameters with a gradient, in one call; the base
+optimizer's state is the wrapper's state, so momentum survives a state dict; running
+statistics of a module handed over are those of the unperturbed pass.
+
+References:
+    Foret et al., Sharpness-Aware Minimization for Efficiently Improving
+    Generalization, ICLR 2021. Kwon et al., ASAM, ICML 2021.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel as Parallel
+from torch.nn.utils import clip_grad_norm_, get_total_norm
+
+from tepui.checks import require
+
+EPSILON = 1e-12
+
+
+def sam_perturbation(
+    parameters: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    rho: float | Tensor,
+    adaptive: bool = False,
+) -> list[Tensor]:
+    r"""Return :math:`\rho g / \lVert g \rVert`, jointly over all parameters.
+
+    Args:
+        parameters: The weights; only their values matter, and only if ``adaptive``.
+        gradients: One gradient per parameter.
+        rho: Length of the step.
+        adaptive: Scale each coordinate by its weight, as ASAM does.
+
+    Returns:
+        One offset per parameter; all zero where the gradient is zero.
+
+    Example:
+        >>> theta, g = [torch.zeros(2)], [torch.tensor([3.0, 4.0])]
+        >>> sam_perturbation(theta, g, rho=0.5)
+        [tensor([0.3000, 0.4000])]
+    """
+    scaled = _scaled(parameters, gradients, adaptive)
+    scale = rho / (get_total_norm(scaled) + EPSILON)
+    return _offsets(parameters, scaled, scale, adaptive)
+
+
+def _scaled(
+    parameters: Sequence[Tensor], gradients: Sequence[Tensor], adaptive: bool
+) -> list[Tensor]:
+    if adaptive:
+        return list(torch._foreach_mul(list(gradients), list(parameters)))
+    return list(gradients)
+
+
+def _offsets(
+    parameters: Sequence[Tensor], scaled: list[Tensor], scale: Tensor, adaptive: bool
+) -> list[Tensor]:
+    offsets = torch._foreach_mul(scaled, scale)
+    if adaptive:
+        torch._foreach_mul_(offsets, list(parameters))
+    return list(offsets)
+
+
+class SAM(torch.optim.Optimizer):
+    """Sharpness-aware minimisation around any torch optimizer.
+
+    ``step`` takes a closure that zeroes gradients, backpropagates and returns the
+    loss; it runs both passes and returns the loss at the unperturbed weights. The
+    base optimizer applies weight decay and momentum at the unperturbed weights.
+
+    Args:
+        params: Parameters or parameter groups; groups may set their own ``rho``.
+        base_optimizer: Class of the optimizer that makes the step.
+        rho: Length of the perturbation.
+        adaptive: Measure the perturbation relative to each weight (ASAM).
+        module: If given, its buffers (BatchNorm's running statistics) are left by
+            the perturbed pass as the first pass set them.
+        max_grad_norm: Clip the final gradient to this norm.
+        sync_perturbation: With ``module`` wrapped in DistributedDataParallel: average
+            the first gradient over processes too, so that all move the same way. If
+            False every process perturbs by its own shard's gradient.
+        base_kwargs: Arguments of the base optimizer.
+
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([3.0]))
+        >>> optimizer = SAM([weight], torch.optim.SGD, rho=0.1, lr=0.5)
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = 0.5 * weight.square().sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> float(optimizer.step(closure))
+        4.5
+        >>> weight.detach()  # 3 - 0.5 * (3 + 0.1)
+        tensor([1.4500])
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        base_optimizer: Callable[..., torch.optim.Optimizer],
+        rho: float = 0.05,
+        adaptive: bool = False,
+        *,
+        module: nn.Module | None = None,
+        max_grad_norm: float | None = None,
+        sync_perturbation: bool = True,
+        **base_kwargs: Any,
+    ) -> None:
+        require(rho >= 0, "rho", "be non-negative", rho)
+        super().__init__(params, {"rho": rho, "adaptive": adaptive, **base_kwargs})
+        self.base_optimizer = base_optimizer(self.param_groups, **base_kwargs)
+        self._adopt_base_state()
+        self._module = module
+        self._max_grad_norm = max_grad_norm
+        self._sync_perturbation = sync_perturbation
+        self._before: list[tuple[Tensor, Tensor]] = []
+
+    @torch.no_grad()
+    def first_step(self, zero_grad: bool = False) -> None:
+        """Move the weights to the perturbed point.
+
+        Args:
+            zero_grad: Clear the gradients afterwards.
+        """
+        parameters, offsets = self._perturbation()
+        self._before = [(p, p.detach().clone()) for p in parameters]
+        if parameters:
+            torch._foreach_add_(parameters, offsets)
+        if zero_grad:
+            self.zero_grad()
+
+    @torch.no_grad()
+    def second_step(self, zero_grad: bool = False, scaler: Any = None) -> None:
+        """Restore the weights and let the base optimizer step.
+
+        Args:
+            zero_grad: Clear the gradients afterwards.
+            scaler: A ``torch.amp.GradScaler`` whose scaled loss was backpropagated;
+                the step is left out when it finds an infinite gradient.
+        """
+        self._restore()
+        if scaler is not None:
+            scaler.unscale_(self.base_optimizer)
+        if self._max_grad_norm is not None:
+            parameters = [p for group in self.param_groups for p in group["params"]]
+            clip_grad_norm_(parameters, self._max_grad_norm)
+        if scaler is None:
+            self.base_optimizer.step()
+        else:
+            scaler.step(self.base_optimizer)
+        if zero_grad:
+            self.zero_grad()
+
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], Tensor] | None = None, scaler: Any = None
+    ) -> Tensor:
+        """Run both passes and the base optimizer's step.
+
+        Args:
+            closure: Zeroes gradients, backpropagates and returns the loss.
+            scaler: A ``torch.amp.GradScaler``, where the closure scales its loss;
+                its ``update`` stays with the caller.
+
+        Returns:
+            The loss at the unperturbed weights.
+
+        Raises:
+            ValueError: If no closure is given.
+        """
+        if closure is None:
+            raise ValueError(
+                "closure must be given: SAM needs a second pass at the perturbed "
+                "weights; without one call first_step and second_step"
+            )
+        with ExitStack() as first_pass:
+            first_pass.enter_context(torch.enable_grad())
+            if not self._sync_perturbation and isinstance(self._module, Parallel):
+                first_pass.enter_context(self._module.no_sync())
+            loss = closure()
+        buffers = list(self._module.buffers()) if self._module is not None else []
+        kept = [buffer.detach().clone() for buffer in buffers]
+        self.first_step()
+        try:
+            with torch.enable_grad():
+                closure()
+        except BaseException:
+            self._restore()
+            raise
+        finally:
+            for buffer, value in zip(buffers, kept, strict=True):
+                buffer.copy_(value)
+        self.second_step(scaler=scaler)
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the base optimizer's state, momentum included, with rho."""
+        return self.base_optimizer.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned.
+
+        Args:
+            state_dict: The state.
+        """
+        self.base_optimizer.load_state_dict(state_dict)
+        self._adopt_base_state()
+
+    def _adopt_base_state(self) -> None:
+        self.param_groups = self.base_optimizer.param_groups
+        self.state = self.base_optimizer.state
+
+    def _perturbation(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the parameters with a gradient and their offsets."""
+        groups = []
+        for group in self.param_groups:
+            moving = [p for p in group["params"] if p.grad is not None]
+            gradients = [p.grad for p in moving if p.grad is not None]
+            if moving:
+                scaled = _scaled(moving, gradients, group["adaptive"])
+                groups.append((group, moving, scaled))
+        if not groups:
+            return [], []
+        norm = get_total_norm([s for _, _, scaled in groups for s in scaled]) + EPSILON
+        return [p for _, moving, _ in groups for p in moving], [
+            offset
+            for group, moving, scaled in groups
+            for offset in _offsets(
+                moving, scaled, group["rho"] / norm, group["adaptive"]
+            )
+        ]
+
+    @torch.no_grad()
+    def _restore(self) -> None:
+        for parameter, before in self._before:
+            parameter.copy_(before)
+        self._before = []

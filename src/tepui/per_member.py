@@ -1,0 +1,78 @@
+"""Hyperparameters that may differ between members.
+
+A field declared with :func:`per_member` holds one value for all members or a sequence
+with one value each; :func:`for_member` resolves it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Spec = TypeVar("Spec", bound=DataclassInstance)
+else:
+    Spec = TypeVar("Spec")
+
+
+def per_member(default: Any) -> Any:
+    """Declare a dataclass field that takes one value or one per member.
+
+    Args:
+        default: The value when none is given.
+
+    Returns:
+        A dataclass field.
+    """
+    return field(default=default, metadata={"per_member": True})
+
+
+def values_of(value: Any) -> tuple[Any, ...]:
+    """Return the values of all members, or the one they share, as a tuple.
+
+    Example:
+        >>> values_of(0.1), values_of([0.1, 0.2])
+        ((0.1,), (0.1, 0.2))
+    """
+    return tuple(value) if _is_list(value) else (value,)
+
+
+def for_member(spec: Spec, member: int, members: int) -> Spec:
+    """Return ``spec`` with every per-member field resolved for one member.
+
+    Args:
+        spec: A frozen dataclass of hyperparameters.
+        member: Which member.
+        members: How many members there are.
+
+    Returns:
+        A copy of ``spec`` with scalars in its per-member fields.
+
+    Raises:
+        ValueError: If a field lists another number of values than members.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Step:
+        ...     size: float | tuple[float, ...] = per_member(0.1)
+        >>> for_member(Step((0.1, 0.2)), 1, 2)
+        Step(size=0.2)
+    """
+    lists = {
+        item.name: getattr(spec, item.name)
+        for item in fields(spec)
+        if item.metadata.get("per_member") and _is_list(getattr(spec, item.name))
+    }
+    for name, values in lists.items():
+        if len(values) != members:
+            raise ValueError(
+                f"{name} must have one value per member ({members}), "
+                f"got {len(values)}: {values}"
+            )
+    return replace(spec, **{name: values[member] for name, values in lists.items()})
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

@@ -1,0 +1,75 @@
+import pytest
+import torch
+
+from tepui.data import Arrays, Normalize
+
+
+def _bytes():
+    images = torch.arange(3 * 2 * 4).view(3, 2, 2, 2).to(torch.uint8)
+    return Arrays(images, torch.tensor([4, 5, 6]), classes=("a", "b"))
+
+
+def test_item_is_scaled_image_and_label():
+    image, label = _bytes()[1]
+    assert torch.equal(image, torch.arange(8, 16).view(2, 2, 2) / 255)
+    assert label == 5
+
+
+def test_item_is_normalised_channel_by_channel():
+    data = Arrays(torch.ones(2, 2, 1, 1), torch.zeros(2), Normalize((0, 3), (1, 4)))
+    assert data[0][0].flatten().tolist() == [1.0, -0.5]
+
+
+def test_raw_inputs_stay_bytes():
+    data = _bytes()
+    assert torch.equal(data.raw(torch.tensor([2, 0])), data.inputs[[2, 0]])
+
+
+def test_dict_inputs_are_indexed_key_by_key():
+    tokens, mask = torch.arange(6).view(3, 2), torch.eye(3)
+    data = Arrays({"tokens": tokens, "mask": mask}, torch.tensor([7, 8, 9]))
+    item, label = data[2]
+    assert set(item) == {"tokens", "mask"}
+    assert item["tokens"].tolist() == [4, 5]
+    assert item["mask"].tolist() == [0, 0, 1]
+    assert label == 9
+
+
+@pytest.mark.parametrize("index", [[2, 0], torch.tensor([2, 0])])
+def test_subset_keeps_order_and_names(index):
+    part = _bytes().subset(index)
+    assert part.targets.tolist() == [6, 4]
+    assert torch.equal(part.inputs, _bytes().inputs[[2, 0]])
+    assert part.classes == ("a", "b")
+
+
+def test_subset_of_dict_inputs():
+    data = Arrays({"tokens": torch.arange(3)}, torch.arange(3))
+    assert data.subset([1]).inputs["tokens"].tolist() == [1]
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tokens": x}])
+def test_to_moves_inputs_and_targets(wrap):
+    moved = Arrays(wrap(torch.zeros(2, 3)), torch.zeros(2)).to("meta")
+    inputs = moved.inputs if isinstance(moved.inputs, torch.Tensor) else None
+    inputs = moved.inputs["tokens"] if inputs is None else inputs
+    assert inputs.device.type == moved.device.type == "meta"
+
+
+def test_lengths_must_match():
+    with pytest.raises(ValueError, match=r"inputs must have as many .* \(3\), got 2"):
+        Arrays(torch.zeros(2, 1), torch.zeros(3))
+    with pytest.raises(ValueError, match=r"inputs\['mask'\] must have as many"):
+        Arrays({"x": torch.zeros(3), "mask": torch.zeros(4)}, torch.zeros(3))
+
+
+def test_empty_is_refused():
+    with pytest.raises(ValueError, match="dataset must hold at least one sample"):
+        Arrays(torch.zeros(0, 1), torch.zeros(0))
+
+
+def test_normalize_checks_its_numbers():
+    with pytest.raises(ValueError, match=r"std must have one entry per mean \(2\)"):
+        Normalize((0.0, 0.0), (1.0,))
+    with pytest.raises(ValueError, match="std must be positive"):
+        Normalize((0.0,), (0.0,))

@@ -1,0 +1,209 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tepui.data import Augmentation, HorizontalFlip, RandomCrop, RandomResizedCrop
+from tepui.data.augment import augment
+
+EDGES = torch.tensor([0.0, 0.5, math.nextafter(1, 0)], dtype=torch.float64)
+quickly = settings(deadline=None, max_examples=60)
+
+
+@st.composite
+def batches(draw, draws, min_side=1):
+    """Images with distinct pixels, and uniform numbers with the extremes among them."""
+    samples, channels = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    height, width = draw(st.integers(min_side, 11)), draw(st.integers(min_side, 11))
+    rng = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    images = torch.rand(
+        samples, channels, height, width, generator=rng, dtype=torch.float64
+    )
+    if draw(st.booleans()):
+        images = images.mul(256).to(torch.uint8)
+    uniform = torch.rand(samples, draws, generator=rng, dtype=torch.float64)
+    extreme = torch.rand(samples, draws, generator=rng) < 0.3
+    which = torch.randint(3, (samples, draws), generator=rng)
+    return images, torch.where(extreme, EDGES[which], uniform)
+
+
+def crop_naive(image, padding, fill, u):
+    channels, height, width = image.shape
+    fill = round(fill * 255) if image.dtype == torch.uint8 else fill
+    top, left = (math.floor(float(v) * (2 * padding + 1)) for v in u)
+    out = torch.full_like(image, fill)
+    for c in range(channels):
+        for y in range(height):
+            for x in range(width):
+                row, column = y + top - padding, x + left - padding
+                if 0 <= row < height and 0 <= column < width:
+                    out[c, y, x] = image[c, row, column]
+    return out
+
+
+def flip_naive(image, probability, u):
+    return (
+        torch.from_numpy(image.numpy()[:, :, ::-1].copy()) if u < probability else image
+    )
+
+
+def resized_crop_naive(image, size, scale, ratio, u):
+    _, height, width = image.shape
+    area = height * width * (scale[0] + (scale[1] - scale[0]) * float(u[0]))
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    aspect = math.exp(low + (high - low) * float(u[1]))
+    tall = min(max(round(math.sqrt(area / aspect)), 1), height)
+    wide = min(max(round(math.sqrt(area * aspect)), 1), width)
+    top = math.floor(float(u[2]) * (height - tall + 1))
+    left = math.floor(float(u[3]) * (width - wide + 1))
+    window = image[None, :, top : top + tall, left : left + wide].double()
+    out = (size, size) if size else (height, width)
+    return F.interpolate(window, out, mode="bilinear", align_corners=False)[0]
+
+
+@quickly
+@given(batches(2), st.integers(1, 5), st.sampled_from([0.0, 128 / 255, 1.0]))
+def test_crop_matches_naive(batch, padding, fill):
+    images, uniform = batch
+    found = RandomCrop(padding, fill)(images, uniform)
+    pairs = zip(images, uniform, strict=True)
+    expected = [crop_naive(image, padding, fill, u) for image, u in pairs]
+    assert found.dtype == images.dtype
+    assert torch.equal(found, torch.stack(expected))
+
+
+@quickly
+@given(batches(1), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_flip_matches_naive(batch, probability):
+    images, uniform = batch
+    found = HorizontalFlip(probability)(images, uniform)
+    pairs = zip(images, uniform, strict=True)
+    expected = [flip_naive(image, probability, u) for image, u in pairs]
+    assert found.dtype == images.dtype
+    assert torch.equal(found, torch.stack(expected))
+
+
+@quickly
+@given(
+    batches(4),
+    st.sampled_from([None, 1, 5, 13]),
+    st.sampled_from([(0.08, 1.0), (0.5, 0.5), (0.01, 0.3)]),
+    st.sampled_from([(3 / 4, 4 / 3), (0.2, 6.0)]),
+)
+def test_resized_crop_matches_naive(batch, size, scale, ratio):
+    images, uniform = batch
+    found = RandomResizedCrop(size, scale, ratio)(images, uniform)
+    pairs = zip(images, uniform, strict=True)
+    expected = torch.stack(
+        [resized_crop_naive(image, size, scale, ratio, u) for image, u in pairs]
+    )
+    assert found.dtype == images.dtype
+    # Bytes are rounded, after arithmetic in float32.
+    tolerance = 0.501 if images.dtype == torch.uint8 else 1e-9
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16])
+def test_full_window_is_the_image(dtype):
+    images = torch.arange(2 * 3 * 7 * 5).view(2, 3, 7, 5).to(dtype)
+    whole = RandomResizedCrop(scale=(1.0, 1.0), ratio=(5 / 7, 5 / 7))
+    found = whole(images, torch.rand(2, 4))
+    torch.testing.assert_close(found, images, rtol=1e-5, atol=1e-4)
+
+
+def test_crop_offsets_are_even():
+    uniform = torch.rand(9000, 2, generator=torch.Generator().manual_seed(0))
+    marker = torch.zeros(9000, 1, 3, 3)
+    marker[:, :, 1, 1] = 1
+    found = RandomCrop(padding=1)(marker, uniform).sum(0)[0]
+    assert found == pytest.approx(torch.full((3, 3), 1000.0), abs=120)
+
+
+def test_resized_crop_draws_area_from_scale():
+    ramp = torch.arange(100.0).expand(1, 100, 100)
+    images = torch.stack([ramp, ramp.mT], dim=1).expand(500, 2, 2, 100, 100)[:, 0]
+    uniform = torch.rand(500, 4, generator=torch.Generator().manual_seed(0))
+    found = RandomResizedCrop(scale=(0.2, 0.4), ratio=(1.0, 1.0))(
+        images.reshape(500, 2, 100, 100), uniform
+    )
+    span = found.amax((2, 3)) - found.amin((2, 3)) + 1
+    area = span.prod(1) / 100**2
+    assert area.min() > 0.19
+    assert area.max() < 0.41
+    assert area.mean() == pytest.approx(0.3, abs=0.01)
+
+
+def test_sequence_takes_its_own_columns():
+    images = torch.rand(4, 2, 8, 8)
+    uniform = torch.rand(4, 7)
+    steps = [RandomCrop(2), HorizontalFlip(), RandomResizedCrop(6)]
+    expected = steps[0](images, uniform[:, :2])
+    expected = steps[1](expected, uniform[:, 2:3])
+    expected = steps[2](expected, uniform[:, 3:])
+    assert torch.equal(augment(images, steps, uniform), expected)
+
+
+def test_no_augmentation_is_the_identity():
+    images = torch.rand(3, 1, 4, 4)
+    assert augment(images, [], torch.empty(3, 0)) is images
+
+
+def test_nothing_is_drawn():
+    before = torch.get_rng_state()
+    steps = [RandomCrop(), HorizontalFlip(), RandomResizedCrop()]
+    augment(torch.zeros(2, 1, 8, 8), steps, torch.full((2, 7), 0.5))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_own_augmentation_joins_in():
+    class Shift(Augmentation):
+        draws = 1
+
+        def __call__(self, images, uniform):
+            return images + uniform[:, :, None, None]
+
+    found = augment(torch.zeros(2, 1, 2, 2), [Shift()], torch.tensor([[0.1], [0.2]]))
+    assert found[:, 0, 0, 0].tolist() == pytest.approx([0.1, 0.2])
+
+
+def test_base_is_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        Augmentation()
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (2,)])
+def test_uniform_shape_is_checked(shape):
+    match = r"uniform must have shape \(2, 2\), one column for every draw, got"
+    with pytest.raises(ValueError, match=match):
+        augment(torch.zeros(2, 1, 4, 4), [RandomCrop()], torch.zeros(shape))
+    with pytest.raises(ValueError, match=match):
+        RandomCrop()(torch.zeros(2, 1, 4, 4), torch.zeros(shape))
+
+
+@pytest.mark.parametrize("step", [RandomCrop(), HorizontalFlip(), RandomResizedCrop()])
+def test_images_need_four_axes(step):
+    with pytest.raises(ValueError, match=r"images must have shape .* got \(1, 4, 4\)"):
+        step(torch.zeros(1, 4, 4), torch.zeros(1, step.draws))
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: RandomCrop(padding=0), "padding must be positive, got 0"),
+        (lambda: RandomCrop(fill=128), r"fill must lie in \[0, 1\], got 128"),
+        (lambda: HorizontalFlip(1.5), r"probability must lie in \[0, 1\], got 1.5"),
+        (lambda: RandomResizedCrop(size=0), "size must be positive, got 0"),
+        (lambda: RandomResizedCrop(scale=(0.5, 0.1)), "scale must rise within"),
+        (lambda: RandomResizedCrop(scale=(0.0, 0.1)), "scale must rise within"),
+        (
+            lambda: RandomResizedCrop(ratio=(2.0, 1.0)),
+            "ratio must be positive and rise",
+        ),
+    ],
+)
+def test_bad_settings_are_refused(build, match):
+    with pytest.raises(ValueError, match=match):
+        build()

@@ -1,0 +1,184 @@
+"""Calibration against loops, scikit-learn and torchmetrics."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, log_loss
+from torch import Tensor
+from torchmetrics.functional.classification import multiclass_calibration_error
+
+from strategies import RULES, close, labelled_ensembles, modest
+from tepui.metrics import (
+    brier,
+    ece,
+    ensemble_predictions,
+    ensemble_probs,
+    nll,
+    reliability,
+)
+
+
+def confidences(logits: Tensor, labels: Tensor, rule: str = "probability"):
+    """Confidence and correctness; the probabilities have a twin of their own."""
+    probs = ensemble_probs(logits, rule).amax(1)
+    return probs.tolist(), (ensemble_predictions(logits, rule) == labels).tolist()
+
+
+def reliability_naive(confidence, right, bins):
+    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64).tolist()
+    rows = []
+    for b in range(bins):
+        low, high = edges[b], math.inf if b == bins - 1 else edges[b + 1]
+        inside = [n for n, value in enumerate(confidence) if low <= value < high]
+        size = len(inside) or math.nan
+        mean = sum(confidence[n] for n in inside) / size
+        rows.append((len(inside), mean, sum(right[n] for n in inside) / size))
+    return rows
+
+
+def ece_naive(confidence, right, bins):
+    return sum(
+        count / len(right) * abs(hit - mean)
+        for count, mean, hit in reliability_naive(confidence, right, bins)
+        if count
+    )
+
+
+def random_case(samples: int = 500, classes: int = 4, scale: float = 2.0):
+    generator = torch.Generator().manual_seed(3)
+    logits = scale * torch.randn(3, samples, classes, generator=generator).double()
+    return logits, torch.randint(classes, (samples,), generator=generator)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@modest
+@given(case=labelled_ensembles())
+def test_nll_matches_naive(rule, case):
+    logits, labels = case
+    probs = ensemble_probs(logits, rule).tolist()
+    each = [row[y] for row, y in zip(probs, labels.tolist(), strict=True)]
+    log_each = [math.log(p) if p > 0 else -math.inf for p in each]
+    close(nll(logits, labels, rule), -sum(log_each) / len(each))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@modest
+@given(case=labelled_ensembles())
+def test_brier_matches_naive(rule, case):
+    logits, labels = case
+    total = 0.0
+    for row, y in zip(
+        ensemble_probs(logits, rule).tolist(), labels.tolist(), strict=True
+    ):
+        total += sum((p - (c == y)) ** 2 for c, p in enumerate(row))
+    close(brier(logits, labels, rule), total / len(labels))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@modest
+@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+def test_reliability_and_ece_match_naive(rule, case, bins):
+    logits, labels = case
+    confidence, right = confidences(logits, labels, rule)
+    count, mean, hit = reliability(logits, labels, bins=bins, rule=rule)
+    expected = zip(*reliability_naive(confidence, right, bins), strict=True)
+    for actual, column in zip((count.double(), mean, hit), expected, strict=True):
+        close(actual, column)
+    value = ece(logits, labels, bins=bins, rule=rule)
+    close(value, ece_naive(confidence, right, bins))
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@modest
+@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+def test_ece_with_torchmetrics_bins_is_that_of_torchmetrics(rule, dtype, case, bins):
+    logits, labels = case[0].to(dtype), case[1]
+    probs, classes = ensemble_probs(logits, rule), logits.shape[2]
+    expected = multiclass_calibration_error(probs, labels, classes, bins, norm="l1")
+    actual = ece(logits, labels, bins=bins, rule=rule, torchmetrics_bins=True)
+    torch.testing.assert_close(actual, expected.to(dtype), rtol=1e-5, atol=1e-6)
+
+
+def test_torchmetrics_counts_certainty_apart_and_the_default_does_not():
+    # Confidences 1 (right) and 0.95 (wrong): one bin of 15, or one bin each.
+    probs = torch.tensor([[[1.0, 0.0], [0.95, 0.05]]], dtype=torch.float64)
+    logits, labels = (probs + 1e-30).log(), torch.tensor([0, 1])
+    assert ensemble_probs(logits)[0, 0] == 1
+    close(ece(logits, labels), abs(0.5 - 0.975))
+    close(ece(logits, labels, torchmetrics_bins=True), 0.5 * 0 + 0.5 * 0.95)
+    expected = multiclass_calibration_error(probs[0], labels, 2, 15, norm="l1").double()
+    close(ece(logits, labels, torchmetrics_bins=True), expected, atol=1e-7)
+
+
+def test_without_certain_samples_both_ways_of_binning_agree():
+    logits, labels = random_case()
+    assert ensemble_probs(logits).max() < 1
+    close(ece(logits, labels, torchmetrics_bins=True), ece(logits, labels))
+
+
+def test_bins_are_closed_on_the_left():
+    count = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), bins=2).count
+    assert count.tolist() == [0, 1]
+
+
+def test_an_empty_bin_has_no_mean_and_no_weight():
+    each = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), bins=2)
+    assert math.isnan(each.confidence[0])
+    assert math.isnan(each.accuracy[0])
+    assert (each.confidence[1], each.accuracy[1]) == (0.5, 1.0)
+    assert ece(torch.zeros(1, 1, 2), torch.tensor([0]), bins=2) == 0.5
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit"])
+def test_nll_and_brier_match_scikit_learn(rule):
+    logits, labels = random_case()
+    probs = ensemble_probs(logits, rule).numpy()
+    close(nll(logits, labels, rule), log_loss(labels, probs, labels=range(4)))
+    one_vs_rest = [brier_score_loss(labels == c, probs[:, c]) for c in range(4)]
+    close(brier(logits, labels, rule), sum(one_vs_rest))
+
+
+def test_reliability_matches_scikit_learn():
+    logits, labels = random_case()
+    confidence, right = confidences(logits, labels)
+    hit, mean = calibration_curve(right, confidence, n_bins=15)
+    each = reliability(logits, labels)
+    filled = each.count > 0
+    assert len(hit) > 5
+    close(each.accuracy[filled], hit)
+    close(each.confidence[filled], mean)
+
+
+def test_a_calibrated_ensemble_has_no_calibration_error():
+    # 75 % sure of class 0 and right three times in four.
+    logits = torch.tensor([0.75, 0.25]).log().expand(1, 4, 2).double()
+    close(ece(logits, torch.tensor([0, 0, 0, 1])), 0.0, atol=1e-7)
+
+
+def test_a_label_without_a_vote_has_infinite_nll_only_for_vote():
+    logits, labels = torch.tensor([[[3.0, 0.0]]]), torch.tensor([1])
+    assert nll(logits, labels, "vote") == math.inf
+    assert nll(logits, labels) == pytest.approx(math.log(1 + math.exp(3)))
+
+
+def test_nll_is_finite_where_float32_probabilities_vanish():
+    logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
+    assert nll(logits, torch.tensor([0])) == 1e4
+    assert nll(logits, torch.tensor([0]), "logit") == 1e4
+
+
+def test_brier_reaches_both_ends_of_its_range():
+    logits = torch.tensor([[[0.0, 99.0]]])
+    assert brier(logits, torch.tensor([1])) == 0
+    assert brier(logits, torch.tensor([0])) == 2
+
+
+@pytest.mark.parametrize("metric", [ece, reliability])
+def test_bins_must_be_positive(metric):
+    with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
+        metric(torch.zeros(1, 1, 2), torch.tensor([0]), bins=0)

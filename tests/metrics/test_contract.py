@@ -1,0 +1,336 @@
+"""What every public metric promises, whatever it measures."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from strategies import RULES
+from tepui import metrics
+from tepui.metrics import aggregate
+
+NAMES = [n for n in metrics.__all__ if inspect.isfunction(getattr(metrics, n))]
+
+
+def corruption_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    cells = {("fog", s): metrics.accuracy(logits / s, labels) for s in (1, 2)}
+    return metrics.corruption_accuracy(cells)
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to call a metric, and the axes of what it returns.
+
+    Axes are letters: m members, s samples, c classes, b bins; "" is a scalar.
+    """
+
+    axes: str
+    call: Callable[..., object] | None = None
+    classes: bool = False  # values are class indices
+    pairs: bool = False  # needs two members
+    shift: bool = True  # blind to a constant added to a row of logits
+
+
+CASES = {
+    "accuracy": Case(""),
+    "bma": Case("s"),
+    "brier": Case(""),
+    "corruption_accuracy": Case("", call=corruption_accuracy),
+    "der": Case("", pairs=True),
+    "disagreement": Case("", pairs=True),
+    "ece": Case(""),
+    "eir": Case(""),
+    "ensemble_log_probs": Case("sc"),
+    "ensemble_predictions": Case("s", classes=True),
+    "ensemble_probs": Case("sc"),
+    "entropy": Case("s"),
+    "individual_accuracy": Case("m"),
+    "kl": Case("", pairs=True),
+    "mutual_information": Case("s"),
+    "nll": Case(""),
+    "pairwise_disagreement": Case("mm", pairs=True),
+    "pairwise_kl": Case("mm", pairs=True),
+    "pds": Case("s"),
+    "predictions": Case("ms", classes=True),
+    "predictive_variance": Case("s"),
+    "reliability": Case("b"),
+    "unique_predictions": Case(""),
+    "variance": Case("", pairs=True, shift=False),
+}
+
+every_metric = pytest.mark.parametrize("name", NAMES)
+labelled = [
+    n for n in NAMES if "labels" in inspect.signature(getattr(metrics, n)).parameters
+]
+ruled = [
+    n for n in NAMES if "rule" in inspect.signature(getattr(metrics, n)).parameters
+]
+pairwise = [n for n in NAMES if n in CASES and CASES[n].pairs]
+
+
+def evaluate(
+    name: str, logits: Tensor, labels: Tensor, **options
+) -> tuple[Tensor, ...]:
+    """Call a metric and return its tensors in a tuple."""
+    function = CASES[name].call or getattr(metrics, name)
+    takes_labels = "labels" in inspect.signature(function).parameters
+    result = function(logits, *[labels] * takes_labels, **options)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def example(classes: int = 4, dtype: torch.dtype = torch.float32):
+    generator = torch.Generator().manual_seed(classes)
+    logits = 2 * torch.randn(3, 23, classes, generator=generator, dtype=torch.float64)
+    return logits.to(dtype), torch.randint(classes, (23,), generator=generator)
+
+
+def assert_same(actual, expected, rtol=1e-5, atol=1e-6):
+    for left, right in zip(actual, expected, strict=True):
+        torch.testing.assert_close(left, right, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def permuted(result: tuple[Tensor, ...], axes: str, axis: str, order: Tensor):
+    """Reorder every axis of the results that has the given letter."""
+    for position in (i for i, letter in enumerate(axes) if letter == axis):
+        result = tuple(each.index_select(position, order) for each in result)
+    return result
+
+
+def test_every_public_metric_has_a_case():
+    assert sorted(CASES) == NAMES
+
+
+def test_every_public_function_is_exported():
+    defined = set()
+    for module in pkgutil.iter_modules(metrics.__path__, "tepui.metrics."):
+        if module.ispkg:
+            continue
+        content = vars(importlib.import_module(module.name))
+        own = {
+            k for k, v in content.items() if getattr(v, "__module__", "") == module.name
+        }
+        defined |= {k for k in own if not k.startswith("_")}
+    assert defined == set(metrics.__all__) - {"Rule"}
+    assert metrics.__all__ == sorted(metrics.__all__)
+
+
+@every_metric
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("samples", [1, 23])
+def test_shapes(name, classes, samples):
+    logits, labels = example(classes)
+    logits, labels = (
+        logits[:, :samples],
+        1 - logits[0, :samples].argmax(-1).clamp(max=1),
+    )
+    sizes = {"m": 3, "s": samples, "c": classes, "b": 15}
+    expected = tuple(sizes[axis] for axis in CASES[name].axes)
+    for each in evaluate(name, logits, labels):
+        assert each.shape == expected
+        assert name == "reliability" or each.isfinite().all()
+
+
+@every_metric
+@pytest.mark.parametrize(
+    ("given", "returned"),
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
+)
+def test_dtype(name, given, returned):
+    expected = (torch.int64 if CASES[name].classes else returned,)
+    if name == "reliability":
+        expected = (torch.int64, returned, returned)
+    result = evaluate(name, *example(dtype=given))
+    assert tuple(each.dtype for each in result) == expected
+
+
+@every_metric
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_16_bits_are_computed_as_32(name, dtype):
+    logits, labels = example(dtype=dtype)
+    assert_same(evaluate(name, logits, labels), evaluate(name, logits.float(), labels))
+
+
+@every_metric
+def test_32_bits_agree_with_64(name):
+    logits, labels = example()
+    wide = evaluate(name, logits.double(), labels)
+    for left, right in zip(evaluate(name, logits, labels), wide, strict=True):
+        assert_same([left.double()], [right.double()], rtol=1e-4)
+
+
+@every_metric
+def test_nothing_is_created_on_the_default_device(name):
+    expected = evaluate(name, *example())
+    logits, labels = example()
+    with torch.device("meta"):
+        result = evaluate(name, logits, labels)
+    assert_same(result, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@every_metric
+def test_device_is_kept(name):
+    logits, labels = example()
+    result = evaluate(name, logits.cuda(), labels.cuda())
+    assert all(each.device.type == "cuda" for each in result)
+    assert_same([each.cpu() for each in result], evaluate(name, logits, labels))
+
+
+@every_metric
+def test_input_is_not_modified(name):
+    logits, labels = example()
+    before = logits.clone(), labels.clone()
+    evaluate(name, logits, labels)
+    assert torch.equal(logits, before[0])
+    assert torch.equal(labels, before[1])
+    assert (logits._version, labels._version) == (0, 0)
+
+
+@every_metric
+def test_no_gradient_is_recorded(name):
+    logits, labels = example()
+    result = evaluate(name, logits.requires_grad_(), labels)
+    assert not any(each.requires_grad for each in result)
+    assert logits.grad is None
+    assert torch.is_grad_enabled()
+
+
+@every_metric
+def test_deterministic_and_blind_to_the_global_generator(name):
+    logits, labels = example()
+    state = torch.get_rng_state()
+    first = evaluate(name, logits, labels)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert_same(evaluate(name, logits, labels), first, rtol=0, atol=0)
+
+
+@every_metric
+def test_order_of_members(name):
+    logits, labels = example()
+    order = torch.tensor([2, 0, 1])
+    expected = permuted(evaluate(name, logits, labels), CASES[name].axes, "m", order)
+    assert_same(evaluate(name, logits[order], labels), expected)
+
+
+@every_metric
+def test_order_of_samples(name):
+    logits, labels = example()
+    order = torch.randperm(23, generator=torch.Generator().manual_seed(0))
+    expected = permuted(evaluate(name, logits, labels), CASES[name].axes, "s", order)
+    assert_same(evaluate(name, logits[:, order], labels[order]), expected)
+
+
+@every_metric
+def test_order_of_classes(name):
+    logits, labels = example()
+    order = torch.tensor([3, 1, 0, 2])
+    rank = order.argsort()
+    expected = permuted(evaluate(name, logits, labels), CASES[name].axes, "c", order)
+    if CASES[name].classes:
+        expected = tuple(rank[each] for each in expected)
+    assert_same(evaluate(name, logits[:, :, order], rank[labels]), expected)
+
+
+@every_metric
+def test_shift_of_the_logits(name):
+    logits, labels = example(dtype=torch.float64)
+    shift = 10 * torch.randn(3, 23, 1, generator=torch.Generator().manual_seed(1))
+    expected = evaluate(name, logits, labels)
+    if CASES[name].shift:
+        assert_same(evaluate(name, logits + shift, labels), expected)
+    assert_same(evaluate(name, logits + shift[:1], labels), expected)
+
+
+@every_metric
+def test_memory_layout_does_not_matter(name):
+    logits, labels = example()
+    view = logits.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    assert not view.is_contiguous()
+    assert_same(evaluate(name, view, labels), evaluate(name, logits, labels))
+
+
+@every_metric
+def test_working_on_parts_does_not_matter(name, monkeypatch):
+    logits, labels = example()
+    expected = evaluate(name, logits, labels)
+    monkeypatch.setattr(aggregate, "_LOGITS_AT_ONCE", 5 * logits[:, 0].numel())
+    assert [part.shape[1] for part in aggregate._parts(logits)] == [5, 5, 5, 5, 3]
+    assert_same(evaluate(name, logits, labels), expected)
+    monkeypatch.setattr(aggregate, "_LOGITS_AT_ONCE", 1)
+    assert_same(evaluate(name, logits, labels), expected)
+
+
+@every_metric
+def test_rejects_bad_logits(name):
+    logits, labels = example()
+    with pytest.raises(
+        ValueError, match=r"shape \(members, samples, classes\), got \(23, 4\)"
+    ):
+        evaluate(name, logits[0], labels)
+    with pytest.raises(
+        ValueError, match="logits must be floating point, got torch.int64"
+    ):
+        evaluate(name, logits.long(), labels) if name != "corruption_accuracy" else (
+            metrics.accuracy(logits.long(), labels)
+        )
+    with pytest.raises(ValueError, match="logits must hold at least one sample"):
+        evaluate(name, logits[:, :0], labels[:0])
+    logits[1, 7, 2] = logits[2, 3, 0] = torch.nan
+    message = r"got 2 NaN value\(s\), the first at member 1, sample 7"
+    with pytest.raises(ValueError, match=message):
+        evaluate(name, logits, labels)
+
+
+@every_metric
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf])
+def test_rejects_infinite_logits(name, value):
+    logits, labels = example()
+    logits[1, 7, 2] = value
+    with pytest.raises(ValueError, match=r"logits must be finite.*got \(.*inf"):
+        evaluate(name, logits, labels)
+
+
+@pytest.mark.parametrize("name", labelled)
+def test_rejects_bad_labels(name):
+    logits, labels = example()
+    with pytest.raises(
+        ValueError, match=r"labels must have shape \(23,\).*got \(22,\)"
+    ):
+        evaluate(name, logits, labels[1:])
+    with pytest.raises(ValueError, match="labels must be integers, got torch.float32"):
+        evaluate(name, logits, labels.float())
+    for wrong, text in ((4, "from 0 to 4"), (-1, "from -1 to 3")):
+        with pytest.raises(ValueError, match=rf"labels must lie in \[0, 3\].*{text}"):
+            evaluate(name, logits, torch.cat([labels[:-1], torch.tensor([wrong])]))
+
+
+@pytest.mark.parametrize("name", ruled)
+def test_every_rule_works_and_an_unknown_one_lists_them(name):
+    logits, labels = example()
+    for rule in RULES:
+        evaluate(name, logits, labels, rule=rule)
+    message = "rule must be one of probability, logit, vote, got 'votes'.*'vote'"
+    with pytest.raises(ValueError, match=message):
+        evaluate(name, logits, labels, rule="votes")
+
+
+@every_metric
+def test_one_member_is_enough_unless_pairs_are_needed(name):
+    logits, labels = example()
+    if CASES[name].pairs:
+        message = r"logits must hold at least 2 member\(s\), got '1 in shape"
+        with pytest.raises(ValueError, match=message):
+            evaluate(name, logits[:1], labels)
+    else:
+        evaluate(name, logits[:1], labels)

@@ -1,0 +1,143 @@
+"""Scores per sample against loops, an example worked by hand, and limits."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from strategies import close, ensembles, modest, probs_naive
+from tepui.metrics import (
+    bma,
+    entropy,
+    mutual_information,
+    pds,
+    predictive_variance,
+    variance,
+)
+
+
+def entropy_naive(probs: list[float]) -> float:
+    return -sum(p * math.log(p) for p in probs if p > 0)
+
+
+def mean_naive(rows: list[list[float]]) -> list[float]:
+    return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+
+
+def bma_naive(rows):
+    return max(mean_naive(rows))
+
+
+def pds_naive(rows):
+    return sum(max(column) for column in zip(*rows, strict=True)) / len(rows[0])
+
+
+def ensemble_entropy_naive(rows):
+    return entropy_naive(mean_naive(rows))
+
+
+def mutual_information_naive(rows):
+    mean_of_entropies = sum(entropy_naive(row) for row in rows) / len(rows)
+    return max(0.0, entropy_naive(mean_naive(rows)) - mean_of_entropies)
+
+
+def predictive_variance_naive(rows):
+    if len(rows) == 1:
+        return 0.0
+    mean = mean_naive(rows)
+    squares = [(p - q) ** 2 for row in rows for p, q in zip(row, mean, strict=True)]
+    return sum(squares) / (len(rows) - 1)
+
+
+TWINS = {
+    bma: bma_naive,
+    pds: pds_naive,
+    entropy: ensemble_entropy_naive,
+    mutual_information: mutual_information_naive,
+    predictive_variance: predictive_variance_naive,
+}
+
+
+def samples_of(logits: Tensor) -> list[list[list[float]]]:
+    return [list(rows) for rows in zip(*probs_naive(logits), strict=True)]
+
+
+@pytest.mark.parametrize("score", TWINS, ids=lambda score: score.__name__)
+@modest
+@given(logits=ensembles())
+def test_matches_naive(score, logits):
+    close(score(logits), [TWINS[score](rows) for rows in samples_of(logits)])
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        (bma, 1 / 2),
+        (pds, 3 / 4),
+        (entropy, math.log(2)),
+        (
+            mutual_information,
+            math.log(2) + math.log(1 / 4) / 4 + 3 * math.log(3 / 4) / 4,
+        ),
+        (predictive_variance, 1 / 4),
+    ],
+)
+def test_example_by_hand(score, expected):
+    probs = torch.tensor([[[0.75, 0.25]], [[0.25, 0.75]]], dtype=torch.float64)
+    close(score(probs.log()), [expected])
+
+
+@modest
+@given(logits=ensembles())
+def test_scores_stay_in_their_ranges(logits):
+    members, _, classes = logits.shape
+    fewer = min(members, classes)
+    bounds = {
+        bma: (1 / classes, 1.0),
+        pds: (1 / classes, fewer / classes),
+        entropy: (0.0, math.log(classes)),
+        mutual_information: (0.0, math.log(fewer)),
+        predictive_variance: (0.0, 1.0),
+    }
+    for score, (low, high) in bounds.items():
+        values = score(logits)
+        assert values.min() >= low - 1e-12, score.__name__
+        assert values.max() <= high + 1e-12, score.__name__
+
+
+def test_all_but_bma_are_higher_where_sure_members_differ():
+    agree, differ = [9.0, 0.0, 0.0], [0.0, 9.0, 0.0]
+    logits = torch.tensor([[agree, agree], [agree, differ]])
+    for score in (pds, entropy, mutual_information, predictive_variance):
+        assert score(logits)[1] > 1.3 * score(logits)[0], score.__name__
+    assert bma(logits)[1] < bma(logits)[0]
+
+
+@modest
+@given(logits=ensembles())
+def test_one_member_tells_nothing_apart_by_diversity(logits):
+    one, samples = logits[:1], logits.shape[1]
+    close(pds(one), [1 / logits.shape[2]] * samples)
+    close(mutual_information(one), [0.0] * samples)
+    assert predictive_variance(one).tolist() == [0.0] * samples
+
+
+def test_mutual_information_of_equal_float32_members_is_not_negative():
+    member = torch.randn(1, 500, 30, generator=torch.Generator().manual_seed(0))
+    values = mutual_information(member.expand(7, -1, -1))
+    assert values.min() >= 0
+    assert values.max() < 1e-5
+
+
+@modest
+@given(logits=ensembles(min_members=2))
+def test_predictive_variance_averages_to_the_variance_of_probs(logits):
+    close(predictive_variance(logits).mean(), variance(logits, of="probs"))
+
+
+def test_saturated_members_have_finite_entropy():
+    logits = torch.tensor([[[1e4, 0.0]], [[1e4, 0.0]]])
+    assert entropy(logits).item() == 0
+    assert mutual_information(logits).item() == 0

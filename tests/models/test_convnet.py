@@ -1,0 +1,30 @@
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from tepui.data import Digits
+from tepui.models import ConvNet
+
+
+def test_is_small():
+    assert sum(p.numel() for p in ConvNet().parameters()) == 25_978
+
+
+@pytest.mark.parametrize("side", [8, 28])
+def test_width_of_features_does_not_depend_on_the_image(side):
+    assert ConvNet().features(torch.zeros(2, 1, side, side)).shape == (2, 256)
+
+
+def test_two_epochs_learn_digits():
+    torch.manual_seed(0)
+    train, test = Digits(train=True), Digits(train=False)
+    x, model = train.prepare(train.inputs), ConvNet()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for rows in torch.stack([torch.randperm(1437)[:1408] for _ in range(2)]).view(
+        -1, 64
+    ):
+        optimizer.zero_grad()
+        cross_entropy(model(x[rows]), train.targets[rows]).backward()
+        optimizer.step()
+    right = model.eval()(test.prepare(test.inputs)).argmax(1) == test.targets
+    assert right.float().mean() > 0.9

@@ -18,7 +18,7 @@ from tepui.inference import chunks, device_of, evaluating, forward
 from tepui.metrics.aggregate import Rule
 from tepui.models.base import Model
 from tepui.seeding import member_seeds, seeded
-from tepui.storage import read_tensors, write_tensors
+from tepui.storage import raw_bytes, read_tensors, write_tensors
 from tepui.version import __version__
 
 Score = Literal["bma", "pds", "entropy", "mutual_information", "variance"]
@@ -130,6 +130,12 @@ class Ensemble(nn.Module):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
+        require(
+            not isinstance(factory, nn.Module),
+            "factory",
+            "be a callable that returns a new module, or one per member",
+            f"a module of type {type(factory).__name__}",
+        )
         count = _count(factory, members, seed)
         factories = [factory] * count if callable(factory) else list(factory)
         require(
@@ -252,7 +258,9 @@ def load(
     tensors, document, file = _read(path)
     described = document["members"]
     if factory is None:
-        modules = [_rebuild(item, file) for item in described]
+        with seeded("load"):
+            modules = [_rebuild(item, file) for item in described]
+        _take_dtypes(modules, tensors)
     else:
         factories = [factory] * len(described) if callable(factory) else list(factory)
         require(
@@ -261,7 +269,8 @@ def load(
             f"be one or {len(described)}",
             len(factories),
         )
-        modules = [make() for make in factories]
+        with seeded("load"):
+            modules = [make() for make in factories]
     ensemble = Ensemble(modules, document["seeds"])
     _load_members(ensemble, tensors, file)
     return ensemble.eval()
@@ -371,7 +380,7 @@ def _count(
         if not callable(factory):
             return len(factory)
         require(
-            not isinstance(seed, int),
+            isinstance(seed, Sequence),
             "members",
             "be given unless factories or seeds are listed one per member",
             None,
@@ -396,8 +405,22 @@ def _rebuild(description: dict[str, Any], file: Path) -> nn.Module:
             "not one of tepui.models"
         )
     one_of(f"model in {file}", name, models.__all__)
-    module: nn.Module = getattr(models, name)(**description["config"])
+    try:
+        module: nn.Module = getattr(models, name)(**description["config"])
+    except TypeError as error:
+        raise ValueError(
+            f"config in {file} must hold the arguments of {name}, but: {error}"
+        ) from error
     return module
+
+
+def _take_dtypes(modules: Sequence[nn.Module], tensors: dict[str, Tensor]) -> None:
+    """Give rebuilt members the number types they were saved in."""
+    for index, module in enumerate(modules):
+        for name, own in (*module.named_parameters(), *module.named_buffers()):
+            saved = tensors.get(f"{index}.{name}", own)
+            if saved.is_floating_point():
+                own.data = own.data.to(saved.dtype)
 
 
 def _report_identical(modules: Sequence[nn.Module]) -> None:
@@ -405,10 +428,9 @@ def _report_identical(modules: Sequence[nn.Module]) -> None:
     seen: dict[str, list[int]] = {}
     for index, module in enumerate(modules):
         digest = hashlib.sha256()
-        for tensor in module.state_dict().values():
-            digest.update(
-                tensor.detach().cpu().contiguous().numpy(force=True).tobytes()
-            )
+        for value in module.state_dict().values():
+            if isinstance(value, Tensor):
+                digest.update(raw_bytes(value).numpy().tobytes())
         seen.setdefault(digest.hexdigest(), []).append(index)
     alike = [group for group in seen.values() if len(group) > 1]
     if alike:

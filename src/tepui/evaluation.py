@@ -161,6 +161,7 @@ def evaluate(
         True
     """
     one_of("rule", rule, get_args(Rule))
+    _check_cells({} if shifted is None else shifted)
     place = device_of(ensemble) if device is None else torch.device(device)
     ensemble.to(place)
     kept: dict[str, Tensor] = {}
@@ -272,6 +273,14 @@ def mean_scores(several: Iterable[Scores]) -> Scores:
     mean["der"] = mean["disagreement"] / error if error > 0 else math.nan
     mean["eir"] = mean["improvement"] / error if error > 0 else math.nan
     return Scores(**mean)
+
+
+def _check_cells(shifted: object) -> None:
+    rule = "map (type, severity) to data sets"
+    if not isinstance(shifted, Mapping):
+        raise ValueError(f"shifted must {rule}, got {type(shifted).__name__}")
+    for cell in shifted:
+        require(isinstance(cell, tuple) and len(cell) == 2, "shifted", rule, cell)
 
 
 def _pooled(several: list[metrics.Reliability]) -> metrics.Reliability:

@@ -128,11 +128,25 @@ class SAM(torch.optim.Optimizer):
         require(rho >= 0, "rho", "be non-negative", rho)
         super().__init__(params, {"rho": rho, "adaptive": adaptive, **base_kwargs})
         self.base_optimizer = base_optimizer(self.param_groups, **base_kwargs)
+        self.defaults = {**self.base_optimizer.defaults, **self.defaults}
         self._adopt_base_state()
         self._module = module
         self._max_grad_norm = max_grad_norm
         self._sync_perturbation = sync_perturbation
         self._before: list[tuple[Tensor, Tensor]] = []
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters; the group may set its own ``rho``.
+
+        Args:
+            param_group: ``params`` and, where they differ, its own settings.
+
+        Raises:
+            ValueError: If its ``rho`` is negative.
+        """
+        super().add_param_group(param_group)
+        rho = self.param_groups[-1]["rho"]
+        require(rho >= 0, "rho", "be non-negative", rho)
 
     @torch.no_grad()
     def first_step(self, zero_grad: bool = False) -> None:
@@ -167,6 +181,8 @@ class SAM(torch.optim.Optimizer):
             self.base_optimizer.step()
         else:
             scaler.step(self.base_optimizer)
+        # Schedulers ask for this mark, which they put on step, not on second_step.
+        self._opt_called = True
         if zero_grad:
             self.zero_grad()
 
@@ -219,10 +235,14 @@ class SAM(torch.optim.Optimizer):
         """Load what :meth:`state_dict` returned.
 
         Args:
-            state_dict: The state.
+            state_dict: The state; that of a bare base optimizer leaves ``rho`` alone.
         """
+        own = [(group["rho"], group["adaptive"]) for group in self.param_groups]
         self.base_optimizer.load_state_dict(state_dict)
         self._adopt_base_state()
+        for group, (rho, adaptive) in zip(self.param_groups, own, strict=True):
+            group.setdefault("rho", rho)
+            group.setdefault("adaptive", adaptive)
 
     def _adopt_base_state(self) -> None:
         self.param_groups = self.base_optimizer.param_groups
@@ -240,8 +260,10 @@ class SAM(torch.optim.Optimizer):
         if not groups:
             return [], []
         norm = get_total_norm([s for _, _, scaled in groups for s in scaled]) + EPSILON
+        # Where a gradient overflowed nothing moves, so that the second pass leaves no
+        # NaN in running statistics and a gradient scaler sees the overflow again.
         return [p for _, moving, _ in groups for p in moving], [
-            offset
+            offset.nan_to_num_(0.0, 0.0, 0.0)
             for group, moving, scaled in groups
             for offset in _offsets(
                 moving, scaled, group["rho"] / norm, group["adaptive"]

@@ -6,6 +6,7 @@ counters, not generator states.
 """
 
 import hashlib
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -59,7 +60,8 @@ def member_seeds(seed: int | Sequence[int], members: int) -> tuple[int, ...]:
         As many seeds as members; the first ``m`` do not depend on ``members``.
 
     Raises:
-        ValueError: If a sequence has another length than ``members`` or repeats a seed.
+        ValueError: If a seed is no integer, or a sequence has another length than
+            ``members`` or repeats a seed.
 
     Example:
         >>> member_seeds([13, 17, 27], 3)
@@ -67,9 +69,10 @@ def member_seeds(seed: int | Sequence[int], members: int) -> tuple[int, ...]:
         >>> member_seeds(13, 2) == member_seeds(13, 5)[:2]
         True
     """
-    if isinstance(seed, int):
-        return tuple(derive(seed, "member", index) for index in range(members))
-    seeds = tuple(int(value) for value in seed)
+    if not isinstance(seed, Sequence):
+        number = _integer(seed)
+        return tuple(derive(number, "member", index) for index in range(members))
+    seeds = tuple(_integer(value) for value in seed)
     if len(seeds) != members:
         raise ValueError(f"seed must name one seed per member ({members}), got {seeds}")
     if len(set(seeds)) != members:
@@ -77,6 +80,15 @@ def member_seeds(seed: int | Sequence[int], members: int) -> tuple[int, ...]:
             f"seed must differ between members, or they train alike, got {seeds}"
         )
     return seeds
+
+
+def _integer(value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ValueError(
+            f"seed must be an integer, or one integer per member, got {value!r}"
+        ) from None
 
 
 @contextmanager

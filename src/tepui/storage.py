@@ -32,7 +32,10 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # safetensors makes files that only their owner reads
         _flush(temporary)
         temporary.replace(path)
     finally:
@@ -124,9 +127,15 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from error
     if _DOCUMENT not in header:
         raise ValueError(f"{path} must be a file written by tepui, but has no header")
-    document = json.loads(header[_DOCUMENT])
-    for name, owner in document.pop(_ALIASES).items():
-        tensors[name] = tensors[owner]
+    try:
+        document: dict[str, Any] = json.loads(header[_DOCUMENT])
+        for name, owner in document.pop(_ALIASES).items():
+            tensors[name] = tensors[owner]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} must be a file written by tepui, but its header is damaged: "
+            f"{error!r}"
+        ) from error
     return tensors, document
 
 
@@ -160,10 +169,11 @@ def same_bits(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool
     return first.keys() == second.keys() and all(
         first[name].dtype == second[name].dtype
         and first[name].shape == second[name].shape
-        and torch.equal(_bytes(first[name]), _bytes(second[name]))
+        and torch.equal(raw_bytes(first[name]), raw_bytes(second[name]))
         for name in first
     )
 
 
-def _bytes(tensor: Tensor) -> Tensor:
+def raw_bytes(tensor: Tensor) -> Tensor:
+    """Return the bytes of a tensor of any type, in order, on the CPU."""
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8)

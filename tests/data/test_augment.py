@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tepui.data import Augmentation, HorizontalFlip, RandomCrop, RandomResizedCrop
@@ -50,13 +50,20 @@ def flip_naive(image, probability, u):
     )
 
 
-def resized_crop_naive(image, size, scale, ratio, u):
+def sides_naive(image, scale, ratio, u):
     _, height, width = image.shape
     area = height * width * (scale[0] + (scale[1] - scale[0]) * float(u[0]))
     low, high = math.log(ratio[0]), math.log(ratio[1])
     aspect = math.exp(low + (high - low) * float(u[1]))
-    tall = min(max(round(math.sqrt(area / aspect)), 1), height)
-    wide = min(max(round(math.sqrt(area * aspect)), 1), width)
+    return math.sqrt(area / aspect), math.sqrt(area * aspect)
+
+
+def resized_crop_naive(image, size, scale, ratio, u):
+    _, height, width = image.shape
+    tall, wide = sides_naive(image, scale, ratio, u)
+    # A tie is left to rounding error.
+    assume(min(abs(tall % 1 - 0.5), abs(wide % 1 - 0.5)) > 1e-9)
+    tall, wide = min(max(round(tall), 1), height), min(max(round(wide), 1), width)
     top = math.floor(float(u[2]) * (height - tall + 1))
     left = math.floor(float(u[3]) * (width - wide + 1))
     window = image[None, :, top : top + tall, left : left + wide].double()
@@ -106,6 +113,12 @@ def test_resized_crop_matches_naive(batch, size, scale, ratio):
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
 
 
+def test_flip_needs_a_number_below_the_probability():
+    images = torch.tensor([1.0, 2.0]).expand(3, 1, 1, 2)
+    found = HorizontalFlip(0.5)(images, torch.tensor([[0.4999], [0.5], [0.5001]]))
+    assert found[:, 0, 0].tolist() == [[2, 1], [1, 2], [1, 2]]
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16])
 def test_full_window_is_the_image(dtype):
     images = torch.arange(2 * 3 * 7 * 5).view(2, 3, 7, 5).to(dtype)
@@ -123,17 +136,23 @@ def test_crop_offsets_are_even():
 
 
 def test_resized_crop_draws_area_from_scale():
-    ramp = torch.arange(100.0).expand(1, 100, 100)
-    images = torch.stack([ramp, ramp.mT], dim=1).expand(500, 2, 2, 100, 100)[:, 0]
+    row = torch.arange(100.0).expand(100, 100)
+    images = torch.stack([row, row.T]).expand(500, 2, 100, 100)
     uniform = torch.rand(500, 4, generator=torch.Generator().manual_seed(0))
-    found = RandomResizedCrop(scale=(0.2, 0.4), ratio=(1.0, 1.0))(
-        images.reshape(500, 2, 100, 100), uniform
-    )
-    span = found.amax((2, 3)) - found.amin((2, 3)) + 1
-    area = span.prod(1) / 100**2
+    found = RandomResizedCrop(scale=(0.2, 0.4), ratio=(1.0, 1.0))(images, uniform)
+    sides = found.amax((2, 3)) - found.amin((2, 3)) + 1
+    area = sides.prod(1) / 100**2
     assert area.min() > 0.19
     assert area.max() < 0.41
     assert area.mean() == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_no_step_looks_at_values(dtype):
+    images = torch.zeros(2, 3, 8, 8, dtype=dtype, device="meta")
+    steps = [RandomCrop(), HorizontalFlip(), RandomResizedCrop()]
+    found = augment(images, steps, torch.zeros(2, 7, device="meta"))
+    assert (found.shape, found.dtype) == (images.shape, dtype)
 
 
 def test_sequence_takes_its_own_columns():

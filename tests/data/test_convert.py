@@ -70,7 +70,9 @@ def test_shapes_that_differ_are_named():
         ((object(), 1), r"got \(object, int\) at item 0"),
         (torch.zeros(3), r"got float32\(3,\) at item 0"),
         ((torch.zeros(1), 1, 2), r"got \(float32\(1,\), int, int\) at item 0"),
-        (({"x": "text"}, 1), r"got \(\{x: str\}, int\) at item 0"),
+        (({"x": "text"}, 1), r"got \(\{x: str\}, int\) at item 0$"),
+        ((torch.zeros(1), "text"), r"got \(float32\(1,\), str\) at item 0$"),
+        (([torch.zeros(1)], 1), r"got \(\(float32\(1,\)\), int\) at item 0$"),
     ],
 )
 def test_items_that_are_not_pairs_of_tensors_are_refused(item, match):
@@ -83,5 +85,10 @@ def test_empty_and_endless_are_refused():
         ValueError, match="dataset must hold at least one sample, got 0"
     ):
         arrays_of(Items())
-    with pytest.raises(ValueError, match="dataset must be map-style"):
-        arrays_of(IterableDataset())
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(())
+
+    with pytest.raises(ValueError, match=r"dataset must be map-style .* got Stream"):
+        arrays_of(Stream())

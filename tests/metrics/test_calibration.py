@@ -70,10 +70,8 @@ def test_nll_matches_naive(rule, case):
 @given(case=labelled_ensembles())
 def test_brier_matches_naive(rule, case):
     logits, labels = case
-    total = 0.0
-    for row, y in zip(
-        ensemble_probs(logits, rule).tolist(), labels.tolist(), strict=True
-    ):
+    total, probs = 0.0, ensemble_probs(logits, rule).tolist()
+    for row, y in zip(probs, labels.tolist(), strict=True):
         total += sum((p - (c == y)) ** 2 for c, p in enumerate(row))
     close(brier(logits, labels, rule), total / len(labels))
 
@@ -113,6 +111,16 @@ def test_torchmetrics_counts_certainty_apart_and_the_default_does_not():
     close(ece(logits, labels, torchmetrics_bins=True), 0.5 * 0 + 0.5 * 0.95)
     expected = multiclass_calibration_error(probs[0], labels, 2, 15, norm="l1").double()
     close(ece(logits, labels, torchmetrics_bins=True), expected, atol=1e-7)
+
+
+def test_torchmetrics_rounds_float64_confidences_before_binning():
+    # 1 - 1e-9 (right) is one in float32 and so leaves the bin of 0.95 (wrong).
+    probs = torch.tensor([[1 - 1e-9, 1e-9], [0.95, 0.05]], dtype=torch.float64)
+    labels = torch.tensor([0, 1])
+    expected = multiclass_calibration_error(probs, labels, 2, 15, norm="l1").double()
+    actual = ece(probs.log().unsqueeze(0), labels, torchmetrics_bins=True)
+    close(actual, expected, atol=1e-7)
+    close(actual, 0.95 / 2, atol=1e-7)
 
 
 def test_without_certain_samples_both_ways_of_binning_agree():

@@ -2,8 +2,8 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -124,18 +124,22 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
             return inputs
         return self.normalize(inputs) if self.normalize else to_float(inputs)
 
-    def subset(self, index: Tensor | Sequence[int]) -> Self:
+    def like(self, inputs: Inputs, targets: Tensor) -> "Arrays":
+        """Return other samples of the same kind: normalised alike, same classes."""
+        return Arrays(inputs, targets, self.normalize, self.classes)
+
+    def subset(self, index: Tensor | Sequence[int]) -> "Arrays":
         """Return the samples at ``index`` as a data set of their own."""
         rows = torch.as_tensor(index, device=self.device)
-        return replace(self, inputs=self.raw(rows), targets=self.targets[rows])
+        return self.like(self.raw(rows), self.targets[rows])
 
-    def to(self, device: str | torch.device) -> Self:
+    def to(self, device: str | torch.device) -> "Arrays":
         """Return the data set with its tensors on ``device``."""
         if isinstance(self.inputs, Tensor):
             inputs: Inputs = self.inputs.to(device)
         else:
             inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
-        return replace(self, inputs=inputs, targets=self.targets.to(device))
+        return self.like(inputs, self.targets.to(device))
 
     def _named(self) -> list[tuple[str, Tensor]]:
         if isinstance(self.inputs, Tensor):

@@ -211,9 +211,9 @@ def _between(low: float, high: float, uniform: Tensor) -> Tensor:
 
 def _centres(start: Tensor, length: Tensor, size: int) -> Tensor:
     """Return where ``size`` even steps through a window fall, inside the window."""
-    step = (torch.arange(size, device=length.device) + 0.5) / size
-    inside = (step * length[:, None] - 0.5).clamp(min=0).minimum(length[:, None] - 1)
-    return start[:, None] + inside
+    start, length = start[:, None], length[:, None]
+    step = torch.arange(size, dtype=length.dtype, device=length.device) + 0.5
+    return start + (step * length / size - 0.5).clamp(min=0).minimum(length - 1)
 
 
 def _sample(images: Tensor, y: Tensor, x: Tensor) -> Tensor:

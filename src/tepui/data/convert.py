@@ -50,21 +50,23 @@ def _stacked(dataset: Dataset[Any]) -> Arrays:
         raise ValueError("dataset must hold at least one sample, got 0")
     try:
         inputs, targets = default_collate(items)
-        return Arrays(inputs, targets)
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(
-            "dataset must hold pairs (x, y) of tensors and numbers that stack, got "
-            + _contrast(items)
-        ) from error
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(_refusal(items)) from error
+    parts = [*inputs.values()] if isinstance(inputs, Mapping) else [inputs]
+    if not all(isinstance(part, Tensor) for part in [*parts, targets]):
+        raise ValueError(_refusal(items))
+    return Arrays(inputs, targets)
 
 
-def _contrast(items: list[Any]) -> str:
-    """Describe the first item, and the first that differs from it."""
+def _refusal(items: list[Any]) -> str:
+    """Name the first item, and the first that differs from it."""
     described = [_describe(item) for item in items]
+    got = f"{described[0]} at item 0"
     for index, text in enumerate(described):
         if text != described[0]:
-            return f"{described[0]} at item 0 and {text} at item {index}"
-    return f"{described[0]} at item 0"
+            got += f" and {text} at item {index}"
+            break
+    return f"dataset must hold pairs (x, y) of tensors that stack, got {got}"
 
 
 def _describe(value: Any) -> str:

@@ -227,12 +227,18 @@ def _pixel_matrix(side: int, factor: float) -> Tensor:
 
 
 def _box_matrix(side: int, result: int) -> Tensor:
-    """Average, for each new pixel, the old ones whose centres it covers."""
+    """Average, for each new pixel, the old ones whose centres it covers.
+
+    The two conditions say the same but for ties, which rounding decides as in Pillow.
+    """
     scale = side / result
-    centre = (torch.arange(result, dtype=torch.float64) + 0.5) * scale
-    offset = (torch.arange(side) - centre[:, None] + 0.5) / max(scale, 1.0)
-    inside = ((offset > -0.5) & (offset <= 0.5)).double()
-    return inside / inside.sum(dim=1, keepdim=True)
+    radius = max(scale, 1.0) / 2
+    pixel = torch.arange(side)
+    centre = (torch.arange(result, dtype=torch.float64)[:, None] + 0.5) * scale
+    start, stop = (centre - radius + 0.5).floor(), (centre + radius + 0.5).floor()
+    offset = (pixel - centre + 0.5) / (2 * radius)
+    inside = (start <= pixel) & (pixel < stop) & (offset > -0.5) & (offset <= 0.5)
+    return inside.double() / inside.sum(dim=1, keepdim=True)
 
 
 def _to_bytes(pixels: Tensor, name: str) -> Tensor:

@@ -8,6 +8,8 @@ References:
     Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI.
 """
 
+from typing import final
+
 import torch
 from torch import Tensor
 
@@ -18,30 +20,32 @@ TEST_SAMPLES = 360
 MEAN, STD = 0.3053, 0.3761
 
 
-def Digits(train: bool = True) -> Arrays:  # noqa: N802 - data sets are named like classes
-    """Return scikit-learn's digits with a fixed, stratified split.
+@final
+class Digits(Arrays):
+    """Scikit-learn's digits with a fixed, stratified split.
+
+    Images are ``(samples, 1, 8, 8)`` of float32 in ``[0, 1]``, labels int64; the
+    training images' mean and standard deviation normalise them.
 
     Args:
         train: The 1437 training images if true, else the 360 test images.
-
-    Returns:
-        Images ``(samples, 1, 8, 8)`` of float32 in ``[0, 1]``, labels of int64, the
-        training images' mean and standard deviation, and class names.
 
     Example:
         >>> digits = Digits(train=False)
         >>> len(digits), tuple(digits.inputs.shape), digits.classes[:3]
         (360, (360, 1, 8, 8), ('0', '1', '2'))
     """
-    from sklearn.datasets import load_digits
 
-    bunch = load_digits()
-    labels = torch.as_tensor(bunch.target, dtype=torch.int64)
-    images = torch.as_tensor(bunch.images, dtype=torch.float32).div_(16)[:, None]
-    classes = tuple(str(name) for name in bunch.target_names)
-    data = Arrays(images, labels, Normalize((MEAN,), (STD,)), classes)
-    test = _test_mask(labels)
-    return data.subset((~test if train else test).nonzero()[:, 0])
+    def __init__(self, train: bool = True) -> None:
+        from sklearn.datasets import load_digits
+
+        bunch = load_digits()
+        labels = torch.as_tensor(bunch.target, dtype=torch.int64)
+        images = torch.as_tensor(bunch.images, dtype=torch.float32).div_(16)[:, None]
+        classes = tuple(str(name) for name in bunch.target_names)
+        rows = _test_mask(labels) == (not train)
+        normalize = Normalize((MEAN,), (STD,))
+        super().__init__(images[rows], labels[rows], normalize, classes)
 
 
 def _test_mask(labels: Tensor) -> Tensor:

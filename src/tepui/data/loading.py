@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    default_collate,
+)
 
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.seeding import Key, derive
@@ -107,6 +113,8 @@ def in_order(
 ) -> Iterator[Batch]:
     """Yield a data set from first to last sample, as a model sees it.
 
+    A data set's own random transforms draw the same numbers at every call.
+
     Args:
         dataset: A map-style data set of ``(x, y)``.
         batch_size: Samples per batch; the last may be smaller.
@@ -120,7 +128,8 @@ def in_order(
     arrays = as_arrays(dataset)
     if arrays is None:
         indices = [row.tolist() for row in rows]
-        yield from loaded(dataset, indices, device=device, workers=workers)
+        key = ("in order",)
+        yield from loaded(dataset, indices, device=device, workers=workers, key=key)
         return
     for row in rows:
         index = row.to(arrays.device)
@@ -150,7 +159,11 @@ def length(dataset: Dataset[Any]) -> int:
     Raises:
         ValueError: If it has no length or is empty.
     """
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+    if (
+        not hasattr(dataset, "__len__")
+        or not hasattr(dataset, "__getitem__")
+        or isinstance(dataset, IterableDataset)
+    ):
         raise ValueError(
             "dataset must be map-style (with __len__ and __getitem__), "
             f"got {type(dataset).__name__}"

@@ -1,7 +1,7 @@
 """Corrupted copies of a data set, made when asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -63,7 +63,7 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
             corrupt(chunk, *key, first=number * _CHUNK, **options)
             for number, chunk in enumerate(images.split(_CHUNK))
         ]
-        return replace(self.dataset, inputs=torch.cat(chunks))
+        return self.dataset.like(torch.cat(chunks), self.dataset.targets)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         return ((name, level) for name in self.types for level in self.severities)

@@ -48,6 +48,8 @@ def index_stream(
         tensor([2, 2, 2, 2, 2])
     """
     size = min(batch_size, samples)
+    if steps == 0:
+        return torch.empty((0, size), dtype=torch.int64)
     start, stop = first_step * size, (first_step + steps) * size
     cycles = range(start // samples, -(-stop // samples))
     order = torch.cat(

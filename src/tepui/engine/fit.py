@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.checks import one_of, require
+from tepui.checks import class_indices, one_of, require
 from tepui.data.augment import Augmentation
-from tepui.data.loading import in_order, length
+from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
 from tepui.engine.batches import source_of, steps_per_epoch
 from tepui.engine.exchange import Exchange, LocalExchange
@@ -120,6 +120,15 @@ def fit(
         2
     """
     _check(epochs, batch_size, keep, accumulate, checkpoint_every, validation)
+    require(clip_norm is None or clip_norm > 0, "clip_norm", "be positive", clip_norm)
+    one_of("runner", runner, get_args(RunnerName))
+    one_of("progress", progress, get_args(Style))
+    require(
+        accumulate == 1 or not isinstance(method, CoupledMethod),
+        "accumulate",
+        "be 1 where members are coupled inside the loss",
+        accumulate,
+    )
     optimizer = SGD() if optimizer is None else optimizer
     schedule = MultiStep() if schedule is None else schedule
     exchange = LocalExchange() if exchange is None else exchange
@@ -127,6 +136,7 @@ def fit(
     train, held_out = _split(dataset, validation)
     threads = folder.threads() if folder is not None and resume else None
     numerics = numerics_of(device, precision, deterministic, threads)
+    config: dict[str, Any] = {}
     if folder is not None:
         asked = {
             "method": method,
@@ -149,11 +159,12 @@ def fit(
         config = {name: described(value) for name, value in asked.items()}
         config["data"] = fingerprint(train)
         config["validation"] = None if held_out is None else fingerprint(held_out)
-        folder.open(config, resume=resume)
+        folder.check(config, resume=resume)
         if folder.finished:
             return _finished(ensemble, folder)
     _to_device(ensemble, numerics.device)
     classes = _classes(ensemble, train, loss, numerics.device)
+    _check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
     steps = steps_per_epoch(source.samples, batch_size)
     compiled = _compiles(compile, numerics, steps * epochs * len(ensemble))
@@ -202,7 +213,7 @@ def fit(
         )
         training = Training(
             learners=learners,
-            members=len(ensemble),
+            seeds=ensemble.seeds,
             runner=_runner(runner, plan, learners),
             dataset=train,
             validation=held_out,
@@ -214,6 +225,8 @@ def fit(
             progress=shown,
             interruption=interruption,
         )
+        if folder is not None:
+            folder.begin(config)
         training.restore()
         shown.advance(training.steps_done())
         if folder is not None:
@@ -225,6 +238,8 @@ def fit(
             load_tensor_state(learner.member.module, learner.best.weights, where)
     if folder is not None:
         ensemble.save(folder.path)
+    if interruption.requested:
+        interruption.leave()
     path = None if folder is None else folder.path
     best_epochs = tuple(learner.best.epoch for learner in learners if keep == "best")
     return Run(ensemble, tuple(training.history), best_epochs, path)
@@ -257,7 +272,7 @@ def _split(
     """Return training and validation data; the split is the same for all members."""
     length(dataset)
     if isinstance(validation, float):
-        return split(dataset, validation, seed=0)
+        return split(as_arrays(dataset) or dataset, validation, seed=0)
     if validation is not None:
         length(validation)
     return dataset, validation
@@ -279,6 +294,12 @@ def _classes(
     if not is_cross_entropy or few.targets.is_floating_point():
         return None
     return min(output.shape[-1] for output in outputs)
+
+
+def _check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:
+    arrays = None if validation is None else as_arrays(validation)
+    if arrays is not None and classes is not None:
+        class_indices(arrays.targets, classes)
 
 
 def _to_device(ensemble: Ensemble, device: torch.device) -> None:
@@ -310,7 +331,6 @@ def _rate_tensor(optimizer: torch.optim.Optimizer, device: torch.device) -> Tens
 
 
 def _runner(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
-    one_of("runner", name, get_args(RunnerName))
     on_cuda = learners[0].losses.device.type == "cuda"
     able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
     if isinstance(learners[0].method, CoupledMethod):

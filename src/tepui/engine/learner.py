@@ -1,6 +1,6 @@
 """A member with its optimizer, its place in the run and its best weights."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,24 +81,37 @@ class Learner:
         for parameter in self.member.parameters:
             parameter.grad = None
 
-    def check_finite(self, first_step: int, checkpoint: str) -> None:
-        """Raise if a loss of the current epoch is not finite.
+    def check_finite(
+        self, first_step: int, factor: Callable[[int], float], checkpoint: str
+    ) -> None:
+        """Raise if a loss of the current epoch, or a weight, is not finite.
 
         Args:
             first_step: The run's step at which the epoch began.
+            factor: The learning rate's factor at a step.
             checkpoint: Where the last good state lies, in words.
 
         Raises:
             TrainingDiverged: Names member, step, learning rate and checkpoint.
         """
-        bad = (~torch.isfinite(self.losses[: self.step - first_step])).nonzero()
+        losses = self.losses[: self.step - first_step]
+        bad = (~torch.isfinite(losses)).nonzero()
         if len(bad):
             at = int(bad[0])
-            raise TrainingDiverged(
-                f"loss of member {self.index} must stay finite, got "
-                f"{float(self.losses[at])} at step {first_step + at} with learning "
-                f"rate {float(self.member.learning_rate):g}; {checkpoint}"
-            )
+            what, value, step = "loss", f"{float(losses[at])}", first_step + at
+        elif not self._has_finite_weights():
+            what, value, step = "weights", "infinite or NaN values", self.step - 1
+        else:
+            return
+        rate = self._peak_rates[0] * factor(step)
+        raise TrainingDiverged(
+            f"{what} of member {self.index} must stay finite, got {value} at step "
+            f"{step} with learning rate {rate:g}; {checkpoint}"
+        )
+
+    def _has_finite_weights(self) -> bool:
+        checks = [p.isfinite().all() for p in self.member.parameters]
+        return bool(torch.stack(checks).all())
 
     def keep_best(self, loss: float, epoch: int) -> None:
         """Keep a copy of the weights if they are the best so far."""
@@ -109,16 +122,14 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return every tensor that a resumed run needs."""
-        state = self.optimizer.state_dict()["state"]
         return {
             "losses": self.losses,
             **_prefixed("module", tensor_state(self.member.module)),
             **_prefixed("best", self.best.weights),
             **_prefixed("method", self.member.state),
             **{
-                f"optimizer/{number}/{name}": value
-                for number, entries in state.items()
-                for name, value in entries.items()
+                f"optimizer/{name}": value
+                for name, value in self._optimizer_state()
                 if isinstance(value, Tensor)
             },
         }
@@ -126,7 +137,12 @@ class Learner:
     def document(self) -> dict[str, Any]:
         """Return everything else that a resumed run needs."""
         best = [self.best.loss, self.best.epoch] if self.best.weights else None
-        return {"step": self.step, "best": best}
+        numbers = {
+            name: value
+            for name, value in self._optimizer_state()
+            if isinstance(value, bool | int | float)
+        }
+        return {"step": self.step, "best": best, "optimizer": numbers}
 
     def restore(self, tensors: Mapping[str, Tensor], document: dict[str, Any]) -> None:
         """Take up the state that :meth:`tensors` and :meth:`document` describe.
@@ -147,13 +163,20 @@ class Learner:
             self.best = Best(loss, epoch, copies)
         for name, tensor in _under("method", tensors).items():
             self.member.state[name] = tensor.to(device)
-        self._restore_optimizer(_under("optimizer", tensors))
+        self._restore_optimizer(
+            {**_under("optimizer", tensors), **document["optimizer"]}
+        )
 
-    def _restore_optimizer(self, tensors: Mapping[str, Tensor]) -> None:
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
+    def _optimizer_state(self) -> Iterator[tuple[str, Any]]:
+        for number, entries in self.optimizer.state_dict()["state"].items():
+            for name, value in entries.items():
+                yield f"{number}/{name}", value
+
+    def _restore_optimizer(self, values: Mapping[str, Any]) -> None:
+        state: dict[int, dict[str, Any]] = {}
+        for name, value in values.items():
             number, key = name.split("/", 1)
-            state.setdefault(int(number), {})[key] = tensor
+            state.setdefault(int(number), {})[key] = value
         groups = self.optimizer.state_dict()["param_groups"]
         rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})

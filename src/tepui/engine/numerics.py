@@ -39,6 +39,7 @@ class Numerics:
         """Set torch's switches inside the block and restore them after."""
         kept = (
             torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
             torch.backends.cudnn.benchmark,
             torch.get_float32_matmul_precision(),
             torch.backends.cudnn.allow_tf32,
@@ -46,6 +47,7 @@ class Numerics:
         )
         self._set(
             self.deterministic,
+            False,
             not self.deterministic and self.device.type == "cuda",
             "high" if self.precision == "tf32" else "highest",
             self.precision == "tf32",
@@ -58,9 +60,14 @@ class Numerics:
 
     @staticmethod
     def _set(
-        deterministic: bool, benchmark: bool, matmul: str, tf32: bool, threads: int
+        deterministic: bool,
+        warn_only: bool,
+        benchmark: bool,
+        matmul: str,
+        tf32: bool,
+        threads: int,
     ) -> None:
-        torch.use_deterministic_algorithms(deterministic)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
         torch.backends.cudnn.benchmark = benchmark
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = tf32

@@ -82,14 +82,15 @@ class AdamW:
 
 
 def clip(gradients: list[Tensor], max_norm: float) -> None:
-    """Scale gradients in place so that their joint norm is at most ``max_norm``.
+    """Scale the gradients of a list so that their joint norm is at most ``max_norm``.
 
     Args:
-        gradients: The gradients.
+        gradients: The gradients; the list takes up new tensors.
         max_norm: The bound.
     """
     scale = (max_norm / (get_total_norm(gradients) + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(gradients, scale)
+    # Not in place: two parameters may share one gradient tensor.
+    gradients[:] = torch._foreach_mul(gradients, scale)
 
 
 def capturable(optimizer: torch.optim.Optimizer) -> bool:

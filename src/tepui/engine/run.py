@@ -100,8 +100,8 @@ class RunFolder:
         """Whether a run ended here."""
         return self.ensemble.exists()
 
-    def open(self, config: dict[str, Any], *, resume: bool) -> None:
-        """Begin a run, or check that the one begun here is the same.
+    def check(self, config: dict[str, Any], *, resume: bool) -> None:
+        """Check that a run may begin here, or that the one begun here is the same.
 
         Args:
             config: What was asked for.
@@ -113,20 +113,17 @@ class RunFolder:
         """
         config = json.loads(json.dumps(config))
         if not self.started:
-            if self.path.exists() and any(self.path.iterdir()):
+            if self.path.exists() and not all(map(_is_leftover, self.path.iterdir())):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )
-            environment = environment_of(torch.device(config["device"]))
-            document = {"format": FORMAT, "config": config, "environment": environment}
-            write_json(self.description, document)
             return
         if not resume:
             raise FileExistsError(
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        recorded = read_json(self.description)["config"]
+        recorded = self._recorded()
         for name in sorted(config.keys() | recorded.keys()):
             if config.get(name) != recorded.get(name):
                 raise ValueError(
@@ -134,11 +131,22 @@ class RunFolder:
                     f"({recorded.get(name)!r}) to resume it, got {config.get(name)!r}"
                 )
 
+    def begin(self, config: dict[str, Any]) -> None:
+        """Write down what was asked for, unless the run began before.
+
+        Args:
+            config: What was asked for.
+        """
+        if not self.started:
+            environment = environment_of(torch.device(config["device"]))
+            document = {"format": FORMAT, "config": config, "environment": environment}
+            write_json(self.description, document)
+
     def threads(self) -> int | None:
         """Return the number of threads the run began with."""
         if not self.started:
             return None
-        return int(read_json(self.description)["config"]["threads"])
+        return int(self._recorded()["threads"])
 
     def write_history(self, history: Sequence[EpochRecord]) -> None:
         """Write all records of the run so far, one JSON object per line."""
@@ -161,12 +169,24 @@ class RunFolder:
         if not self.checkpoint.exists():
             return None
         tensors, document = read_tensors(self.checkpoint)
-        if document.get("format") != FORMAT:
+        if document.get("format") != FORMAT or "history" not in document:
             raise ValueError(
-                f"format of {self.checkpoint} must be {FORMAT}, "
-                f"got {document.get('format')!r}"
+                f"{self.checkpoint} must be a checkpoint of format {FORMAT}, "
+                f"got format {document.get('format')!r} with {sorted(document)}"
             )
         return tensors, document
+
+    def _recorded(self) -> dict[str, Any]:
+        """Return what was asked for when the run began."""
+        document = read_json(self.description)
+        format = document.get("format") if isinstance(document, dict) else None
+        if format != FORMAT or "config" not in document:
+            raise ValueError(
+                f"{self.description} must describe a run of tepui in format {FORMAT}, "
+                f"got format {format!r}"
+            )
+        config: dict[str, Any] = document["config"]
+        return config
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
@@ -232,9 +252,16 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         inputs = arrays.inputs
         parts = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
         for tensor in (*parts, arrays.targets):
-            digest.update(tensor.detach().cpu().contiguous().numpy().data)
+            flat = tensor.detach().cpu().contiguous().flatten()
+            digest.update(flat.view(torch.uint8).numpy().data)
         known["sha256"] = digest.hexdigest()
+        known["normalize"] = described(arrays.normalize)
     return known
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return whether a kill left this file before the run was written down."""
+    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
 
 
 def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:

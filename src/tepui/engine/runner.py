@@ -125,13 +125,14 @@ class CoupledRunner(Runner):
         chosen = method.active(len(learners), generator(seed, "active", step))
         active = [learners[index] for index in chosen]
         outputs = []
-        for learner in active:
+        for learner in learners:
             learner.set_rate(self.plan.factor(step))
+        for learner in active:
             learner.member.noise_seed = derive(learner.seed, "noise", step)
             outputs.append(learner.member.seeded_outputs(batch))
         losses = torch.stack(
             [
-                learner.member.loss(output, batch.targets)
+                learner.member.losses_of(output, batch.targets)
                 for learner, output in zip(active, outputs, strict=True)
             ]
         )

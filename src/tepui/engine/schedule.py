@@ -58,7 +58,8 @@ class MultiStep(Schedule):
     """Multiply the learning rate by ``gamma`` at each milestone.
 
     Attributes:
-        milestones: Integers are epochs, fractions below 1 are shares of the run.
+        milestones: Integers are epochs, fractions below 1 are shares of the run,
+            rounded down to epochs but to no less than one.
         gamma: The factor.
     """
 
@@ -73,6 +74,7 @@ class MultiStep(Schedule):
             "be positive",
             self.milestones,
         )
+        require(0 < self.gamma <= 1, "gamma", "lie in (0, 1]", self.gamma)
 
     def shape(self, time: float, epochs: int) -> float:
         """Return ``gamma`` to the number of milestones passed."""
@@ -82,8 +84,10 @@ class MultiStep(Schedule):
 
     @staticmethod
     def _epoch(milestone: int | float, epochs: int) -> int:
-        is_share = isinstance(milestone, float) and milestone < 1
-        return math.floor(milestone * epochs) if is_share else int(milestone)
+        if isinstance(milestone, int) or milestone >= 1:
+            return int(milestone)
+        # 0.29 * 100 is 28.999999999999996.
+        return max(1, math.floor(round(milestone * epochs, 9)))
 
 
 @final

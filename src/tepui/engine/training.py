@@ -1,5 +1,6 @@
 """The course of a run: epochs, exchanges, validation, records and checkpoints."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,13 @@ from torch.utils.data import Dataset
 from tepui.data.loading import in_order, length
 from tepui.engine.exchange import Exchange
 from tepui.engine.interrupt import Interruption
-from tepui.engine.learner import Learner
+from tepui.engine.learner import Learner, TrainingDiverged
 from tepui.engine.progress import Progress
 from tepui.engine.run import EpochRecord, RunFolder
 from tepui.engine.runner import Runner
 from tepui.inference import evaluating
 from tepui.methods.base import ExchangingMethod
-from tepui.seeding import generator
+from tepui.seeding import derive, generator, seeded
 
 
 @dataclass(eq=False)
@@ -26,7 +27,7 @@ class Training:
 
     Attributes:
         learners: The members that this process trains.
-        members: How many members the ensemble has.
+        seeds: The seeds of all members of the ensemble.
         runner: Runs the steps of an epoch.
         dataset: The training data, for methods that look at all of it.
         validation: Data to validate on, if any.
@@ -42,7 +43,7 @@ class Training:
     """
 
     learners: Sequence[Learner]
-    members: int
+    seeds: Sequence[int]
     runner: Runner
     dataset: Dataset[Any]
     validation: Dataset[Any] | None
@@ -74,8 +75,11 @@ class Training:
 
     def restore(self) -> None:
         """Take up the last checkpoint of the run folder, if there is one."""
-        saved = self.folder.load_checkpoint() if self.folder is not None else None
-        if self.folder is None or saved is None:
+        if self.folder is None:
+            return
+        saved = self.folder.load_checkpoint()
+        if saved is None:
+            self.folder.write_history([])
             return
         tensors, document = saved
         for learner in self.learners:
@@ -86,6 +90,8 @@ class Training:
                 if name.startswith(prefix)
             }
             learner.restore(own, document["members"][str(learner.index)])
+            if learner.step:
+                learner.set_rate(self.runner.plan.factor(learner.step - 1))
         self.exchanged = document["exchanged"]
         self.history = [EpochRecord.of(row) for row in document["history"]]
         self.folder.write_history(self.history)
@@ -106,13 +112,15 @@ class Training:
         published = {}
         for learner in self.learners:
             assert isinstance(learner.method, ExchangingMethod)
-            with evaluating(learner.member.module):
+            key = (learner.seed, "publish", epoch)
+            learner.member.noise_seed = derive(*key)
+            with evaluating(learner.member.module), seeded(*key):
                 told = learner.method.publish(learner.member, self.dataset)
             published[learner.index] = told
-        gathered = self.exchange.gather(published, self.members)
+        gathered = self.exchange.gather(published, len(self.seeds))
         for learner in self.learners:
             assert isinstance(learner.method, ExchangingMethod)
-            stream = generator("exchange", epoch)
+            stream = generator(*self.seeds, "exchange", epoch)
             learner.method.receive(learner.member, learner.index, gathered, stream)
         self.exchanged = epoch
 
@@ -145,18 +153,26 @@ class Training:
             for batch in in_order(self.validation, 1024, device=total.device):
                 total += member.losses(batch).double().sum()
         loss = float(total) / length(self.validation)
+        if not math.isfinite(loss):
+            raise TrainingDiverged(
+                f"validation loss of member {learner.index} must stay finite, got "
+                f"{loss} after epoch {epoch} with learning rate "
+                f"{float(member.learning_rate):g}; {self._last_good()}"
+            )
         if self.keeps_best:
             learner.keep_best(loss, epoch)
         return loss
 
     def _check_finite(self, epoch: int) -> None:
-        last = "no checkpoint was kept (pass out=...)"
-        if self.folder is not None:
-            exists = self.folder.checkpoint.exists()
-            where = self.folder.checkpoint
-            last = f"last good checkpoint: {where if exists else 'none yet'}"
+        plan = self.runner.plan
         for learner in self.learners:
-            learner.check_finite(epoch * self.runner.plan.steps, last)
+            learner.check_finite(epoch * plan.steps, plan.factor, self._last_good())
+
+    def _last_good(self) -> str:
+        if self.folder is None:
+            return "no checkpoint was kept (pass out=...)"
+        where = self.folder.checkpoint
+        return f"last good checkpoint: {where if where.exists() else 'none yet'}"
 
     def _save(self) -> None:
         if self.folder is None:

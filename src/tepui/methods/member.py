@@ -80,10 +80,14 @@ class Member:
 
     def losses(self, batch: Batch) -> Tensor:
         """Return one loss per sample, ready for backpropagation."""
-        losses = self.loss(self.outputs(batch), batch.targets)
-        if losses.shape != batch.targets.shape[:1]:
+        return self.losses_of(self.outputs(batch), batch.targets)
+
+    def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return one loss per sample from outputs that are there already."""
+        losses = self.loss(outputs, targets)
+        if losses.shape != targets.shape[:1]:
             raise ValueError(
-                f"loss must return one value per sample ({len(batch.targets)},), "
+                f"loss must return one value per sample ({len(targets)},), "
                 f"got shape {tuple(losses.shape)}"
             )
         return losses
@@ -108,7 +112,8 @@ class Member:
                 total, summed = loss.detach(), list(values)
             else:
                 total = total + loss.detach()
-                torch._foreach_add_(summed, list(values))
+                # Not in place: two parameters may share one gradient tensor.
+                summed = list(torch._foreach_add(summed, list(values)))
         assert total is not None
         return Gradient(total, summed)
 

@@ -88,7 +88,8 @@ def corruption_accuracy(accuracies: Mapping[tuple[str, int], float | Tensor]) ->
         )
     total = sum(_scalar(cell, value) for cell, value in accuracies.items())
     # In a complete grid the mean of means is the mean over all cells.
-    return torch.as_tensor(total / len(accuracies))
+    mean = total / len(accuracies)
+    return mean if isinstance(mean, Tensor) else torch.tensor(mean)
 
 
 def _missing_cells(

@@ -1,0 +1,56 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES := src tests benchmarks
+
+.PHONY: demo test test-all lint types docs bench format clean
+
+demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
+	$(BIN)/tepui compare $(ARGS)
+
+test: $(VENV)/.dev lint types ## everything CI runs
+	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+test-all: $(VENV)/.dev lint types ## the slow tests too
+	$(BIN)/python -m pytest -m "slow or not slow" --cov --cov-report=term $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs ## build the site into site/
+	$(BIN)/mkdocs build --strict
+
+bench: ## measure with the interpreter given: make bench PYTHON=python3
+	PYTHONPATH=src $(PYTHON) benchmarks/training_step.py $(ARGS)
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: constraints.txt | $(BIN)/python
+	$(PIP) torch
+	touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.torch
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.torch
+	$(PIP) --editable ".[dev]"
+	touch $@
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.torch
+	$(PIP) --editable ".[docs]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) site .coverage

@@ -1,0 +1,5 @@
+"""Run the command line with ``python -m tepui``."""
+
+from tepui.cli.main import main
+
+main()

@@ -1,0 +1,101 @@
+"""``tepui compare``: train several methods, print the table, write the report."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from tepui.cli.console import console
+from tepui.cli.folders import folder_for
+from tepui.cli.parts import Data, part
+from tepui.data import Augmentation, Digits, corrupted
+from tepui.engine import SGD, AdamW, Cosine, Schedule
+from tepui.experiments import compare as compare_methods
+from tepui.losses import cross_entropy
+from tepui.methods import SAM, DeepEnsemble, Method
+from tepui.models import ConvNet
+from tepui.report import printed_table, write_report
+
+EXAMPLE = "tepui compare --ensembles 3 --out runs/digits"
+
+
+def compare(
+    data: Data = Digits,
+    model: Callable[[], nn.Module] = ConvNet,
+    methods: list[Method] = [DeepEnsemble(), SAM()],  # noqa: B006, B008 - never changed
+    members: int = 3,
+    ensembles: int = 1,
+    seed: int = 13,
+    seeds: list[int] | None = None,
+    epochs: int = 15,
+    batch_size: int = 64,
+    optimizer: SGD | AdamW | None = None,
+    schedule: Schedule | None = None,
+    augment: list[Augmentation] | None = None,
+    label_smoothing: float = 0.0,
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = (
+        "tiny_imagenet"
+    ),
+    device: str | None = None,
+    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
+    workers: int = 0,
+    out: Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Train several methods on one data set and compare them.
+
+    Args:
+        data: The data set.
+        model: The members' architecture.
+        methods: What to compare, such as: --methods DeepEnsemble SAM
+        members: Members per ensemble.
+        ensembles: Ensembles per method; several give standard errors.
+        seed: What all draws derive from.
+        seeds: One seed per member of all ensembles instead.
+        epochs: How long.
+        batch_size: Samples per step and member.
+        optimizer: SGD (learning rate 0.1) or AdamW.
+        schedule: Learning rate over time; a cosine by default.
+        augment: Random changes of the images, such as: --augment RandomCrop
+        label_smoothing: Share of each target spread over all classes.
+        corruptions: Whose strengths of corruption to test under, or none.
+        device: Where to train; a GPU if there is one.
+        precision: auto is bfloat16 on a GPU and float32 elsewhere.
+        workers: Processes that load data not held in tensors.
+        out: The folder; the next free runs/compare-NNN by default.
+        resume: Continue the comparison in the folder, to the same bits.
+        quiet: Show no progress.
+    """
+    folder = folder_for("compare", out, resume)
+    terminal = console()
+    train, test = part(data, train=True), part(data, train=False)
+    shifted = None if corruptions == "none" else corrupted(test, strength=corruptions)
+    comparison = compare_methods(
+        methods,
+        model,
+        train,
+        test,
+        shifted=shifted,
+        title=f"Ensembles on {type(train).__name__}",
+        members=members,
+        ensembles=ensembles,
+        seed=seed if seeds is None else seeds,
+        out=folder,
+        resume=resume,
+        device=device,
+        announce=(lambda line: None) if quiet else terminal.print,
+        epochs=epochs,
+        batch_size=batch_size,
+        loss=partial(cross_entropy, label_smoothing=label_smoothing),
+        optimizer=optimizer or SGD(),
+        schedule=schedule or Cosine(),
+        augment=augment or (),
+        precision=precision,
+        workers=workers,
+        progress="none" if quiet else "auto",
+    )
+    terminal.print(printed_table(comparison))
+    terminal.print(f"report: {write_report(comparison, folder)}")

@@ -1,0 +1,79 @@
+"""``tepui evaluate``: measure a trained ensemble on clean and corrupted data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from rich.table import Table
+from torch import nn
+
+from tepui.cli.console import console
+from tepui.cli.parts import Data, part
+from tepui.data import Digits, corrupted
+from tepui.ensemble import load
+from tepui.evaluation import Evaluation
+from tepui.evaluation import evaluate as evaluate_ensemble
+from tepui.experiments.compare import EVALUATION
+from tepui.storage import write_json
+
+EXAMPLE = "tepui evaluate runs/sam --corruptions tiny_imagenet"
+
+
+def evaluate(
+    run: Path,
+    data: Data = Digits,
+    model: Callable[[], nn.Module] | None = None,
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = (
+        "tiny_imagenet"
+    ),
+    rule: Literal["probability", "logit", "vote"] = "probability",
+    batch_size: int = 1024,
+    device: str | None = None,
+    workers: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Measure a trained ensemble on clean and corrupted data.
+
+    Args:
+        run: The folder of a run, or of a saved ensemble.
+        data: The data set; its test part is used.
+        model: The members' architecture, needed only for models tepui does not know.
+        corruptions: Whose strengths of corruption to take, or none.
+        rule: How members are joined.
+        batch_size: Samples that go through a member at once.
+        device: Where to compute.
+        workers: Processes that load data not held in tensors.
+        overwrite: Replace an evaluation that is there.
+    """
+    file = run / EVALUATION
+    if file.exists() and not overwrite:
+        raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    test = part(data, train=False)
+    shifted = None if corruptions == "none" else corrupted(test, strength=corruptions)
+    evaluation = evaluate_ensemble(
+        load(run, model),
+        test,
+        shifted=shifted,
+        rule=rule,
+        batch_size=batch_size,
+        device=device,
+        workers=workers,
+        out=run,
+    )
+    write_json(file, evaluation.document())
+    console().print(_table(evaluation, str(run)), f"written to {file}")
+
+
+def _table(evaluation: Evaluation, title: str) -> Table:
+    table = Table(title=title)
+    table.add_column("score")
+    table.add_column("clean", justify="right")
+    shifted = evaluation.shifted_mean
+    if shifted is not None:
+        table.add_column("corrupted", justify="right")
+    for name, value in vars(evaluation.clean).items():
+        cells = [f"{value:.4f}"]
+        if shifted is not None:
+            cells.append(f"{getattr(shifted, name):.4f}")
+        table.add_row(name.replace("_", " "), *cells)
+    return table

@@ -1,0 +1,27 @@
+"""Where a command writes when it is not told."""
+
+from itertools import count
+from pathlib import Path
+
+from tepui.checks import require
+
+
+def folder_for(command: str, out: Path | None, resume: bool) -> Path:
+    """Return the folder of a run: the one asked for, or the next free one.
+
+    Args:
+        command: The command's name.
+        out: The folder asked for, if any.
+        resume: Whether an old run is to be continued.
+
+    Returns:
+        ``out``, or ``runs/<command>-<number>``.
+
+    Raises:
+        ValueError: If a run is to be continued and no folder is named.
+    """
+    require(not resume or out is not None, "--out", "be given to resume a run", None)
+    if out is not None:
+        return out
+    names = (Path("runs") / f"{command}-{number:03d}" for number in count(1))
+    return next(path for path in names if not path.exists())

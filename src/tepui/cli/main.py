@@ -1,0 +1,102 @@
+"""The ``tepui`` command: flags and YAML from the commands' typed signatures."""
+
+import re
+import sys
+from argparse import Action
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, set_parsing_settings
+
+from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
+from tepui.cli.compare import compare
+from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
+from tepui.cli.evaluate import evaluate
+from tepui.cli.names import check_names, foreign_packages, known_names, normalised
+from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
+from tepui.cli.report import report
+from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
+from tepui.cli.train import train
+from tepui.version import __version__
+
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "compare": (compare, COMPARE_EXAMPLE),
+    "train": (train, TRAIN_EXAMPLE),
+    "evaluate": (evaluate, EVALUATE_EXAMPLE),
+    "report": (report, REPORT_EXAMPLE),
+}
+
+
+class HelpFormatter(DefaultHelpFormatter):
+    """Shows tepui's own classes by their short names, and examples as written."""
+
+    def _expand_help(self, action: Action) -> str:
+        text = super()._expand_help(action)
+        return re.sub(r", known subclasses: ([^)]*)", _shortened, text)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(indent + line for line in text.splitlines())
+
+
+def build_parser() -> ArgumentParser:
+    """Return the parser of all commands."""
+    parser = ArgumentParser(
+        prog="tepui",
+        description="Deep ensembles whose members are flat and different.",
+        epilog=f"example: {COMPARE_EXAMPLE}",
+        formatter_class=HelpFormatter,
+        version=__version__,
+    )
+    commands = parser.add_subcommands(title="commands", metavar="COMMAND")
+    for name, (function, example) in COMMANDS.items():
+        summary = (function.__doc__ or "").splitlines()[0]
+        command = ArgumentParser(
+            description=summary,
+            epilog=f"example: {example}",
+            formatter_class=HelpFormatter,
+        )
+        command.add_argument(
+            "--config", action="config", help="Read options from a YAML file."
+        )
+        command.add_function_arguments(function, as_positional=True)
+        commands.add_subcommand(name, command, help=summary)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; mistakes of the caller end in one line, not in a trace.
+
+    Args:
+        arguments: The words of the command line; the program's own by default.
+    """
+    words = normalised(sys.argv[1:] if arguments is None else arguments)
+    try:
+        check_names(words)
+        _allow(foreign_packages(words))
+        parser = build_parser()
+        chosen = parser.parse_args(words)
+        command = COMMANDS[chosen.subcommand][0]
+        values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
+        values.pop("config", None)
+        command(**values)
+    except (ValueError, FileNotFoundError, FileExistsError, ImportError) as error:
+        sys.stderr.write(f"tepui: {error}\n")
+        raise SystemExit(2) from error
+
+
+def _allow(packages: list[str]) -> None:
+    """Let values name tepui's classes, and packages written on the command line."""
+    if packages:
+        sys.path.insert(0, str(Path.cwd()))
+    set_parsing_settings(
+        import_path_denylist=["*"],
+        import_path_allowlist=["tepui", *packages],
+        subclasses_enabled=["is_pure_dataclass", "is_final_class"],
+    )
+
+
+def _shortened(match: re.Match[str]) -> str:
+    paths = re.split(r",\s*", match.group(1))
+    known = {name for names in known_names().values() for name in names}
+    own = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
+    return f"; known: {', '.join(sorted(own & known))}"

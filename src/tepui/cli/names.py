@@ -1,0 +1,140 @@
+"""Names on the command line: what is known, what may be imported, lists of values.
+
+Only tepui's own classes can be named in a configuration file. A class of another
+package is imported only when it is written out on the command line itself.
+"""
+
+import inspect
+from collections.abc import Sequence
+
+from torch.utils.data import Dataset
+
+from tepui import data, methods, models
+from tepui.checks import one_of
+from tepui.data import Augmentation
+from tepui.engine import schedule
+
+LISTS = ("--seeds", "--methods", "--augment")
+FLAGS = ("--resume", "--quiet", "--overwrite", "--deterministic", "--tensorboard")
+
+
+def known_names() -> dict[str, list[str]]:
+    """Return the classes that each option can name without their package."""
+    method_names = _classes(methods, methods.Method)
+    augmentations = _classes(data, Augmentation)
+    return {
+        "--data": _classes(data, Dataset, without=("Arrays",)),
+        "--model": _classes(models, models.Model),
+        "--method": method_names,
+        "--methods": method_names,
+        "--optimizer": ["SGD", "AdamW"],
+        "--schedule": _classes(schedule, schedule.Schedule),
+        "--augment": augmentations,
+    }
+
+
+def normalised(arguments: Sequence[str]) -> list[str]:
+    """Return the words of the command line as the parser reads them.
+
+    Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
+    flags without a value (``--resume``), options with dashes (``--batch-size``).
+
+    Args:
+        arguments: The words as they were written.
+
+    Returns:
+        Every option with underscores and one value.
+
+    Example:
+        >>> normalised(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
+        ['--seeds', '[13, 17]', '--batch_size', '8', '--resume', 'true']
+        >>> normalised(["--seeds", "13 17"])
+        ['--seeds', '[13, 17]']
+    """
+    words: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = _underscored(rest.pop(0))
+        words.append(word)
+        if word in LISTS:
+            values: list[str] = []
+            while rest and not rest[0].startswith("--"):
+                values += _items(rest.pop(0))
+            words.append(f"[{', '.join(values)}]")
+        elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
+            words.append("true")
+    return words
+
+
+def check_names(arguments: Sequence[str]) -> None:
+    """Raise if an option names an unknown class; the message lists the known ones.
+
+    Args:
+        arguments: The words of the command line, lists joined.
+
+    Raises:
+        ValueError: If a name without a package is not known.
+    """
+    known = known_names()
+    for option, value in _named(arguments):
+        for name in _items(value):
+            if name.isidentifier():
+                one_of(option, name, known[option])
+
+
+def foreign_packages(arguments: Sequence[str]) -> list[str]:
+    """Return the packages that the command line itself names, other than tepui.
+
+    Args:
+        arguments: The words of the command line, lists joined.
+
+    Returns:
+        Top-level packages of the classes written out in full.
+    """
+    paths = [
+        name
+        for _, value in _named(arguments)
+        for name in _items(value)
+        if "." in name and all(part.isidentifier() for part in name.split("."))
+    ]
+    return sorted({path.split(".")[0] for path in paths} - {"tepui"})
+
+
+def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return option and value wherever an option takes the name of a class."""
+    options = known_names()
+    pairs = []
+    for position, word in enumerate(arguments):
+        option, equals, value = word.partition("=")
+        if option not in options:
+            continue
+        if equals:
+            pairs.append((option, value))
+        elif position + 1 < len(arguments):
+            pairs.append((option, arguments[position + 1]))
+    return pairs
+
+
+def _underscored(word: str) -> str:
+    if not word.startswith("--"):
+        return word
+    option, equals, value = word[2:].partition("=")
+    return f"--{option.replace('-', '_')}{equals}{value}"
+
+
+def _items(text: str) -> list[str]:
+    """Split a list written with brackets, commas or blanks; leave mappings whole."""
+    if "{" in text:
+        return [text]
+    return text.strip("[] ").replace(",", " ").split()
+
+
+def _classes(module: object, base: type, without: tuple[str, ...] = ()) -> list[str]:
+    return sorted(
+        name
+        for name, item in inspect.getmembers(module, inspect.isclass)
+        if issubclass(item, base)
+        and not inspect.isabstract(item)
+        and item is not base
+        and name not in without
+    )

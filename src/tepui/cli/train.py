@@ -1,0 +1,109 @@
+"""``tepui train``: train one ensemble into a run folder."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from tepui.cli.console import console
+from tepui.cli.folders import folder_for
+from tepui.cli.parts import Data, part
+from tepui.data import Augmentation, Digits
+from tepui.engine import SGD, AdamW, Cosine, Schedule, TensorBoard, fit
+from tepui.ensemble import Ensemble
+from tepui.losses import cross_entropy
+from tepui.methods import DeepEnsemble, Method
+from tepui.models import ConvNet
+
+EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
+
+
+def train(
+    data: Data = Digits,
+    model: Callable[[], nn.Module] = ConvNet,
+    method: Method = DeepEnsemble(),  # noqa: B008 - a frozen value
+    members: int = 3,
+    seed: int = 13,
+    seeds: list[int] | None = None,
+    epochs: int = 15,
+    batch_size: int = 64,
+    optimizer: SGD | AdamW | None = None,
+    schedule: Schedule | None = None,
+    augment: list[Augmentation] | None = None,
+    label_smoothing: float = 0.0,
+    validation: float | None = None,
+    keep: Literal["last", "best"] = "last",
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    device: str | None = None,
+    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
+    deterministic: bool = False,
+    workers: int = 0,
+    checkpoint_every: int = 1,
+    tensorboard: bool = False,
+    out: Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Train one ensemble into a run folder.
+
+    Args:
+        data: The data set; its training part is used.
+        model: The members' architecture.
+        method: How to train.
+        members: How many members.
+        seed: What all draws derive from.
+        seeds: One seed per member instead, such as: --seeds 13 17 27
+        epochs: How long.
+        batch_size: Samples per step and member.
+        optimizer: SGD (learning rate 0.1) or AdamW.
+        schedule: Learning rate over time; a cosine by default.
+        augment: Random changes of the images, such as: --augment RandomCrop
+        label_smoothing: Share of each target spread over all classes.
+        validation: Share of the training data to hold out.
+        keep: Each member's last weights, or its best by validation loss.
+        accumulate: Split each batch into this many parts to save memory.
+        clip_norm: Bound on the norm of the gradient.
+        device: Where to train; a GPU if there is one.
+        precision: auto is bfloat16 on a GPU and float32 elsewhere.
+        deterministic: Choose only algorithms that repeat to the bit.
+        workers: Processes that load data not held in tensors.
+        checkpoint_every: Epochs between checkpoints.
+        tensorboard: Write event files into the run folder.
+        out: The run folder; the next free runs/train-NNN by default.
+        resume: Continue the run in the folder, to the same bits.
+        quiet: Show no progress.
+    """
+    folder = folder_for("train", out, resume)
+    run = fit(
+        Ensemble.build(
+            model,
+            members if seeds is None else len(seeds),
+            seed if seeds is None else seeds,
+        ),
+        part(data, train=True),
+        method=method,
+        epochs=epochs,
+        batch_size=batch_size,
+        loss=partial(cross_entropy, label_smoothing=label_smoothing),
+        optimizer=optimizer,
+        schedule=schedule or Cosine(),
+        augment=augment or (),
+        validation=validation,
+        keep=keep,
+        accumulate=accumulate,
+        clip_norm=clip_norm,
+        device=device,
+        precision=precision,
+        deterministic=deterministic,
+        workers=workers,
+        callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
+        out=folder,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
+        progress="none" if quiet else "auto",
+    )
+    losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].loss)
+    console().print(f"trained {len(run.ensemble)} members (loss {losses}) in {folder}")

@@ -1,0 +1,291 @@
+"""Training several methods on one data set and evaluating them side by side.
+
+Every ensemble has a run folder of its own below the comparison's folder, so that an
+interrupted comparison continues where it stopped. All methods share seeds: ensemble
+``r`` starts from the same weights and sees the same data order under each of them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.checks import require
+from tepui.engine import fit
+from tepui.engine.run import described, environment_of, fingerprint
+from tepui.ensemble import Ensemble
+from tepui.evaluation import evaluate
+from tepui.experiments.statistics import Estimate, estimate
+from tepui.methods import Method
+from tepui.seeding import member_seeds
+from tepui.storage import read_json, write_json
+
+FORMAT = 1
+FILE = "comparison.json"
+EVALUATION = "evaluation.json"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One trained and evaluated ensemble.
+
+    Attributes:
+        folder: Its run folder, relative to the comparison's.
+        seeds: Seeds of its members.
+        seconds: How long training took.
+        evaluation: Its scores, as JSON holds them.
+    """
+
+    folder: str
+    seeds: tuple[int, ...]
+    seconds: float
+    evaluation: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method gave.
+
+    Attributes:
+        label: Its name in tables.
+        hyperparameters: Its fields.
+        ensembles: One entry per repetition.
+    """
+
+    label: str
+    hyperparameters: Mapping[str, Any]
+    ensembles: tuple[Trained, ...]
+
+    def score(self, data: str, name: str) -> Estimate:
+        """Return a score over all ensembles.
+
+        Args:
+            data: ``"clean"`` or ``"shifted"``.
+            name: A field of :class:`tepui.Scores`.
+
+        Returns:
+            Mean and standard error.
+        """
+        rows = [trained.evaluation[data] or {} for trained in self.ensembles]
+        return estimate(row.get(name) for row in rows)
+
+    def severity(self, level: str, name: str) -> Estimate:
+        """Return a score at one severity, over all ensembles."""
+        return estimate(
+            trained.evaluation["severities"][level][name] for trained in self.ensembles
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several methods on one data set.
+
+    Attributes:
+        title: What was compared on what.
+        settings: How all methods were trained and evaluated.
+        environment: Versions, hardware and the command.
+        methods: One entry per method.
+    """
+
+    title: str
+    settings: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    methods: tuple[MethodResult, ...]
+
+    @property
+    def has_shift(self) -> bool:
+        """Whether shifted data were evaluated."""
+        return all(
+            trained.evaluation["shifted"] is not None
+            for method in self.methods
+            for trained in method.ensembles
+        )
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild a comparison from its JSON form."""
+        methods = tuple(
+            MethodResult(
+                row["label"],
+                row["hyperparameters"],
+                tuple(
+                    Trained(**{**item, "seeds": tuple(item["seeds"])})
+                    for item in row["ensembles"]
+                ),
+            )
+            for row in document["methods"]
+        )
+        return cls(
+            document["title"], document["settings"], document["environment"], methods
+        )
+
+
+def compare(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    train: Dataset[Any],
+    test: Dataset[Any],
+    *,
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    title: str = "comparison",
+    members: int = 3,
+    ensembles: int = 1,
+    seed: int | Sequence[int] = 13,
+    out: str | Path,
+    resume: bool = False,
+    device: str | torch.device | None = None,
+    announce: Callable[[str], None] = lambda line: None,
+    **training: Any,
+) -> Comparison:
+    """Train and evaluate several methods, each with the same seeds.
+
+    Args:
+        methods: What to compare.
+        factory: Returns a new member.
+        train: Training data.
+        test: Clean test data.
+        shifted: Shifted test data by (type, severity).
+        title: What is compared on what.
+        members: Members per ensemble.
+        ensembles: Ensembles per method, for standard errors.
+        seed: One integer, or one per member of all ensembles.
+        out: The comparison's folder.
+        resume: Continue the comparison in ``out``.
+        device: Where to train and evaluate.
+        announce: Told what begins.
+        training: Further arguments of :func:`tepui.fit`.
+
+    Returns:
+        The comparison, also written to ``out``.
+
+    Raises:
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        ValueError: If an argument breaks its rule.
+    """
+    require(len(methods) > 0, "methods", "hold at least one method", list(methods))
+    require(members > 0, "members", "be positive", members)
+    require(ensembles > 0, "ensembles", "be positive", ensembles)
+    folder = Path(out)
+    if folder.exists() and any(folder.iterdir()) and not resume:
+        raise FileExistsError(
+            f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
+            "choose another folder"
+        )
+    seeds = member_seeds(seed, members * ensembles)
+    groups = [
+        seeds[first * members : (first + 1) * members] for first in range(ensembles)
+    ]
+    results = []
+    for label, method in zip(labels(methods), methods, strict=True):
+        trained = []
+        for number, group in enumerate(groups):
+            announce(f"{label}, ensemble {number + 1} of {ensembles}")
+            name = f"{_slug(label)}/{number}"
+            run = fit(
+                Ensemble.build(factory, members, group),
+                train,
+                method=method,
+                out=folder / name,
+                resume=True,
+                device=device,
+                **training,
+            )
+            document = _evaluation(run.ensemble, test, shifted, folder / name)
+            seconds = sum(record.seconds for record in run.history)
+            trained.append(Trained(name, group, seconds, document))
+        results.append(MethodResult(label, described(method), tuple(trained)))
+    settings = {
+        "members": members,
+        "ensembles": ensembles,
+        "model": type(factory()).__qualname__,
+        "train": fingerprint(train),
+        "test": fingerprint(test),
+        "cells": [list(cell) for cell in shifted or {}],
+        **{name: described(value) for name, value in training.items()},
+    }
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    comparison = Comparison(title, settings, environment_of(where), tuple(results))
+    write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
+    return comparison
+
+
+def read_comparison(path: str | Path) -> Comparison:
+    """Read a comparison from its folder.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        FileNotFoundError: If no comparison ended there.
+        ValueError: If it was written in another format.
+    """
+    file = Path(path) / FILE
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{path} holds no finished comparison (no {FILE}); "
+            "finish one with: tepui compare --out PATH --resume"
+        )
+    document = read_json(file)
+    require(
+        isinstance(document, dict) and document.get("format") == FORMAT,
+        f"format of {file}",
+        f"be {FORMAT}",
+        document.get("format") if isinstance(document, dict) else document,
+    )
+    return Comparison.of(document)
+
+
+def labels(methods: Sequence[Method]) -> list[str]:
+    """Return a name for each method, with hyperparameters where names repeat.
+
+    Args:
+        methods: The methods.
+
+    Returns:
+        As many different names.
+
+    Raises:
+        ValueError: If a method is listed twice.
+
+    Example:
+        >>> from tepui.methods import SAM, DeepEnsemble
+        >>> labels([DeepEnsemble(), SAM(rho=0.1)])
+        ['DeepEnsemble', 'SAM']
+    """
+    names = [type(method).__name__ for method in methods]
+    counts = Counter(names)
+    shown = [
+        repr(method) if counts[name] > 1 else name
+        for name, method in zip(names, methods, strict=True)
+    ]
+    for label, times in Counter(shown).items():
+        require(times == 1, "methods", "differ from each other", f"{label} twice")
+    return shown
+
+
+def _evaluation(
+    ensemble: Ensemble,
+    test: Dataset[Any],
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
+    folder: Path,
+) -> dict[str, Any]:
+    """Evaluate once; a resumed comparison reads what is there."""
+    file = folder / EVALUATION
+    if not file.exists():
+        evaluation = evaluate(ensemble, test, shifted=shifted, out=folder)
+        write_json(file, evaluation.document())
+    document: dict[str, Any] = read_json(file)
+    return document
+
+
+def _slug(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.=]+", "-", label).strip("-")

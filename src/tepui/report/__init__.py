@@ -1,0 +1,6 @@
+"""Tables, plots and the page that shows a comparison."""
+
+from tepui.report.page import write_report
+from tepui.report.tables import printed_table
+
+__all__ = ["printed_table", "write_report"]

@@ -1,0 +1,213 @@
+"""The plots of a comparison, each a function from a comparison to a figure."""
+
+import math
+from collections.abc import Mapping
+from io import BytesIO, StringIO
+from typing import TYPE_CHECKING, Any
+
+from tepui.experiments import Comparison, MethodResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette: told apart by people with any colour vision.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+STYLE: Any = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e5e5e5",
+    "axes.axisbelow": True,
+    "svg.hashsalt": "tepui",
+    "svg.fonttype": "none",
+}
+
+
+def accuracy_bars(comparison: Comparison) -> "Figure":
+    """Individual accuracy with the ensemble's improvement on top.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        A panel for clean and, where there are any, one for corrupted data.
+    """
+    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
+    figure, axes = _panels(len(panels))
+    for axis, data in zip(axes, panels, strict=True):
+        for position, method in enumerate(comparison.methods):
+            _bar(axis, position, method, data)
+        axis.set_title("clean test data" if data == "clean" else "corrupted test data")
+        axis.set_ylabel("accuracy in %")
+        axis.set_xticks(range(len(comparison.methods)))
+        axis.set_xticklabels([_wrapped(m.label) for m in comparison.methods])
+        axis.set_ylim(*_limits(comparison, data))
+        axis.grid(axis="x", visible=False)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles[:2], names[:2], loc="outside lower center", ncols=2)
+    return figure
+
+
+def accuracy_by_severity(comparison: Comparison) -> "Figure":
+    """Accuracy of the ensemble as the corruption grows; severity 0 is clean.
+
+    Args:
+        comparison: A comparison with shifted data.
+
+    Returns:
+        One line per method.
+    """
+    figure, (axis,) = _panels(1)
+    for number, method in enumerate(comparison.methods):
+        levels = list(method.ensembles[0].evaluation["severities"])
+        points = [method.score("clean", "accuracy")]
+        points += [method.severity(level, "accuracy") for level in levels]
+        axis.errorbar(
+            range(len(points)),
+            [100 * point.mean for point in points],
+            yerr=[_error(100 * point.error) for point in points],
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            capsize=3,
+            label=method.label,
+        )
+    axis.set_xticks(range(len(points)))
+    axis.set_xticklabels(["clean", *levels])
+    axis.set_xlabel("severity of the corruption")
+    axis.set_ylabel("ensemble accuracy in %")
+    axis.legend(frameon=False)
+    return figure
+
+
+def reliability_diagram(comparison: Comparison) -> "Figure":
+    """Accuracy against confidence; the diagonal is perfect calibration.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        A panel for clean and, where there are any, one for corrupted data. Areas of
+        the markers grow with the share of samples in the bin.
+    """
+    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
+    figure, axes = _panels(len(panels))
+    for axis, data in zip(axes, panels, strict=True):
+        axis.plot([0, 1], [0, 1], color="#888888", linestyle="--", linewidth=1)
+        for number, method in enumerate(comparison.methods):
+            confidence, accuracy, share = _bins(method, data)
+            colour = COLOURS[number % len(COLOURS)]
+            axis.plot(confidence, accuracy, color=colour, label=method.label)
+            axis.scatter(
+                confidence,
+                accuracy,
+                s=[12 + 200 * weight for weight in share],
+                color=colour,
+                marker=MARKERS[number % len(MARKERS)],
+                alpha=0.6,
+            )
+        axis.set_title("clean test data" if data == "clean" else "corrupted test data")
+        axis.set_xlabel("confidence")
+        axis.set_ylabel("accuracy")
+        axis.set_xlim(0, 1)
+        axis.set_ylim(0, 1)
+        axis.set_aspect("equal")
+    axes[0].legend(frameon=False, loc="upper left")
+    return figure
+
+
+def as_svg(figure: "Figure") -> str:
+    """Return a figure as an SVG element, the same bytes for the same figure."""
+    import matplotlib as mpl
+
+    buffer = StringIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def as_png(figure: "Figure") -> bytes:
+    """Return a figure as a PNG file."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def _panels(count: int) -> "tuple[Figure, list[Axes]]":
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(4.6 * count, 3.8), layout="constrained")
+        axes = [figure.add_subplot(1, count, n + 1) for n in range(count)]
+    return figure, axes
+
+
+def _bar(axis: "Axes", position: int, method: MethodResult, data: str) -> None:
+    individual = method.score(data, "individual_accuracy")
+    ensemble = method.score(data, "accuracy")
+    gain = 100 * (ensemble.mean - individual.mean)
+    axis.bar(
+        position,
+        100 * individual.mean,
+        width=0.6,
+        color="#9ecae1",
+        label="members, on average",
+    )
+    axis.bar(
+        position,
+        gain,
+        bottom=100 * individual.mean,
+        width=0.6,
+        color="#0072B2",
+        label="gained by the ensemble",
+        yerr=_error(100 * ensemble.error),
+        capsize=4,
+    )
+    axis.annotate(
+        f"{100 * ensemble.mean:.1f}",
+        (position, 100 * ensemble.mean + _error(100 * ensemble.error)),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="center",
+    )
+
+
+def _limits(comparison: Comparison, data: str) -> tuple[float, float]:
+    low = min(m.score(data, "individual_accuracy").mean for m in comparison.methods)
+    high = max(m.score(data, "accuracy").mean for m in comparison.methods)
+    span = max(high - low, 0.01)
+    return max(0.0, math.floor(100 * (low - 2 * span))), 100 * (high + 0.8 * span)
+
+
+def _bins(
+    method: MethodResult, data: str
+) -> tuple[list[float], list[float], list[float]]:
+    """Pool the bins of all ensembles of a method; empty bins are left out."""
+    pooled: dict[int, list[float]] = {}
+    for trained in method.ensembles:
+        bins: Mapping[str, Any] = trained.evaluation["reliability"][data]
+        for index, count in enumerate(bins["count"]):
+            if count:
+                sums = pooled.setdefault(index, [0.0, 0.0, 0.0])
+                sums[0] += count * bins["confidence"][index]
+                sums[1] += count * bins["accuracy"][index]
+                sums[2] += count
+    total = sum(sums[2] for sums in pooled.values())
+    ordered = [pooled[index] for index in sorted(pooled)]
+    return (
+        [sums[0] / sums[2] for sums in ordered],
+        [sums[1] / sums[2] for sums in ordered],
+        [sums[2] / total for sums in ordered],
+    )
+
+
+def _error(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+def _wrapped(label: str) -> str:
+    return label.replace("(", "\n(", 1).replace(", ", ",\n")

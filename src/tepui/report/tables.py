@@ -1,0 +1,148 @@
+"""The table of a comparison, for the terminal and for the page."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tepui.experiments import Comparison, Estimate
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes:
+        score: The field of :class:`tepui.Scores` it shows.
+        title: Its heading.
+        percent: Whether it is shown in percent.
+        best: ``max`` or ``min``, where one direction is better.
+    """
+
+    score: str
+    title: str
+    percent: bool = False
+    best: str | None = None
+
+
+COLUMNS = (
+    Column("individual_accuracy", "individual", percent=True, best="max"),
+    Column("accuracy", "ensemble", percent=True, best="max"),
+    Column("improvement", "improvement", percent=True),
+    Column("der", "DER"),
+    Column("ece", "ECE", percent=True, best="min"),
+    Column("nll", "NLL", best="min"),
+)
+DATA = {"clean": "clean", "shifted": "corrupted"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        data: ``clean`` or ``corrupted``.
+        method: The method's label.
+        cells: One text per column.
+        best: Whether each cell is the best of its column.
+    """
+
+    data: str
+    method: str
+    cells: tuple[str, ...]
+    best: tuple[bool, ...]
+
+
+def rows(comparison: Comparison) -> Iterator[Row]:
+    """Yield the rows of a comparison's table.
+
+    Args:
+        comparison: The comparison.
+
+    Yields:
+        All methods on clean data, then all on corrupted data.
+    """
+    for data in DATA if comparison.has_shift else ["clean"]:
+        estimates = {
+            method.label: [method.score(data, column.score) for column in COLUMNS]
+            for method in comparison.methods
+        }
+        winners = [
+            _best([row[index].mean for row in estimates.values()], column)
+            for index, column in enumerate(COLUMNS)
+        ]
+        for label, row in estimates.items():
+            yield Row(
+                DATA[data],
+                label,
+                tuple(map(cell, row, COLUMNS)),
+                tuple(e.mean == w for e, w in zip(row, winners, strict=True)),
+            )
+
+
+def cell(value: Estimate, column: Column) -> str:
+    """Return an estimate as text, with its standard error where it has one.
+
+    Args:
+        value: The estimate.
+        column: How it is shown.
+
+    Returns:
+        For example ``97.12 ± 0.30``; a dash where the score is not defined.
+
+    Example:
+        >>> cell(Estimate(0.9712, 0.003, 3), COLUMNS[1])
+        '97.12 ± 0.30'
+    """
+    if math.isnan(value.mean):
+        return "–"  # noqa: RUF001 - a dash in a table
+    scale, digits = (100, 2) if column.percent else (1, 3)
+    text = f"{scale * value.mean:.{digits}f}"
+    if math.isnan(value.error):
+        return text
+    return f"{text} ± {scale * value.error:.{digits}f}"
+
+
+def headings() -> list[str]:
+    """Return the headings of the score columns, with their units."""
+    return [f"{c.title} %" if c.percent else c.title for c in COLUMNS]
+
+
+def printed_table(comparison: Comparison) -> "Table":
+    """Return the table for a terminal.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        A ``rich`` table.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=comparison.title, box=SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("data", no_wrap=True)
+    table.add_column("method", no_wrap=True)
+    for heading in headings():
+        table.add_column(heading, justify="right", no_wrap=True)
+    last = None
+    for row in rows(comparison):
+        if last not in (None, row.data):
+            table.add_section()
+        last = row.data
+        cells = [
+            f"[bold]{text}[/bold]" if best else text
+            for text, best in zip(row.cells, row.best, strict=True)
+        ]
+        table.add_row(row.data, row.method, *cells)
+    return table
+
+
+def _best(values: list[float], column: Column) -> float | None:
+    known = [value for value in values if not math.isnan(value)]
+    if column.best is None or len(known) < 2:
+        return None
+    return max(known) if column.best == "max" else min(known)

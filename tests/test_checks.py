@@ -20,7 +20,7 @@ def test_require_is_silent_when_the_condition_holds():
 @modest
 @given(st.one_of(st.integers(), st.text(), st.floats(), st.none()))
 def test_require_names_argument_rule_and_value(value):
-    with pytest.raises(ValueError, match="^rho must be nice, got ") as caught:
+    with pytest.raises(ValueError, match=r"^rho must be nice, got ") as caught:
         require(False, "rho", "be nice", value)
     assert str(caught.value).endswith(repr(value))
 

@@ -26,7 +26,9 @@ def test_the_default_stands_when_nothing_is_given():
 
 
 @modest
-@given(st.lists(st.floats(0, 9), min_size=1, max_size=6), st.sampled_from([list, tuple]))
+@given(
+    st.lists(st.floats(0, 9), min_size=1, max_size=6), st.sampled_from([list, tuple])
+)
 def test_each_member_gets_its_own_value_and_all_else_stays(values, kind):
     spec = Spec(rho=kind(values))
     for member, value in enumerate(values):

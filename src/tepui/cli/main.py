@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, set_parsing_settings
+from torch.nn import Module
+from torch.utils.data import Dataset
 
 from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
 from tepui.cli.compare import compare
@@ -17,6 +19,9 @@ from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
+from tepui.data import Augmentation
+from tepui.engine import SGD, AdamW, Schedule
+from tepui.methods import Method
 from tepui.version import __version__
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
@@ -91,7 +96,15 @@ def _allow(packages: list[str]) -> None:
     set_parsing_settings(
         import_path_denylist=["*"],
         import_path_allowlist=["tepui", *packages],
-        subclasses_enabled=["is_pure_dataclass", "is_final_class"],
+        subclasses_enabled=[
+            Method,
+            Schedule,
+            Augmentation,
+            SGD,
+            AdamW,
+            Dataset,
+            Module,
+        ],
     )
 
 

@@ -37,9 +37,8 @@ def split(
         seed: Same seed, same split.
 
     Returns:
-        The larger share first by custom: ``n - round(fraction * n)`` samples, then
-        ``round(fraction * n)``. Both are ``Arrays`` if the data set is, otherwise
-        ``torch.utils.data.Subset``.
+        First ``n - round(fraction * n)`` samples, then ``round(fraction * n)``. Both
+        are ``Arrays`` if the data set is, otherwise ``torch.utils.data.Subset``.
 
     Raises:
         ValueError: If the data set has no length, ``fraction`` lies outside (0, 1), or

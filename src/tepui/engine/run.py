@@ -5,6 +5,7 @@ import functools
 import hashlib
 import json
 import platform
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -192,6 +193,7 @@ class RunFolder:
 def environment_of(device: torch.device) -> dict[str, Any]:
     """Return versions and hardware, for the record."""
     name = platform.processor() or platform.machine()
+    program = Path(sys.argv[0]).name.replace("__main__.py", "tepui")
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
     return {
@@ -200,7 +202,7 @@ def environment_of(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "hardware": name,
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([program, *sys.argv[1:]]),
     }
 
 

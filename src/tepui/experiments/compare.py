@@ -196,6 +196,7 @@ def compare(
                 device=device,
                 **training,
             )
+            model = type(run.ensemble.members[0]).__qualname__
             document = _evaluation(run.ensemble, test, shifted, folder / name)
             seconds = sum(record.seconds for record in run.history)
             trained.append(Trained(name, group, seconds, document))
@@ -203,7 +204,7 @@ def compare(
     settings = {
         "members": members,
         "ensembles": ensembles,
-        "model": type(factory()).__qualname__,
+        "model": model,
         "train": fingerprint(train),
         "test": fingerprint(test),
         "cells": [list(cell) for cell in shifted or {}],

@@ -47,7 +47,9 @@ def accuracy_bars(comparison: Comparison) -> "Figure":
         axis.set_ylim(*_limits(comparison, data))
         axis.grid(axis="x", visible=False)
     handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles[:2], names[:2], loc="outside lower center", ncols=2)
+    figure.legend(
+        handles[:2], names[:2], loc="outside lower center", ncols=2, frameon=False
+    )
     return figure
 
 
@@ -114,7 +116,8 @@ def reliability_diagram(comparison: Comparison) -> "Figure":
         axis.set_xlim(0, 1)
         axis.set_ylim(0, 1)
         axis.set_aspect("equal")
-    axes[0].legend(frameon=False, loc="upper left")
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -141,7 +144,10 @@ def _panels(count: int) -> "tuple[Figure, list[Axes]]":
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * count, 3.8), layout="constrained")
+        figure = Figure(
+            figsize=(4.8 * count, 3.8) if count > 1 else (6.4, 3.8),
+            layout="constrained",
+        )
         axes = [figure.add_subplot(1, count, n + 1) for n in range(count)]
     return figure, axes
 
@@ -178,15 +184,16 @@ def _bar(axis: "Axes", position: int, method: MethodResult, data: str) -> None:
 
 def _limits(comparison: Comparison, data: str) -> tuple[float, float]:
     low = min(m.score(data, "individual_accuracy").mean for m in comparison.methods)
-    high = max(m.score(data, "accuracy").mean for m in comparison.methods)
+    tops = [m.score(data, "accuracy") for m in comparison.methods]
+    high = max(top.mean + _error(top.error) for top in tops)
     span = max(high - low, 0.01)
-    return max(0.0, math.floor(100 * (low - 2 * span))), 100 * (high + 0.8 * span)
+    return max(0.0, math.floor(100 * (low - 2 * span))), 100 * (high + 0.4 * span)
 
 
 def _bins(
     method: MethodResult, data: str
 ) -> tuple[list[float], list[float], list[float]]:
-    """Pool the bins of all ensembles of a method; empty bins are left out."""
+    """Pool the bins of all ensembles; bins of fewer than ten samples are left out."""
     pooled: dict[int, list[float]] = {}
     for trained in method.ensembles:
         bins: Mapping[str, Any] = trained.evaluation["reliability"][data]
@@ -197,7 +204,7 @@ def _bins(
                 sums[1] += count * bins["accuracy"][index]
                 sums[2] += count
     total = sum(sums[2] for sums in pooled.values())
-    ordered = [pooled[index] for index in sorted(pooled)]
+    ordered = [pooled[index] for index in sorted(pooled) if pooled[index][2] >= 10]
     return (
         [sums[0] / sums[2] for sums in ordered],
         [sums[1] / sums[2] for sums in ordered],

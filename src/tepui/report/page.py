@@ -20,8 +20,9 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 62rem;
   padding: 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; width: 100%; font-size: .95rem;
+  font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .45rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid var(--line); }
 th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
 tr.first td { border-top: 1px solid var(--line); }
@@ -135,7 +136,8 @@ def _figures(
         (
             "reliability",
             "How often the ensembles are right at each confidence. Points below the "
-            "diagonal are over-confident; larger markers hold more samples.",
+            "diagonal are over-confident; larger markers hold more samples, and bins "
+            "with fewer than ten are left out.",
             figures.reliability_diagram,
         )
     )

@@ -127,7 +127,7 @@ def printed_table(comparison: Comparison) -> "Table":
     table.add_column("data", no_wrap=True)
     table.add_column("method", no_wrap=True)
     for heading in headings():
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     last = None
     for row in rows(comparison):
         if last not in (None, row.data):

@@ -1,0 +1,178 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tepui
+from tepui.cli.main import COMMANDS, main
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    out = tmp_path_factory.mktemp("cli") / "comparison"
+    main(["compare", *SMALL, "--epochs", "1", "--out", str(out)])
+    return out
+
+
+def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
+    out = tmp_path / "run"
+    arguments = ["--epochs", "1", "--ensembles", "2", "--corruptions", "none"]
+    main(["compare", *SMALL, *arguments, "--out", str(out)])
+    shown = capsys.readouterr().out
+    assert "Ensembles on Digits" in shown
+    assert "±" in shown
+    assert (out / "report.html").exists()
+    assert {p.name for p in out.iterdir() if p.is_dir()} == {
+        "DeepEnsemble",
+        "SAM",
+        "figures",
+    }
+
+
+def test_default_comparison_has_corrupted_data(compared):
+    document = json.loads((compared / "comparison.json").read_text())
+    assert len(document["settings"]["cells"]) == 7 * 5
+    for method in document["methods"]:
+        assert method["ensembles"][0]["evaluation"]["shifted"] is not None
+
+
+def test_report_is_written_again(compared, tmp_path, capsys):
+    main(["report", str(compared), "--out", str(tmp_path)])
+    assert (tmp_path / "report.html").read_text() == (
+        compared / "report.html"
+    ).read_text()
+    assert "Ensembles on Digits" in capsys.readouterr().out
+
+
+def test_train_then_evaluate(tmp_path, capsys):
+    out = tmp_path / "run"
+    options = ["--method", "SAM", "--method.rho", "0.2", "--epochs", "1"]
+    options += ["--optimizer", "AdamW", "--schedule", "Constant", "--seeds", "3", "4"]
+    main(["train", *SMALL, *options, "--validation", "0.1", "--out", str(out)])
+    config = json.loads((out / "run.json").read_text())["config"]
+    assert config["method"]["rho"] == 0.2
+    assert config["optimizer"] == tepui.engine.run.described(tepui.AdamW())
+    assert config["seeds"] == [3, 4]
+    assert config["validation"]["samples"] == 144
+    main(["evaluate", str(out), "--corruptions", "none"])
+    document = json.loads((out / "evaluation.json").read_text())
+    test = tepui.data.Digits(train=False)
+    assert document["clean"] == tepui.evaluate(tepui.load(out), test).clean.document()
+    assert "individual accuracy" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(out), "--corruptions", "none"])
+    assert "pass --overwrite" in capsys.readouterr().err
+    main(["evaluate", str(out), "--corruptions", "none", "--overwrite"])
+
+
+def test_options_come_from_yaml_too(tmp_path):
+    config = tmp_path / "mine.yaml"
+    config.write_text(
+        "epochs: 1\nmembers: 2\nquiet: true\n"
+        "model: {class_path: MLP, init_args: {hidden: [4]}}\n"
+        "method: {class_path: SAM, init_args: {rho: [0.1, 0.2]}}\n"
+        "augment: [{class_path: RandomCrop, init_args: {padding: 1}}]\n"
+    )
+    main(["train", "--config", str(config), "--out", str(tmp_path / "run")])
+    written = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
+    assert written["method"]["rho"] == [0.1, 0.2]
+    assert written["augment"] == [{"class": "RandomCrop", "padding": 1, "fill": 0.0}]
+
+
+MODULE = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width: int = 3):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+def run(arguments, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "tepui", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_users_model_is_imported_only_when_named_on_the_command_line(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE + "\nprint('IMPORTED')\n")
+    (tmp_path / "c.yaml").write_text("model: {class_path: mine.Net}\n")
+    common = ["train", "--epochs", "1", "--members", "2", "--quiet"]
+    refused = run([*common, "--config", "c.yaml", "--out", "a"], tmp_path)
+    assert refused.returncode == 2
+    assert "not allowed" in refused.stderr
+    assert "IMPORTED" not in refused.stdout
+    options = ["--model", "mine.Net", "--model.width", "5", "--out", "b"]
+    accepted = run([*common, *options], tmp_path)
+    assert accepted.returncode == 0, accepted.stderr
+    assert "IMPORTED" in accepted.stdout
+    unknown = run(["evaluate", "b", "--corruptions", "none"], tmp_path)
+    assert unknown.returncode == 2
+    assert "factory must be given" in unknown.stderr
+
+
+def test_a_config_file_cannot_run_foreign_code(tmp_path, capsys):
+    config = tmp_path / "evil.yaml"
+    config.write_text(
+        "method: {class_path: subprocess.Popen, init_args: {args: [touch, gone]}}\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["train", "--config", str(config), "--out", str(tmp_path / "run")])
+    assert "not allowed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"example: tepui {command}" in shown
+    assert "torch.nn" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--methods", "SMA"], "did you mean 'SAM'"),
+        (["compare", "--resume"], "--out must be given to resume"),
+        (
+            ["train", "--method", "SAM", "--method.rho", "-1"],
+            "rho must be non-negative",
+        ),
+        (["train", "--epochs", "0"], "epochs must be positive, got 0"),
+        (["evaluate", "nowhere"], "no file nowhere/ensemble.safetensors"),
+        (["report", "nowhere"], "nowhere holds no finished comparison"),
+    ],
+)
+def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_unnamed_runs_take_the_next_free_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        main(["train", *SMALL, "--epochs", "1"])
+    assert [p.name for p in sorted((tmp_path / "runs").iterdir())] == [
+        "train-001",
+        "train-002",
+    ]

@@ -1,0 +1,65 @@
+import pytest
+
+from tepui.cli.names import check_names, foreign_packages, known_names, normalised
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ["--seeds", "13", "17", "27"],
+        ["--seeds", "13 17 27"],
+        ["--seeds", "13,17,27"],
+        ["--seeds", "[13, 17, 27]"],
+    ],
+)
+def test_seeds_may_be_quoted_or_not(written):
+    words = normalised(["train", *written, "--epochs", "3"])
+    assert words == ["train", "--seeds", "[13, 17, 27]", "--epochs", "3"]
+
+
+def test_flags_need_no_value():
+    assert normalised(["--resume"]) == ["--resume", "true"]
+    assert normalised(["--resume", "false"]) == ["--resume", "false"]
+    assert normalised(["--quiet", "--out", "x"]) == ["--quiet", "true", "--out", "x"]
+
+
+def test_dashes_and_underscores_are_the_same_in_options_only():
+    assert normalised(["--batch-size=4"]) == ["--batch_size=4"]
+    assert normalised(["--out", "a-b"]) == ["--out", "a-b"]
+
+
+def test_known_names_hold_no_abstract_classes():
+    known = known_names()
+    assert known["--method"] == ["DeepEnsemble", "SAM"]
+    assert "Model" not in known["--model"]
+    assert {"ConvNet", "MLP", "ResNet18"} <= set(known["--model"])
+    assert known["--data"] == ["Digits"]
+    assert known["--schedule"] == ["Constant", "Cosine", "MultiStep"]
+    assert "RandomCrop" in known["--augment"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "SMA"], r"--method must be one of .*did you mean 'SAM'"),
+        (["--methods", "[SAM, Nothing]"], r"--methods must be one of .*'Nothing'"),
+        (["--model=ResNet"], r"--model must be one of .*did you mean 'ResNet18'"),
+        (["--data", "digits"], r"did you mean 'Digits'"),
+    ],
+)
+def test_unknown_names_list_the_known_ones(words, message):
+    with pytest.raises(ValueError, match=message):
+        check_names(words)
+
+
+def test_known_names_pass():
+    words = ["--methods", "[SAM, DeepEnsemble]", "--model", "ConvNet"]
+    check_names(words)
+    assert foreign_packages(words) == []
+
+
+def test_only_packages_written_on_the_command_line_are_foreign():
+    assert foreign_packages(["--model", "mine.nets.Net"]) == ["mine"]
+    assert foreign_packages(["--model=mine.Net"]) == ["mine"]
+    assert foreign_packages(["--model", "tepui.models.MLP"]) == []
+    assert foreign_packages(["--out", "other.Thing", "--config", "c.yaml"]) == []

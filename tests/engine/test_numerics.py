@@ -1,0 +1,69 @@
+import pytest
+import torch
+from engine.cases import Stop, fitted, images, stop_after
+
+from tepui.engine.numerics import numerics_of
+
+
+def switches():
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.benchmark,
+        torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.allow_tf32,
+        torch.get_num_threads(),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    threads = torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("highest")
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("how", [{}, {"callbacks": [stop_after(0)]}], ids=str)
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_fit_restores_the_switches_of_torch(how, deterministic, precision):
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_float32_matmul_precision("high")
+    torch.set_num_threads(1)
+    before = switches()
+    how = {"deterministic": deterministic, "precision": precision, **how}
+    if "callbacks" in how:
+        with pytest.raises(Stop):
+            fitted(images(), **how)
+    else:
+        fitted(images(), **how)
+    assert switches() == before
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_switches_are_set_inside_the_run(deterministic):
+    seen = []
+    torch.set_num_threads(1)
+    fitted(
+        images(),
+        deterministic=deterministic,
+        callbacks=[lambda record: seen.append(switches())],
+        epochs=1,
+    )
+    assert seen == [(deterministic, False, False, "highest", False, 1)]
+
+
+def test_auto_is_float32_on_a_cpu_and_bfloat16_on_a_gpu():
+    assert numerics_of("cpu", "auto", False).precision == "float32"
+    assert numerics_of("cpu", "auto", False).autocast is None
+    assert numerics_of("cuda", "auto", False).precision == "bfloat16"
+    assert numerics_of("cuda", "auto", False).autocast is torch.bfloat16
+
+
+def test_threads_given_are_used_inside_the_block():
+    torch.set_num_threads(2)
+    with numerics_of("cpu", "float32", False, threads=1).applied():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2

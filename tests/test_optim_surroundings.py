@@ -1,0 +1,208 @@
+"""SAM among BatchNorm, clipping, mixed precision and odd parameters."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sam_cases import X, Y, closure_of, make_net, make_sam, state, train, weights
+from tepui.optim import SAM
+from tepui.storage import same_bits
+
+
+def buffers(net):
+    return dict(net.named_buffers())
+
+
+def test_running_statistics_are_those_of_the_unperturbed_pass_with_module():
+    net, expected = make_net(), make_net()
+    expected(X)
+    train(net, make_sam(net, module=net), 1)
+    assert same_bits(buffers(net), buffers(expected))
+
+
+def test_running_statistics_follow_both_passes_without_module():
+    net, expected = make_net(), make_net()
+    optimizer = make_sam(expected)
+    train(net, make_sam(net), 1)
+    closure_of(expected, optimizer)()
+    optimizer.first_step()
+    expected(X)
+    assert net[1].num_batches_tracked == 2
+    assert same_bits(buffers(net), buffers(expected))
+
+
+def test_the_policy_for_statistics_does_not_change_the_weights():
+    nets = make_net(), make_net()
+    train(nets[0], make_sam(nets[0]))
+    train(nets[1], make_sam(nets[1], module=nets[1]))
+    assert same_bits(weights(nets[0]), weights(nets[1]))
+
+
+def test_clipping_equals_clipping_the_final_gradient_by_hand():
+    nets = make_net(norm=False), make_net(norm=False)
+    clipped, by_hand = make_sam(nets[0], max_grad_norm=0.05), make_sam(nets[1])
+    for _ in range(3):
+        clipped.step(closure_of(nets[0], clipped))
+        closure_of(nets[1], by_hand)()
+        by_hand.first_step()
+        closure_of(nets[1], by_hand)()
+        norm = nn.utils.clip_grad_norm_(nets[1].parameters(), 0.05)
+        assert norm > 0.05
+        by_hand.second_step()
+    assert same_bits(state(nets[0]), state(nets[1]))
+
+
+def test_a_wide_clip_changes_nothing():
+    nets = make_net(), make_net()
+    train(nets[0], make_sam(nets[0]))
+    train(nets[1], make_sam(nets[1], max_grad_norm=1e6))
+    torch.testing.assert_close(state(nets[0]), state(nets[1]))
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_gradient_scaler_changes_no_update(adaptive, clip):
+    options = {"adaptive": adaptive, "max_grad_norm": clip}
+    plain, scaled = make_net(), make_net()
+    train(plain, make_sam(plain, module=plain, **options), 3)
+    optimizer = make_sam(scaled, module=scaled, **options)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    for _ in range(3):
+        optimizer.step(closure_of(scaled, optimizer, scaler), scaler=scaler)
+        scaler.update()
+    torch.testing.assert_close(state(plain), state(scaled), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("with_module", [True, False])
+def test_an_overflow_skips_the_step_and_leaves_no_nan(with_module):
+    net = make_net()
+    optimizer = make_sam(net, module=net if with_module else None)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    before = weights(net)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = 1e3 * F.cross_entropy(net(X), Y)
+        scaler.scale(loss).backward()
+        return loss
+
+    loss = optimizer.step(closure, scaler=scaler)
+    assert loss.isfinite()
+    assert same_bits(weights(net), before)
+    assert all(tensor.isfinite().all() for tensor in net.buffers())
+    assert not optimizer.state_dict()["state"]
+    scaler.update()
+    assert scaler.get_scale() == 2.0**126
+
+
+def test_an_overflow_of_the_second_pass_alone_skips_the_step_too():
+    net = make_net()
+    optimizer = make_sam(net, module=net)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+    before, calls = weights(net), []
+
+    def closure():
+        calls.append(None)
+        factor = torch.inf if len(calls) == 2 else 1.0
+        optimizer.zero_grad()
+        scaler.scale(F.cross_entropy(net(X), Y) * factor).backward()
+
+    optimizer.step(closure, scaler=scaler)
+    assert len(calls) == 2
+    assert same_bits(weights(net), before)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_zero_gradient_moves_nothing(adaptive):
+    weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+    optimizer = SAM([weight], torch.optim.SGD, rho=0.5, adaptive=adaptive, lr=0.1)
+    passes = []
+
+    def closure():
+        optimizer.zero_grad()
+        passes.append(weight.detach().clone())
+        (0 * weight).sum().backward()
+
+    optimizer.step(closure)
+    assert [p.tolist() for p in (*passes, weight)] == [[1.0, -2.0]] * 3
+
+
+def test_parameters_without_gradient_are_ignored():
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+    alone = nn.Parameter(torch.ones(2))
+    results = []
+    for parameters in ([used, unused, frozen], [alone]):
+        optimizer = SAM(parameters, torch.optim.SGD, rho=0.5, lr=0.1, weight_decay=0.1)
+
+        def closure(optimizer=optimizer, weight=parameters[0]):
+            optimizer.zero_grad()
+            weight.square().sum().backward()
+
+        optimizer.step(closure)
+        results.append(parameters[0].detach())
+    assert torch.equal(*results)
+    assert unused.tolist() == frozen.tolist() == [1.0, 1.0]
+
+
+def test_no_gradient_at_all_is_no_step():
+    net = make_net()
+    before = state(net)
+    make_sam(net).step(lambda: torch.zeros(()))
+    assert same_bits(state(net), before)
+
+
+def test_a_group_added_later_takes_part_with_all_defaults():
+    first, late = nn.Parameter(torch.tensor([3.0])), nn.Parameter(torch.tensor([4.0]))
+    optimizer = SAM([first], torch.optim.SGD, rho=0.5, lr=0.1)
+    optimizer.add_param_group({"params": [late], "rho": 1.0})
+
+    def closure():
+        optimizer.zero_grad()
+        (0.5 * (first.square() + late.square())).sum().backward()
+
+    optimizer.step(closure)
+    torch.testing.assert_close(first.item(), 3 - 0.1 * (3 + 0.5 * 3 / 5))
+    torch.testing.assert_close(late.item(), 4 - 0.1 * (4 + 1.0 * 4 / 5))
+
+
+def test_the_loss_returned_is_that_at_the_unperturbed_weights():
+    net = make_net(norm=False)
+    optimizer = make_sam(net, rho=2.0)
+    expected = F.cross_entropy(net(X), Y)
+    losses = []
+
+    def closure():
+        losses.append(closure_of(net, optimizer)())
+        return losses[-1]
+
+    assert optimizer.step(closure) is losses[0]
+    assert torch.equal(losses[0], expected)
+    assert losses[1] > losses[0]
+
+
+def test_the_closure_runs_with_gradients_even_where_they_are_off():
+    nets = make_net(), make_net()
+    train(nets[0], make_sam(nets[0]), 1)
+    with torch.no_grad():
+        train(nets[1], make_sam(nets[1]), 1)
+    assert same_bits(state(nets[0]), state(nets[1]))
+
+
+def test_a_missing_closure_is_refused():
+    with pytest.raises(ValueError, match=r"^closure must be given.*first_step"):
+        make_sam(make_net()).step()
+
+
+@pytest.mark.parametrize("rho", [-0.1, float("nan")])
+def test_a_negative_rho_is_refused_wherever_it_is_given(rho):
+    weight = nn.Parameter(torch.ones(1))
+    message = f"^rho must be non-negative, got {rho}"
+    with pytest.raises(ValueError, match=message):
+        SAM([weight], torch.optim.SGD, rho, lr=0.1)
+    with pytest.raises(ValueError, match=message):
+        SAM([{"params": [weight], "rho": rho}], torch.optim.SGD, lr=0.1)
+    optimizer = SAM([weight], torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match=message):
+        optimizer.add_param_group({"params": [nn.Parameter(weight * 1)], "rho": rho})

@@ -32,6 +32,9 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
 }
 
 
+NAMED = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
+
+
 class HelpFormatter(DefaultHelpFormatter):
     """Shows tepui's own classes by their short names, and examples as written."""
 
@@ -96,15 +99,7 @@ def _allow(packages: list[str]) -> None:
     set_parsing_settings(
         import_path_denylist=["*"],
         import_path_allowlist=["tepui", *packages],
-        subclasses_enabled=[
-            Method,
-            Schedule,
-            Augmentation,
-            SGD,
-            AdamW,
-            Dataset,
-            Module,
-        ],
+        subclasses_enabled=[*NAMED],
     )
 
 

@@ -2,7 +2,7 @@
 
 ``(n, c, h, w)`` passes three 3×3 convolutions with BatchNorm and ReLU of ``w, 2w, 4w``
 channels, a 2×2 max-pooling after the first, the mean over each quarter of the image,
-and a linear layer on ``16w`` features. With the default arguments: 25 978 parameters,
+and a linear layer on ``16w`` features. With the default arguments: 7234 parameters,
 for grey images of 8×8 up to 28×28 pixels.
 
 References:
@@ -38,7 +38,7 @@ class ConvNet(Model):
     """
 
     def __init__(
-        self, num_classes: int = 10, in_channels: int = 1, width: int = 16
+        self, num_classes: int = 10, in_channels: int = 1, width: int = 8
     ) -> None:
         super().__init__()
         positive(num_classes=num_classes, in_channels=in_channels, width=width)

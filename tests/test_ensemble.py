@@ -25,7 +25,9 @@ def linear():
 
 
 def deep():
-    return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Dropout(), nn.Linear(5, 3))
+    return nn.Sequential(
+        nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Dropout(), nn.Linear(5, 3)
+    )
 
 
 def weights(module):

@@ -145,7 +145,7 @@ def test_a_state_that_is_not_all_tensors_is_refused(tmp_path):
         def get_extra_state(self):
             return {"calls": 3}
 
-    with pytest.raises(ValueError, match=r"Odd must hold tensors only, got 'dict in"):
+    with pytest.raises(ValueError, match=r"Odd must hold tensors only, got .dict in"):
         Ensemble.build(lambda: Odd(2, 2), members=2).save(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -220,7 +220,7 @@ def test_a_wrong_factory_is_told_what_is_missing_and_unexpected(tmp_path):
     saved(tmp_path)
     message = (
         r"^member 0 of .* must fit Linear, got missing \['weight', 'bias'\] \(2\) and "
-        r"unexpected \['layers.0.weight', 'layers.0.bias', 'classifier.weight'\] \(4\)"
+        r"unexpected \['classifier.bias', 'classifier.weight', 'layers.0.bias'\] \(4\)"
     )
     with pytest.raises(ValueError, match=message):
         tepui.load(tmp_path, lambda: nn.Linear(4, 3))
@@ -228,7 +228,7 @@ def test_a_wrong_factory_is_told_what_is_missing_and_unexpected(tmp_path):
 
 def test_another_shape_is_named(tmp_path):
     saved(tmp_path)
-    message = r"^'layers.0.weight' in member 0 .* have shape \(7, 4\), got \(6, 4\)"
+    message = r"^'classifier.weight' in member 0 .* have shape \(3, 7\), got \(3, 6\)"
     with pytest.raises(ValueError, match=message):
         tepui.load(tmp_path, lambda: MLP(4, (7,), 3))
 

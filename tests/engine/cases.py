@@ -16,7 +16,7 @@ from tepui.storage import read_tensors, same_bits
 CLASSES = 3
 
 
-class Stop(Exception):
+class StoppedError(Exception):
     """Raised by a callback to end a run where a kill would."""
 
 
@@ -31,7 +31,7 @@ def one_thread():
 def stop_after(epoch):
     def callback(record):
         if record.epoch == epoch:
-            raise Stop
+            raise StoppedError
 
     return callback
 

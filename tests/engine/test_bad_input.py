@@ -5,6 +5,10 @@ import re
 
 import pytest
 import torch
+from torch import nn
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+import tepui
 from engine.cases import (
     CHECKPOINT,
     CLASSES,
@@ -16,10 +20,6 @@ from engine.cases import (
     numbers,
     one_thread,
 )
-from torch import nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
-
-import tepui
 from tepui.data import Arrays, HorizontalFlip
 from tepui.methods import SAM, DeepEnsemble
 from tepui.storage import read_tensors

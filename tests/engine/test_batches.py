@@ -2,12 +2,12 @@ import re
 
 import pytest
 import torch
-from engine.cases import CLASSES, Noisy, Plain, global_states, images, numbers, pairs
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import modest
 from torch.utils.data import Dataset, Subset, TensorDataset
 
+from engine.cases import CLASSES, Noisy, Plain, global_states, images, numbers, pairs
+from strategies import modest
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
 from tepui.engine.batches import (
     LoadedSource,

@@ -4,6 +4,10 @@ import functools
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import tepui
 from engine.cases import (
     CLASSES,
     Named,
@@ -23,10 +27,6 @@ from engine.cases import (
     one_thread,
     pairs,
 )
-from torch import nn
-from torch.utils.data import TensorDataset
-
-import tepui
 from tepui.data import Arrays, HorizontalFlip, RandomCrop
 from tepui.engine.batches import index_stream
 from tepui.losses import cross_entropy

@@ -1,7 +1,7 @@
 import pytest
 import torch
-from engine.cases import Stop, fitted, images, stop_after
 
+from engine.cases import StoppedError, fitted, images, stop_after
 from tepui.engine.numerics import numerics_of
 
 
@@ -35,7 +35,7 @@ def test_fit_restores_the_switches_of_torch(how, deterministic, precision):
     before = switches()
     how = {"deterministic": deterministic, "precision": precision, **how}
     if "callbacks" in how:
-        with pytest.raises(Stop):
+        with pytest.raises(StoppedError):
             fitted(images(), **how)
     else:
         fitted(images(), **how)

@@ -2,14 +2,14 @@ import copy
 
 import pytest
 import torch
-from engine.cases import mlp, numbers
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import modest
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 import tepui
+from engine.cases import mlp, numbers
+from strategies import modest
 from tepui import SGD, AdamW
 from tepui.data.arrays import Batch
 from tepui.engine.optimizer import capturable, clip

@@ -2,8 +2,8 @@ import io
 import sys
 
 import pytest
-from engine.cases import Stop, fitted, images, one_thread, stop_after
 
+from engine.cases import StoppedError, fitted, images, one_thread, stop_after
 from tepui.engine.progress import showing, summary
 from tepui.engine.run import EpochRecord
 from tepui.methods import SAM
@@ -68,7 +68,7 @@ def test_a_bar_counts_the_steps_of_all_members(monkeypatch):
 
 
 def test_a_resumed_bar_starts_where_the_run_stood(tmp_path, capsys):
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         fitted(images(), out=tmp_path, epochs=4, callbacks=[stop_after(2)])
     capsys.readouterr()
     fitted(images(), out=tmp_path, epochs=4, resume=True, progress="bar")
@@ -86,7 +86,7 @@ def test_auto_draws_a_bar_on_a_terminal_only(monkeypatch, terminal, expected):
 
 
 def test_a_bar_goes_away_with_an_error(capsys):
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         fitted(images(), progress="bar", callbacks=[stop_after(0)])
     with showing("bar", "next", epochs=1, steps=1):
         pass

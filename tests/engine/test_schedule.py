@@ -4,9 +4,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import modest
 from torch.optim import lr_scheduler
 
+from strategies import modest
 from tepui import Constant, Cosine, MultiStep
 
 STEPS = 7

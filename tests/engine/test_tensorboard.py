@@ -2,8 +2,8 @@ import gc
 import sys
 
 import pytest
-from engine.cases import fitted, images, one_thread
 
+from engine.cases import fitted, images, one_thread
 from tepui import TensorBoard
 
 single = pytest.fixture(autouse=True)(one_thread)

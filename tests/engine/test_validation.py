@@ -3,6 +3,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+
+import tepui
 from engine.cases import (
     CLASSES,
     Noisy,
@@ -18,8 +20,6 @@ from engine.cases import (
     numbers,
     one_thread,
 )
-
-import tepui
 from tepui.data import Arrays, split
 from tepui.methods import SAM, DeepEnsemble
 

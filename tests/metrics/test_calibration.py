@@ -103,24 +103,24 @@ def test_ece_with_torchmetrics_bins_is_that_of_torchmetrics(rule, dtype, case, b
 
 
 def test_torchmetrics_counts_certainty_apart_and_the_default_does_not():
-    # Confidences 1 (right) and 0.95 (wrong): one bin of 15, or one bin each.
+    # Confidences 1 (wrong) and 0.95 (right): one bin of 15, or one bin each.
     probs = torch.tensor([[[1.0, 0.0], [0.95, 0.05]]], dtype=torch.float64)
-    logits, labels = (probs + 1e-30).log(), torch.tensor([0, 1])
+    logits, labels = (probs + 1e-30).log(), torch.tensor([1, 0])
     assert ensemble_probs(logits)[0, 0] == 1
     close(ece(logits, labels), abs(0.5 - 0.975))
-    close(ece(logits, labels, torchmetrics_bins=True), 0.5 * 0 + 0.5 * 0.95)
+    close(ece(logits, labels, torchmetrics_bins=True), 0.5 * 1 + 0.5 * 0.05)
     expected = multiclass_calibration_error(probs[0], labels, 2, 15, norm="l1").double()
     close(ece(logits, labels, torchmetrics_bins=True), expected, atol=1e-7)
 
 
 def test_torchmetrics_rounds_float64_confidences_before_binning():
-    # 1 - 1e-9 (right) is one in float32 and so leaves the bin of 0.95 (wrong).
+    # 1 - 1e-9 (wrong) is one in float32 and so leaves the bin of 0.95 (right).
     probs = torch.tensor([[1 - 1e-9, 1e-9], [0.95, 0.05]], dtype=torch.float64)
-    labels = torch.tensor([0, 1])
+    labels = torch.tensor([1, 0])
     expected = multiclass_calibration_error(probs, labels, 2, 15, norm="l1").double()
     actual = ece(probs.log().unsqueeze(0), labels, torchmetrics_bins=True)
     close(actual, expected, atol=1e-7)
-    close(actual, 0.95 / 2, atol=1e-7)
+    close(actual, 0.5 * 1 + 0.5 * 0.05, atol=1e-7)
 
 
 def test_without_certain_samples_both_ways_of_binning_agree():

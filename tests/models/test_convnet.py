@@ -7,12 +7,12 @@ from tepui.models import ConvNet
 
 
 def test_is_small():
-    assert sum(p.numel() for p in ConvNet().parameters()) == 25_978
+    assert sum(p.numel() for p in ConvNet().parameters()) == 7234
 
 
 @pytest.mark.parametrize("side", [8, 28])
 def test_width_of_features_does_not_depend_on_the_image(side):
-    assert ConvNet().features(torch.zeros(2, 1, side, side)).shape == (2, 256)
+    assert ConvNet().features(torch.zeros(2, 1, side, side)).shape == (2, 128)
 
 
 def test_two_epochs_learn_digits():

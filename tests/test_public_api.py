@@ -1,0 +1,112 @@
+"""What is public is listed, and what is listed is documented."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from types import ModuleType
+
+import pytest
+
+import tepui
+
+PACKAGES = [
+    importlib.import_module(f"tepui.{item.name}")
+    for item in pkgutil.iter_modules(tepui.__path__)
+    if item.ispkg
+]
+LISTED_MODULES = [
+    getattr(tepui, name)
+    for name in tepui.__all__
+    if isinstance(getattr(tepui, name), ModuleType)
+]
+
+
+def exports(module):
+    """Public names of a package that are not its own parts."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+
+
+def public_objects():
+    """Every public name with its object, by its full name."""
+    found = {f"tepui.{name}": getattr(tepui, name) for name in exports(tepui)}
+    for module in [*PACKAGES, *LISTED_MODULES]:
+        names = getattr(module, "__all__", None) or [
+            name
+            for name in exports(module)
+            if getattr(getattr(module, name), "__module__", None) == module.__name__
+        ]
+        found |= {f"{module.__name__}.{name}": getattr(module, name) for name in names}
+    return found
+
+
+def documented_parts():
+    """Every public callable, and the methods and properties a class defines."""
+    for name, value in sorted(public_objects().items()):
+        if inspect.isclass(value) or inspect.isfunction(value):
+            yield name, value
+        if inspect.isclass(value):
+            for key, part in vars(value).items():
+                plain = getattr(part, "__func__", part)
+                public = not key.startswith("_")
+                if public and (inspect.isfunction(plain) or isinstance(part, property)):
+                    yield f"{name}.{key}", part
+
+
+def test_all_of_tepui_lists_every_export_and_nothing_else():
+    listed = {name for name in tepui.__all__ if not name.startswith("_")}
+    modules = {module.__name__.removeprefix("tepui.") for module in LISTED_MODULES}
+    assert listed - modules == exports(tepui)
+    assert set(tepui.__all__) - listed == {"__version__"}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_all_of_a_package_lists_every_export_and_nothing_else(package):
+    assert set(getattr(package, "__all__", ())) == exports(package)
+
+
+@pytest.mark.parametrize("package", [tepui, *PACKAGES], ids=lambda item: item.__name__)
+def test_no_name_is_listed_twice(package):
+    listed = getattr(package, "__all__", [])
+    assert len(listed) == len(set(listed))
+
+
+def test_the_names_of_the_design_are_there():
+    for name in ("Ensemble", "fit", "evaluate", "load", "methods", "data", "metrics"):
+        assert name in tepui.__all__
+    assert {"SAM", "DeepEnsemble"} <= set(tepui.methods.__all__)
+    assert {"ResNet18", "ConvNet", "MLP"} <= set(tepui.models.__all__)
+    assert tepui.optim.SAM is not tepui.methods.SAM
+
+
+def test_every_public_callable_has_a_docstring():
+    silent = [name for name, part in documented_parts() if not (part.__doc__ or "")]
+    assert silent == []
+
+
+def test_docstrings_are_written_and_not_made_by_dataclass():
+    made = [
+        name
+        for name, part in documented_parts()
+        if re.match(rf"{name.rpartition('.')[2]}\(", part.__doc__ or "")
+    ]
+    assert made == []
+
+
+def test_every_public_function_documents_its_arguments():
+    missing = [
+        f"{name}({argument})"
+        for name, part in public_objects().items()
+        if inspect.isfunction(part)
+        for argument in inspect.signature(part).parameters
+        if not re.search(rf"^\s+\*{{0,2}}{argument}:", part.__doc__ or "", re.MULTILINE)
+    ]
+    assert missing == []
+
+
+def test_the_version_is_a_release_number():
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.?(dev|a|b|rc)\d+)?", tepui.__version__)

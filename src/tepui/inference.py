@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tepui.data.arrays import Inputs
+from tepui.data.arrays import Batch, Inputs
 
 
 @contextmanager
@@ -73,3 +73,21 @@ def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
     names = list(inputs)
     for parts in zip(*(inputs[n].split(batch_size) for n in names), strict=True):
         yield dict(zip(names, parts, strict=True))
+
+
+def blocks(batch: Batch, size: int) -> Iterator[Batch]:
+    """Yield a batch in parts of at most ``size`` samples, in order.
+
+    Args:
+        batch: The samples.
+        size: Samples per part; the last may be smaller.
+
+    Yields:
+        Views of the batch.
+    """
+    yield from map(
+        Batch,
+        chunks(batch.inputs, size),
+        batch.targets.split(size),
+        batch.index.split(size),
+    )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.data.arrays import Batch
-from tepui.inference import chunks, forward
+from tepui.inference import blocks, forward
 from tepui.losses import Loss
 
 
@@ -105,7 +105,8 @@ class Member:
         self._seed_noise()
         total: Tensor | None = None
         summed: list[Tensor] = []
-        for part in _parts(batch, self._accumulate):
+        size = -(-len(batch.targets) // self._accumulate)
+        for part in blocks(batch, size):
             loss = self.losses(part).sum() / len(batch.targets)
             values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
             if total is None:
@@ -147,19 +148,3 @@ class Member:
         device = self.learning_rate.device
         if device.type == "cuda":
             torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)
-
-
-def _parts(batch: Batch, count: int) -> Iterator[Batch]:
-    if count == 1:
-        yield batch
-        return
-    size = -(-len(batch.targets) // count)
-    yield from (
-        Batch(inputs, targets, index)
-        for inputs, targets, index in zip(
-            chunks(batch.inputs, size),
-            batch.targets.split(size),
-            batch.index.split(size),
-            strict=True,
-        )
-    )

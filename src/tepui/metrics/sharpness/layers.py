@@ -8,15 +8,15 @@ For a linear layer with inputs :math:`a_t` and output gradients :math:`g_t` at p
     = \sum_{t, t'} (g_t^\top g_{t'}) (a_t^\top a_{t'}),
 
 so its squared norm follows from two Gram matrices without the gradient; where a layer
-has more positions than channels the product itself is cheaper. A convolution is a linear
-layer on the patches of its input.
+has more positions than channels the product itself is cheaper. A convolution is a
+linear layer on the patches of its input.
 
 References:
     Goodfellow, Efficient Per-Example Gradient Computations, 2015. Rochette et al.,
     Efficient Per-Example Gradient Computations in Convolutional Neural Networks, 2019.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -50,42 +50,49 @@ def is_known(module: nn.Module) -> bool:
     return type(module) in (nn.Linear, nn.LayerNorm, nn.GroupNorm)
 
 
-def squared_norms(module: nn.Module, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
-    """Return each sample's squared gradient norm, for each parameter of a layer.
+def squared_norms(
+    module: nn.Module, inputs: Tensor, grads: Tensor, names: Collection[str]
+) -> Tensor:
+    """Return each sample's squared gradient norm over some parameters of a layer.
 
     Args:
         module: A module that :func:`is_known`.
         inputs: What it was called with; samples along the first axis.
         grads: Gradient of the summed losses with respect to its output.
+        names: Which of its own parameters, at least one.
 
     Returns:
-        Squared norms of shape ``(samples,)`` in float32 or wider, by parameter name.
+        Shape ``(samples,)``, in float32 or wider.
     """
-    norms = {}
     if type(module) is nn.Embedding:
-        return {"weight": _embedding_norm(module, inputs, grads)}
+        return _embedding_norm(module, inputs, grads)
     if isinstance(module, NORMS):
-        each = gradients(module, inputs, grads)
-        return {name: value.square().flatten(1).sum(1) for name, value in each.items()}
+        found = gradients(module, inputs, grads, names)
+        return torch.stack([g.square().flatten(1).sum(1) for g in found.values()]).sum(
+            0
+        )
     left, right = _matrices(module, inputs, grads)
-    if module.weight.requires_grad:  # type: ignore[union-attr]
-        norms["weight"] = _product_norm(left, right)
-    if module.bias is not None and module.bias.requires_grad:  # type: ignore[union-attr]
-        norms["bias"] = _wide(left).sum(-1).square().flatten(1).sum(1)
-    return norms
+    norms = []
+    if "weight" in names:
+        norms.append(_product_norm(left, right))
+    if "bias" in names:
+        norms.append(_wide(left).sum(-1).square().flatten(1).sum(1))
+    return torch.stack(norms).sum(0)
 
 
-def gradients(module: nn.Module, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
-    """Return each sample's gradient, for each parameter of a layer.
+def gradients(
+    module: nn.Module, inputs: Tensor, grads: Tensor, names: Collection[str]
+) -> dict[str, Tensor]:
+    """Return each sample's gradient of some parameters of a layer.
 
     Args:
         module: A module that :func:`is_known`.
         inputs: What it was called with; samples along the first axis.
         grads: Gradient of the summed losses with respect to its output.
+        names: Which of its own parameters.
 
     Returns:
-        Gradients of shape ``(samples, *parameter.shape)``, by parameter name; only
-        parameters that require gradients.
+        Gradients of shape ``(samples, *parameter.shape)``, by parameter name.
     """
     rule: Callable[[Any, Tensor, Tensor], dict[str, Tensor]]
     if type(module) is nn.Embedding:
@@ -94,9 +101,8 @@ def gradients(module: nn.Module, inputs: Tensor, grads: Tensor) -> dict[str, Ten
         rule = _norm_gradients
     else:
         rule = _linear_gradients
-    wanted = {name for name, p in module.named_parameters() if p.requires_grad}
     found = rule(module, inputs, grads)
-    return {name: value for name, value in found.items() if name in wanted}
+    return {name: found[name] for name in names}
 
 
 def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
@@ -116,9 +122,10 @@ def _matrices(module: Any, inputs: Tensor, grads: Tensor) -> tuple[Tensor, Tenso
     if type(module) is nn.Linear:
         samples = len(inputs)
         left = grads.reshape(samples, -1, grads.shape[-1]).transpose(1, 2)
-        return left[:, None], inputs.reshape(samples, 1, -1, inputs.shape[-1])
+        right = inputs.reshape(samples, 1, -1, inputs.shape[-1])
+        return left[:, None], right.to(left.dtype)
     left = grads.reshape(len(grads), module.groups, -1, grads[0, 0].numel())
-    return left, _patches(module, inputs, grads.shape[2:])
+    return left, _patches(module, inputs.to(grads.dtype), grads.shape[2:])
 
 
 def _patches(module: Any, inputs: Tensor, out_shape: torch.Size) -> Tensor:
@@ -156,7 +163,7 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
         left: Shape ``(samples, groups, out, positions)``.
         right: Shape ``(samples, groups, positions, in)``.
     """
-    samples, groups, out, positions = left.shape
+    _, groups, out, positions = left.shape
     inner = right.shape[-1]
     if positions == 1:
         lengths = _wide(left).square().sum((2, 3)) * _wide(right).square().sum((2, 3))
@@ -189,12 +196,10 @@ def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Ten
         normal = F.batch_norm(
             inputs, module.running_mean, module.running_var, eps=module.eps
         )
-    return {
-        "weight": (grads * normal).flatten(2).sum(2)
-        if grads.ndim > 2
-        else grads * normal,
-        "bias": grads.flatten(2).sum(2) if grads.ndim > 2 else grads,
-    }
+    scaled = grads * normal
+    if grads.ndim == 2:
+        return {"weight": scaled, "bias": grads}
+    return {"weight": scaled.flatten(2).sum(2), "bias": grads.flatten(2).sum(2)}
 
 
 def _embedding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
@@ -202,7 +207,8 @@ def _embedding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     index = inputs.flatten(1)
     rows = _kept_rows(module, index, grads)
     same = index[:, :, None] == index[:, None, :]
-    return (torch.matmul(rows, rows.transpose(1, 2)) * same).flatten(1).sum(1)
+    products: Tensor = torch.matmul(rows, rows.transpose(1, 2)) * same
+    return products.flatten(1).sum(1)
 
 
 def _embedding_gradient(
@@ -220,7 +226,8 @@ def _kept_rows(module: Any, index: Tensor, grads: Tensor) -> Tensor:
     rows = _wide(grads).reshape(*index.shape, -1)
     if module.padding_idx is None:
         return rows
-    return rows * (index != module.padding_idx)[:, :, None]
+    kept: Tensor = index != module.padding_idx
+    return rows * kept[:, :, None]
 
 
 def _wide(tensor: Tensor) -> Tensor:

@@ -1,0 +1,289 @@
+"""What every method promises, checked for each public one."""
+
+import dataclasses
+import inspect
+import json
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from engine.cases import (
+    CLASSES,
+    Named,
+    Plain,
+    StoppedError,
+    assert_different,
+    assert_same_bits,
+    assert_same_runs,
+    copied,
+    fitted,
+    global_states,
+    images,
+    mlp,
+    noisy_net,
+    numbers,
+    one_thread,
+    pairs,
+    stop_after,
+)
+from tepui import methods
+from tepui.data.arrays import Batch
+from tepui.engine.run import described
+from tepui.losses import cross_entropy
+from tepui.methods import SAM, DeepEnsemble, Member, MemberMethod, Method
+from tepui.per_member import for_member
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+class Case(NamedTuple):
+    """A method, and how often a step updates running statistics."""
+
+    method: Method
+    updates: int = 1
+
+
+CASES = {
+    "DeepEnsemble": [Case(DeepEnsemble())],
+    "SAM": [
+        Case(SAM(rho=0.1)),
+        Case(SAM(rho=0.5, adaptive=True)),
+        Case(SAM(rho=0.1, update_statistics=True), updates=2),
+    ],
+}
+ALL = [case for cases in CASES.values() for case in cases]
+KINDS = sorted({type(case.method) for case in ALL}, key=lambda kind: kind.__name__)
+OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=0.01)]
+
+every_method = pytest.mark.parametrize("method", [c.method for c in ALL], ids=repr)
+every_member_case = pytest.mark.parametrize(
+    "case", [c for c in ALL if isinstance(c.method, MemberMethod)], ids=repr
+)
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def public_methods():
+    named = [getattr(methods, name) for name in methods.__all__]
+    classes = [value for value in named if inspect.isclass(value)]
+    return {
+        kind.__name__
+        for kind in classes
+        if issubclass(kind, Method) and kind is not Method
+        if not inspect.isabstract(kind)
+    }
+
+
+def per_member_fields(kind):
+    return [f.name for f in dataclasses.fields(kind) if f.metadata.get("per_member")]
+
+
+def member_of(module, **how):
+    rate = torch.tensor(0.1)
+    return Member(module, loss=cross_entropy, learning_rate=rate, **how)
+
+
+def batch_of(data):
+    return Batch(data.inputs, data.targets, torch.arange(len(data)))
+
+
+def test_every_public_method_has_a_case():
+    assert public_methods() == CASES.keys()
+    for name, cases in CASES.items():
+        assert {type(case.method).__name__ for case in cases} == {name}
+
+
+@every_kind
+def test_is_final_and_frozen(kind):
+    assert kind.__final__
+    method = kind()
+    for field in dataclasses.fields(kind):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(method, field.name, getattr(method, field.name))
+    with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
+        method.anything = 1
+
+
+@every_method
+def test_description_is_json_that_tells_settings_apart(method):
+    shown = described(method)
+    assert json.loads(json.dumps(shown)) == shown
+    assert shown["class"] == type(method).__name__
+    assert shown.keys() - {"class"} == {f.name for f in dataclasses.fields(method)}
+
+
+def test_descriptions_differ_where_methods_do():
+    shown = [json.dumps(described(case.method)) for case in ALL]
+    assert len(set(shown)) == len(ALL)
+
+
+@every_kind
+def test_values_per_member_are_resolved(kind):
+    for name in per_member_fields(kind):
+        value = getattr(kind(), name)
+        both = kind(**{name: (value, 2 * value)})
+        assert for_member(both, 0, 2) == kind(**{name: value})
+        assert for_member(both, 1, 2) == kind(**{name: 2 * value})
+        assert for_member(kind(**{name: [value, 2 * value]}), 1, 2) == kind(
+            **{name: 2 * value}
+        )
+        message = rf"{name} must have one value per member \(3\), got 2"
+        with pytest.raises(ValueError, match=message):
+            for_member(both, 0, 3)
+
+
+@every_kind
+def test_values_per_member_reach_their_members(kind):
+    for name in per_member_fields(kind):
+        values = (getattr(kind(), name), 4 * getattr(kind(), name))
+        mixed = fitted(numbers(), mlp, method=kind(**{name: values})).ensemble
+        for index, value in enumerate(values):
+            alike = fitted(numbers(), mlp, method=kind(**{name: value})).ensemble
+            assert_same_bits(mixed.members[index], alike.members[index])
+            assert_different(mixed.members[1 - index], alike.members[1 - index])
+
+
+@every_member_case
+def test_gradient_leaves_weights_as_they_were(case):
+    module = noisy_net().train()
+    before = {name: p.detach().clone() for name, p in module.named_parameters()}
+    member = member_of(module)
+    for _ in range(3):
+        case.method.gradient(member, batch_of(images()))
+    assert_same_bits(before, dict(module.named_parameters()))
+    assert all(p.grad is None for p in module.parameters())
+    assert all(p.requires_grad for p in module.parameters())
+
+
+@every_member_case
+def test_running_statistics_follow_the_policy(case):
+    module = noisy_net().train()
+    reference = noisy_net().train()
+    reference.load_state_dict(module.state_dict())
+    data = images()
+    case.method.gradient(member_of(module), batch_of(data))
+    reference(data.inputs)
+    assert int(module[2].num_batches_tracked) == case.updates
+    same = torch.equal(module[2].running_mean, reference[2].running_mean)
+    assert same == (case.updates == 1)
+
+
+@every_member_case
+def test_loss_is_that_of_the_weights_the_member_has(case):
+    module, data = mlp(), numbers()
+    expected = cross_entropy(module(data.inputs), data.targets).mean()
+    loss, values = case.method.gradient(member_of(module), batch_of(data))
+    torch.testing.assert_close(loss, expected.detach())
+    assert not loss.requires_grad
+    assert not any(value.requires_grad for value in values)
+
+
+@every_member_case
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_type_and_place_are_kept(case, dtype):
+    module, data = mlp().to(dtype), numbers(dtype=dtype)
+    loss, values = case.method.gradient(member_of(module), batch_of(data))
+    assert loss.dtype == dtype
+    for value, parameter in zip(values, module.parameters(), strict=True):
+        assert (value.dtype, value.device) == (parameter.dtype, parameter.device)
+        assert value.shape == parameter.shape
+    run = fitted(data, lambda: mlp().to(dtype), method=case.method)
+    assert {p.dtype for p in run.ensemble.parameters()} == {dtype}
+
+
+@every_member_case
+def test_all_passes_of_a_step_see_the_same_masks(case):
+    masks = []
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, CLASSES)
+
+        def forward(self, x):
+            masks.append(torch.rand(x.shape))
+            return self.layer(x * masks[-1])
+
+    member = member_of(Masked())
+    for seed in (1, 2):
+        member.noise_seed = seed
+        case.method.gradient(member, batch_of(numbers()))
+    half = len(masks) // 2
+    assert all(torch.equal(mask, masks[0]) for mask in masks[:half])
+    assert all(torch.equal(mask, masks[half]) for mask in masks[half:])
+    assert not torch.equal(masks[0], masks[half])
+
+
+@every_member_case
+def test_all_passes_split_a_batch_to_the_same_masks(case):
+    masks = []
+
+    class Masked(nn.Linear):
+        def forward(self, x):
+            masks.append(torch.rand(x.shape))
+            return super().forward(x * masks[-1])
+
+    member = member_of(Masked(4, CLASSES), accumulate=2)
+    member.noise_seed = 1
+    case.method.gradient(member, batch_of(numbers()))
+    assert not torch.equal(masks[0], masks[1])
+    for start in range(0, len(masks), 2):
+        assert torch.equal(masks[start], masks[0])
+        assert torch.equal(masks[start + 1], masks[1])
+
+
+@every_method
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["SGD", "AdamW"])
+def test_trains_with_every_optimizer(method, optimizer):
+    run = fitted(numbers(), mlp, method=method, optimizer=optimizer, epochs=20)
+    assert max(run.history[-1].loss) < 0.8 * min(run.history[0].loss)
+
+
+@every_method
+def test_trains_on_dict_inputs(method):
+    run = fitted(pairs(), Named, method=method, epochs=10)
+    assert max(run.history[-1].loss) < min(run.history[0].loss)
+    assert_same_runs(run, fitted(Plain(pairs()), Named, method=method, epochs=10))
+
+
+@every_method
+def test_leaves_global_generators_alone(method):
+    before = global_states()
+    fitted(images(), method=method)
+    assert global_states() == before
+
+
+@every_method
+def test_repeats_to_the_bit(method):
+    torch.manual_seed(0)
+    first = fitted(images(), method=method)
+    torch.manual_seed(1)
+    assert_same_runs(first, fitted(images(), method=method))
+
+
+@every_member_case
+def test_a_member_alone_equals_the_member_among_others(case):
+    together = fitted(images(), method=case.method, members=3).ensemble
+    seed = [together.seeds[1]]
+    alone = fitted(images(), method=case.method, members=1, seed=seed).ensemble
+    assert_same_bits(alone.members[0], together.members[1])
+
+
+@every_method
+def test_state_survives_a_kill(tmp_path, method):
+    how = {"method": method, "epochs": 3, "out": tmp_path / "parts"}
+    with pytest.raises(StoppedError):
+        fitted(images(), callbacks=[stop_after(1)], **how)
+    parts = fitted(images(), resume=True, **how)
+    assert_same_runs(fitted(images(), **{**how, "out": tmp_path / "whole"}), parts)
+
+
+@every_method
+def test_trains_every_member_and_leaves_no_gradient(method):
+    start = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    run = fitted(images(), method=method, members=3, epochs=3)
+    for before, after in zip(start.members, run.ensemble.members, strict=True):
+        assert_different(copied(before), after)
+    assert all(p.grad is None for p in run.ensemble.parameters())

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from collections import UserDict
 from types import SimpleNamespace
 
@@ -120,12 +121,31 @@ def test_an_empty_ensemble_is_refused():
 def test_identical_weights_are_reported(dtype):
     def pretrained():
         module = linear().to(dtype)
-        nn.init.ones_(module.weight)
-        nn.init.zeros_(module.bias)
+        with torch.no_grad():
+            module.weight.copy_(torch.arange(12).view_as(module.weight))
+            module.bias.copy_(torch.arange(3))
         return module
 
-    with pytest.warns(UserWarning, match=r"members \[0, 2\] start from identical"):
+    message = r"members \[0, 2\] start from identical weights \(100% of them\)"
+    with pytest.warns(UserWarning, match=message):
         Ensemble.build([pretrained, linear, pretrained])
+
+
+def test_an_identical_backbone_is_reported_with_its_share():
+    def pretrained():
+        backbone, head = nn.Linear(4, 5, bias=False), nn.Linear(5, 2, bias=False)
+        with torch.no_grad():
+            backbone.weight.copy_(torch.arange(20.0).view(5, 4))
+        return nn.Sequential(backbone, head)
+
+    with pytest.warns(UserWarning, match=r"members \[0, 1, 2\].*\(67% of them\)"):
+        Ensemble.build(pretrained, members=3)
+
+
+def test_constants_that_every_model_starts_with_are_not_reported():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Ensemble.build(lambda: nn.Sequential(linear(), nn.BatchNorm1d(3)), members=2)
 
 
 def test_existing_modules_are_taken_as_they_are():

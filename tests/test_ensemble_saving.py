@@ -9,8 +9,9 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble
-from tepui.ensemble import FILE, load_into, load_tensor_state
+from tepui.ensemble import FILE, load_into
 from tepui.models import MLP, ConvNet, ResNet18
+from tepui.module_state import load_tensor_state
 from tepui.storage import read_tensors, same_bits, write_tensors
 
 FLOATS = [torch.bfloat16, torch.float16, torch.float32, torch.float64]

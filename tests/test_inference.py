@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from strategies import modest
-from tepui.inference import chunks, device_of, evaluating, forward
+from tepui.data import Batch
+from tepui.inference import blocks, chunks, device_of, evaluating, forward
 
 
 class Pair(nn.Module):
@@ -55,16 +56,17 @@ def test_modes_are_restored_after_an_exception(modes):
     assert modes_of(module) == modes
 
 
-def test_parts_that_refuse_train_mode_are_restored_too():
+def test_parts_with_a_train_of_their_own_are_restored_too():
     class Frozen(nn.BatchNorm1d):
         def train(self, mode=True):
             return super().train(False)
 
     module = nn.Sequential(nn.Linear(2, 2), Frozen(2)).train()
-    assert modes_of(module) == [True, True, False]
-    with evaluating(module):
-        pass
-    assert modes_of(module) == [True, True, False]
+    for training in (False, True):
+        module[1].training = training
+        with evaluating(module):
+            assert not any(modes_of(module))
+        assert modes_of(module) == [True, True, training]
 
 
 def test_forward_hands_a_tensor_over_as_it_is():
@@ -129,3 +131,17 @@ def test_chunks_cover_the_inputs_in_order(samples, batch_size):
 def test_mappings_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="shorter"):
         list(chunks({"a": torch.zeros(4), "b": torch.zeros(2)}, 2))
+
+
+@modest
+@given(st.integers(1, 20), st.integers(1, 25), st.booleans())
+def test_blocks_cover_a_batch_in_order_and_keep_it_together(samples, size, mapping):
+    index = torch.arange(samples)
+    inputs = {"a": 2 * index, "b": 3 * index} if mapping else 2 * index
+    parts = list(blocks(Batch(inputs, 5 * index, index), size))
+    assert torch.equal(torch.cat([part.index for part in parts]), index)
+    assert [len(part.index) for part in parts[:-1]] == [size] * (len(parts) - 1)
+    for part in parts:
+        assert torch.equal(part.targets, 5 * part.index)
+        first = part.inputs["a"] if mapping else part.inputs
+        assert torch.equal(first, 2 * part.index)

@@ -104,6 +104,16 @@ def test_the_perturbation_has_length_rho_and_the_direction_of_the_gradient(case,
     torch.testing.assert_close(torch.cat(offsets), rho * g / g.norm())
 
 
+@adaptive
+def test_the_perturbation_of_a_zero_gradient_is_zero(adaptive):
+    weights, gradients = (
+        [torch.ones(2), torch.ones(3)],
+        [torch.zeros(2), torch.zeros(3)],
+    )
+    offsets = sam_perturbation(weights, gradients, 0.5, adaptive)
+    assert [offset.tolist() for offset in offsets] == [[0, 0], [0, 0, 0]]
+
+
 @base
 @adaptive
 def test_rho_zero_is_the_base_optimizer_bit_for_bit(base, adaptive):

@@ -1,5 +1,7 @@
 """SAM among BatchNorm, clipping, mixed precision and odd parameters."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -206,3 +208,43 @@ def test_a_negative_rho_is_refused_wherever_it_is_given(rho):
     optimizer = SAM([weight], torch.optim.SGD, lr=0.1)
     with pytest.raises(ValueError, match=message):
         optimizer.add_param_group({"params": [nn.Parameter(weight * 1)], "rho": rho})
+
+
+def test_both_passes_see_the_same_dropout_masks():
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.Linear(8, 2)).double()
+    plain = copy.deepcopy(model)
+    x = torch.randn(6, 5, dtype=torch.float64)
+    settings = {"lr": 0.1, "momentum": 0.9}
+    sam = SAM(model.parameters(), torch.optim.SGD, rho=0.0, **settings)
+    sgd = torch.optim.SGD(plain.parameters(), **settings)
+    torch.manual_seed(4)
+    for _ in range(3):
+
+        def closure():
+            sam.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        sam.step(closure)
+    drawn = torch.rand(3)
+    torch.manual_seed(4)
+    for _ in range(3):
+        sgd.zero_grad()
+        plain(x).square().mean().backward()
+        sgd.step()
+    assert torch.equal(drawn, torch.rand(3))
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_perturbing_twice_is_refused():
+    weight = nn.Parameter(torch.tensor([3.0]))
+    optimizer = SAM([weight], torch.optim.SGD, rho=0.1, lr=0.5)
+    weight.grad = torch.tensor([1.0])
+    optimizer.first_step()
+    with pytest.raises(RuntimeError, match="first_step was called twice"):
+        optimizer.first_step()
+    optimizer.second_step()
+    assert weight.item() == 2.5

@@ -185,6 +185,8 @@ def test_views_that_overlap_come_back_each_in_full(file):
         "end": base[2:],
         "matrix": base.view(2, 3),
         "turned": base.view(2, 3).t(),
+        "square": base[:4].view(2, 2),
+        "turned_square": base[:4].view(2, 2).t(),
         "bits": base.view(torch.int32),
         "none": base[:0],
         "none_again": base[:0],

@@ -13,8 +13,9 @@ from tepui.engine import (
     TrainingDiverged,
     fit,
 )
-from tepui.ensemble import Ensemble, Prediction, load
+from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
+from tepui.prediction import Prediction
 from tepui.version import __version__
 
 __all__ = [

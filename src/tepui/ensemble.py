@@ -3,77 +3,33 @@
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor, nn
 
-from tepui import metrics, models
 from tepui.checks import logits_shape, one_of, require
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.inference import chunks, device_of, evaluating, forward
 from tepui.metrics.aggregate import Rule
-from tepui.models.base import Model
+from tepui.module_state import (
+    description,
+    load_tensor_state,
+    rebuilt,
+    take_dtypes,
+    tensor_state,
+)
+from tepui.prediction import Prediction
 from tepui.seeding import member_seeds, seeded
 from tepui.storage import raw_bytes, read_tensors, write_tensors
 from tepui.version import __version__
 
-Score = Literal["bma", "pds", "entropy", "mutual_information", "variance"]
 Factory = Callable[[], nn.Module]
 
 FILE = "ensemble.safetensors"
 FORMAT = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What an ensemble says about some inputs.
-
-    Attributes:
-        logits: Outputs of every member, ``(members, samples, classes)``.
-        rule: How members are joined: ``"probability"`` averages their probabilities,
-            ``"logit"`` their logits, ``"vote"`` counts their labels.
-    """
-
-    logits: Tensor
-    rule: Rule = "probability"
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities of the ensemble, ``(samples, classes)``."""
-        return metrics.ensemble_probs(self.logits, self.rule)
-
-    @property
-    def labels(self) -> Tensor:
-        """The class the ensemble chooses, ``(samples,)``."""
-        return metrics.ensemble_predictions(self.logits, self.rule)
-
-    @property
-    def confidence(self) -> Tensor:
-        """Probability of the chosen class, ``(samples,)``."""
-        return self.probs.gather(1, self.labels[:, None])[:, 0]
-
-    def ood_score(self, score: Score = "pds") -> Tensor:
-        """Score how unfamiliar each input looks; higher means less familiar.
-
-        Args:
-            score: ``"bma"`` (one minus the highest mean probability), ``"pds"``
-                (predictive diversity score), ``"entropy"`` of the mean probability,
-                ``"mutual_information"``, or ``"variance"`` of the probabilities.
-
-        Returns:
-            One score per sample.
-        """
-        one_of("score", score, get_args(Score))
-        if score == "bma":
-            return 1 - metrics.bma(self.logits)
-        if score == "variance":
-            return metrics.predictive_variance(self.logits)
-        of_logits: Callable[[Tensor], Tensor] = getattr(metrics, score)
-        return of_logits(self.logits)
 
 
 class Ensemble(nn.Module):
@@ -137,10 +93,7 @@ class Ensemble(nn.Module):
             f"a module of type {type(factory).__name__}",
         )
         count = _count(factory, members, seed)
-        factories = [factory] * count if callable(factory) else list(factory)
-        require(
-            len(factories) == count, "factory", f"be one or {count}", len(factories)
-        )
+        factories = _factories(factory, count)
         modules = []
         for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
             with seeded(member_seed, "initialisation"):
@@ -229,7 +182,7 @@ class Ensemble(nn.Module):
             "format": FORMAT,
             "tepui": __version__,
             "seeds": list(self.seeds),
-            "members": [_description(member) for member in self.members],
+            "members": [description(member) for member in self.members],
         }
         write_tensors(file, tensors, document)
         return file
@@ -255,24 +208,18 @@ def load(
         FileNotFoundError: If there is no ensemble.
         ValueError: If the file is foreign or damaged, or does not fit the factory.
     """
-    tensors, document, file = _read(path)
+    states, document, file = _read(path)
     described = document["members"]
+    with seeded("load"):
+        if factory is None:
+            modules = [rebuilt(item, file) for item in described]
+        else:
+            modules = [make() for make in _factories(factory, len(described))]
     if factory is None:
-        with seeded("load"):
-            modules = [_rebuild(item, file) for item in described]
-        _take_dtypes(modules, tensors)
-    else:
-        factories = [factory] * len(described) if callable(factory) else list(factory)
-        require(
-            len(factories) == len(described),
-            "factory",
-            f"be one or {len(described)}",
-            len(factories),
-        )
-        with seeded("load"):
-            modules = [make() for make in factories]
+        for module, state in zip(modules, states, strict=True):
+            take_dtypes(module, state)
     ensemble = Ensemble(modules, document["seeds"])
-    _load_members(ensemble, tensors, file)
+    _load_members(ensemble, states, file)
     return ensemble.eval()
 
 
@@ -286,17 +233,18 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
     Raises:
         ValueError: If members differ in number, names or shapes.
     """
-    tensors, document, file = _read(path)
+    states, _, file = _read(path)
     require(
-        len(document["members"]) == len(ensemble),
+        len(states) == len(ensemble),
         f"members in {file}",
         f"be as many as the ensemble's ({len(ensemble)})",
-        len(document["members"]),
+        len(states),
     )
-    _load_members(ensemble, tensors, file)
+    _load_members(ensemble, states, file)
 
 
-def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any], Path]:
+def _read(path: str | Path) -> tuple[list[dict[str, Tensor]], dict[str, Any], Path]:
+    """Return the state of every member, the document and the file."""
     file = Path(path) / FILE
     tensors, document = read_tensors(file)
     require(
@@ -305,70 +253,25 @@ def _read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any], Path]:
         f"be {FORMAT}",
         document.get("format"),
     )
-    return tensors, document, file
+    states: list[dict[str, Tensor]] = [{} for _ in document["members"]]
+    for name, tensor in tensors.items():
+        index, own_name = name.split(".", 1)
+        states[int(index)][own_name] = tensor
+    return states, document, file
 
 
-def _load_members(ensemble: Ensemble, tensors: dict[str, Tensor], file: Path) -> None:
-    for index, module in enumerate(ensemble.members):
-        prefix = f"{index}."
-        state = {
-            name.removeprefix(prefix): tensor
-            for name, tensor in tensors.items()
-            if name.startswith(prefix)
-        }
+def _load_members(
+    ensemble: Ensemble, states: list[dict[str, Tensor]], file: Path
+) -> None:
+    for index, (module, state) in enumerate(zip(ensemble.members, states, strict=True)):
         load_tensor_state(module, state, f"member {index} of {file}")
 
 
-def tensor_state(module: nn.Module) -> dict[str, Tensor]:
-    """Return a module's state dict, which must hold tensors only.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        Tensors by name.
-
-    Raises:
-        ValueError: If an entry is no tensor.
-    """
-    state: dict[str, Any] = module.state_dict()
-    for name, value in state.items():
-        require(
-            isinstance(value, Tensor),
-            f"state of {type(module).__name__}",
-            "hold tensors only",
-            f"{type(value).__name__} in {name!r}",
-        )
-    return state
-
-
-def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -> None:
-    """Load tensors into a module, naming what does not fit.
-
-    Args:
-        module: The module.
-        state: Tensors by name.
-        where: What they are, for the message.
-
-    Raises:
-        ValueError: If names or shapes differ.
-    """
-    own = tensor_state(module)
-    missing = [name for name in own if name not in state]
-    unexpected = [name for name in state if name not in own]
-    if missing or unexpected:
-        raise ValueError(
-            f"{where} must fit {type(module).__name__}, got missing {missing[:3]} "
-            f"({len(missing)}) and unexpected {unexpected[:3]} ({len(unexpected)})"
-        )
-    for name, tensor in state.items():
-        require(
-            tensor.shape == own[name].shape,
-            f"{name!r} in {where}",
-            f"have shape {tuple(own[name].shape)}",
-            tuple(tensor.shape),
-        )
-    module.load_state_dict(state)
+def _factories(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:
+    """Return one factory per member."""
+    factories = [factory] * count if callable(factory) else list(factory)
+    require(len(factories) == count, "factory", f"be one or {count}", len(factories))
+    return factories
 
 
 def _count(
@@ -390,52 +293,31 @@ def _count(
     return members
 
 
-def _description(module: nn.Module) -> dict[str, Any]:
-    kind = type(module)
-    if isinstance(module, Model) and getattr(models, kind.__name__, None) is kind:
-        return {"model": kind.__name__, "config": module.config}
-    return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
-
-
-def _rebuild(description: dict[str, Any], file: Path) -> nn.Module:
-    name = description["model"]
-    if description["config"] is None:
-        raise ValueError(
-            f"factory must be given: {file} holds members of type {name}, which is "
-            "not one of tepui.models"
-        )
-    one_of(f"model in {file}", name, models.__all__)
-    try:
-        module: nn.Module = getattr(models, name)(**description["config"])
-    except TypeError as error:
-        raise ValueError(
-            f"config in {file} must hold the arguments of {name}, but: {error}"
-        ) from error
-    return module
-
-
-def _take_dtypes(modules: Sequence[nn.Module], tensors: dict[str, Tensor]) -> None:
-    """Give rebuilt members the number types they were saved in."""
-    for index, module in enumerate(modules):
-        for name, own in (*module.named_parameters(), *module.named_buffers()):
-            saved = tensors.get(f"{index}.{name}", own)
-            if saved.is_floating_point():
-                own.data = own.data.to(saved.dtype)
-
-
 def _report_identical(modules: Sequence[nn.Module]) -> None:
-    """Warn when members start from the same weights."""
-    seen: dict[str, list[int]] = {}
+    """Warn, once, when members start from the same weights or share a part of them."""
+    owners: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
     for index, module in enumerate(modules):
-        digest = hashlib.sha256()
-        for value in module.state_dict().values():
-            if isinstance(value, Tensor):
-                digest.update(raw_bytes(value).numpy().tobytes())
-        seen.setdefault(digest.hexdigest(), []).append(index)
-    alike = [group for group in seen.values() if len(group) > 1]
-    if alike:
+        for digest, size in _digests(module).items():
+            owners.setdefault(digest, []).append(index)
+            sizes[digest] = size
+    shared = {digest: found for digest, found in owners.items() if len(found) > 1}
+    if shared:
+        alike = sorted({index for found in shared.values() for index in found})
+        same = sum(sizes[d] for d, found in shared.items() if alike[0] in found)
+        share = same / sum(_digests(modules[alike[0]]).values())
         warnings.warn(
-            f"members {alike[0]} start from identical weights: only data order, "
-            "augmentation and the method will tell them apart",
+            f"members {alike} start from identical weights ({share:.0%} of them): only "
+            "data order, augmentation and the method will tell those apart",
             stacklevel=3,
         )
+
+
+def _digests(module: nn.Module) -> dict[str, int]:
+    """Return hash and size of every drawn or loaded tensor, constants left out."""
+    tensors = [v for v in module.state_dict().values() if isinstance(v, Tensor)]
+    return {
+        hashlib.sha256(raw_bytes(tensor).numpy().tobytes()).hexdigest(): tensor.numel()
+        for tensor in tensors
+        if tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
+    }

@@ -21,6 +21,7 @@ from tepui.metrics.aggregate import Rule
 from tepui.storage import write_tensors
 
 Cell = tuple[str, int]
+LOGITS = "logits.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,26 +133,29 @@ def evaluate(
     shifted: Mapping[Cell, Dataset[Any]] | None = None,
     rule: Rule = "probability",
     batch_size: int = 1024,
-    device: str | torch.device | None = None,
     workers: int = 0,
     out: str | Path | None = None,
+    overwrite: bool = False,
 ) -> Evaluation:
     """Evaluate an ensemble of classifiers.
 
     Args:
-        ensemble: What to evaluate.
+        ensemble: What to evaluate, where it lies.
         dataset: Clean test data.
         shifted: Shifted test data by (type, severity), such as
             ``tepui.data.corrupted(dataset)``.
         rule: How members are joined.
         batch_size: Samples that go through a member at once.
-        device: Where to compute; where the ensemble lies by default.
         workers: Processes that load a data set not held in tensors.
         out: A folder that receives the logits of every data set in one safetensors
             file, so that other metrics need no model.
+        overwrite: Replace the logits that are there.
 
     Returns:
         The scores.
+
+    Raises:
+        FileExistsError: If logits are there and ``overwrite`` is false.
 
     Example:
         >>> import tepui
@@ -162,13 +166,14 @@ def evaluate(
     """
     one_of("rule", rule, get_args(Rule))
     _check_cells({} if shifted is None else shifted)
-    place = device_of(ensemble) if device is None else torch.device(device)
-    ensemble.to(place)
+    file = None if out is None else Path(out) / LOGITS
+    if file is not None and file.exists() and not overwrite:
+        raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
     kept: dict[str, Tensor] = {}
 
     def measured(name: str, data: Dataset[Any]) -> tuple[Scores, metrics.Reliability]:
         logits, labels = dataset_logits(ensemble, data, batch_size, workers)
-        if out is not None:
+        if file is not None:
             kept[f"logits/{name}"], kept[f"labels/{name}"] = logits.cpu(), labels.cpu()
         return scores(logits, labels, rule), metrics.reliability(
             logits, labels, rule=rule
@@ -183,9 +188,9 @@ def evaluate(
     reliability = {"clean": clean_bins}
     if pooled:
         reliability["shifted"] = _pooled(pooled)
-    if out is not None:
+    if file is not None:
         document = {"rule": rule, "cells": [list(cell) for cell in cells]}
-        write_tensors(Path(out) / "logits.safetensors", kept, document)
+        write_tensors(file, kept, document)
     samples = int(clean_bins.count.sum())
     return Evaluation(rule, len(ensemble), samples, clean, cells, reliability)
 

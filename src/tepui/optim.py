@@ -107,7 +107,7 @@ class SAM(torch.optim.Optimizer):
         ...     loss = 0.5 * weight.square().sum()
         ...     loss.backward()
         ...     return loss
-        >>> float(optimizer.step(closure))
+        >>> optimizer.step(closure).item()
         4.5
         >>> weight.detach()  # 3 - 0.5 * (3 + 0.1)
         tensor([1.4500])
@@ -154,7 +154,14 @@ class SAM(torch.optim.Optimizer):
 
         Args:
             zero_grad: Clear the gradients afterwards.
+
+        Raises:
+            RuntimeError: If the weights are perturbed already.
         """
+        if self._before:
+            raise RuntimeError(
+                "first_step was called twice: call second_step before the next one"
+            )
         parameters, offsets = self._perturbation()
         self._before = [(p, p.detach().clone()) for p in parameters]
         if parameters:
@@ -191,6 +198,8 @@ class SAM(torch.optim.Optimizer):
     ) -> Tensor:
         """Run both passes and the base optimizer's step.
 
+        Both passes see the same dropout masks.
+
         Args:
             closure: Zeroes gradients, backpropagates and returns the loss.
             scaler: A ``torch.amp.GradScaler``, where the closure scales its loss;
@@ -207,6 +216,7 @@ class SAM(torch.optim.Optimizer):
                 "closure must be given: SAM needs a second pass at the perturbed "
                 "weights; without one call first_step and second_step"
             )
+        states = [(stream, stream.get_state()) for stream in self._streams()]
         with ExitStack() as first_pass:
             first_pass.enter_context(torch.enable_grad())
             if not self._sync_perturbation and isinstance(self._module, Parallel):
@@ -215,6 +225,8 @@ class SAM(torch.optim.Optimizer):
         buffers = list(self._module.buffers()) if self._module is not None else []
         kept = [buffer.detach().clone() for buffer in buffers]
         self.first_step()
+        for stream, state in states:
+            stream.set_state(state)
         try:
             with torch.enable_grad():
                 closure()
@@ -243,6 +255,13 @@ class SAM(torch.optim.Optimizer):
         for group, (rho, adaptive) in zip(self.param_groups, own, strict=True):
             group.setdefault("rho", rho)
             group.setdefault("adaptive", adaptive)
+
+    def _streams(self) -> list[torch.Generator]:
+        """Return the generators that dropout draws from."""
+        devices = {p.device for group in self.param_groups for p in group["params"]}
+        on_cuda = [device.index for device in devices if device.type == "cuda"]
+        generators = [torch.cuda.default_generators[index] for index in on_cuda]
+        return [torch.default_generator, *generators]
 
     def _adopt_base_state(self) -> None:
         self.param_groups = self.base_optimizer.param_groups

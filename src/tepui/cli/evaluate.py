@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import torch
 from rich.table import Table
 from torch import nn
 
@@ -41,24 +42,25 @@ def evaluate(
         corruptions: Whose strengths of corruption to take, or none.
         rule: How members are joined.
         batch_size: Samples that go through a member at once.
-        device: Where to compute.
+        device: Where to compute; a GPU if there is one.
         workers: Processes that load data not held in tensors.
         overwrite: Replace an evaluation that is there.
     """
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     test = part(data, train=False)
     shifted = None if corruptions == "none" else corrupted(test, strength=corruptions)
     evaluation = evaluate_ensemble(
-        load(run, model),
+        load(run, model).to(place),
         test,
         shifted=shifted,
         rule=rule,
         batch_size=batch_size,
-        device=device,
         workers=workers,
         out=run,
+        overwrite=True,
     )
     write_json(file, evaluation.document())
     console().print(_table(evaluation, str(run)), f"written to {file}")

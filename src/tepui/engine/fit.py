@@ -25,11 +25,12 @@ from tepui.engine.run import EpochRecord, Run, RunFolder, described, fingerprint
 from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
 from tepui.engine.schedule import MultiStep, Schedule
 from tepui.engine.training import Training
-from tepui.ensemble import Ensemble, load_into, load_tensor_state
+from tepui.ensemble import Ensemble, load_into
 from tepui.inference import evaluating, forward
 from tepui.losses import Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, Method
 from tepui.methods.member import Member
+from tepui.module_state import load_tensor_state
 from tepui.per_member import for_member
 
 Keep = Literal["last", "best"]

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tepui.engine.optimizer import clip
-from tepui.ensemble import load_tensor_state, tensor_state
 from tepui.methods.base import Method
 from tepui.methods.member import Member
+from tepui.module_state import load_tensor_state, tensor_state
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words

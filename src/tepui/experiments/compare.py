@@ -282,7 +282,9 @@ def _evaluation(
     """Evaluate once; a resumed comparison reads what is there."""
     file = folder / EVALUATION
     if not file.exists():
-        evaluation = evaluate(ensemble, test, shifted=shifted, out=folder)
+        evaluation = evaluate(
+            ensemble, test, shifted=shifted, out=folder, overwrite=True
+        )
         write_json(file, evaluation.document())
     document: dict[str, Any] = read_json(file)
     return document

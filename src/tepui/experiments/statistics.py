@@ -31,8 +31,8 @@ def estimate(values: Iterable[float | None]) -> Estimate:
         The estimate.
 
     Example:
-        >>> estimate([1.0, 2.0, 3.0])
-        Estimate(mean=2.0, error=0.5773502691896257, count=3)
+        >>> estimate([1.0, 3.0])
+        Estimate(mean=2.0, error=1.0, count=2)
     """
     known = [value for value in values if value is not None and not math.isnan(value)]
     if not known:

@@ -1,0 +1,96 @@
+r"""Which samples a member meets sharpness-aware, chosen by the other members.
+
+Member :math:`j` selects the :math:`K = \lfloor k n \rfloor` samples :math:`S_j` with
+the highest (or lowest) scores. With :math:`U_i = \bigcup_{j \ne i} S_j`, the samples
+that no member selected :math:`F = D \setminus \bigcup_j S_j`, and :math:`F_i` every
+:math:`m`-th of them in order, starting at the :math:`i`-th, the sharpness-aware set of
+member :math:`i` is
+
+========== =============================================
+leftover   :math:`D_S^i`
+========== =============================================
+``none``   :math:`U_i`
+``split``  :math:`U_i \cup F_i`
+``boost``  :math:`U_i \cup (F \setminus F_i)`
+========== =============================================
+
+The paper describes the highest scores with ``none``. The released code takes the lowest
+scores, with ``boost`` for CIFAR-10 and ``split`` for CIFAR-100 and TinyImageNet.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Leftover = Literal["none", "split", "boost"]
+
+
+def extreme_samples(
+    scores: Tensor, fraction: float, generator: torch.Generator, *, highest: bool
+) -> Tensor:
+    """Return the mask of the samples with the highest or lowest scores.
+
+    Args:
+        scores: One score per sample.
+        fraction: Share of the samples to take, rounded down.
+        generator: Breaks ties, which are common where losses are zero.
+        highest: Take the highest scores; else the lowest.
+
+    Returns:
+        A boolean mask of shape ``(samples,)``.
+
+    Example:
+        >>> scores = torch.tensor([3.0, 1.0, 2.0, 5.0])
+        >>> extreme_samples(scores, 0.5, torch.Generator(), highest=True)
+        tensor([ True, False, False,  True])
+    """
+    shuffled = torch.randperm(len(scores), generator=generator).to(scores.device)
+    order = scores[shuffled].argsort(descending=highest, stable=True)
+    mask = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
+    mask[shuffled[order[: int(fraction * len(scores))]]] = True
+    return mask
+
+
+def random_samples(samples: int, fraction: float, generator: torch.Generator) -> Tensor:
+    """Return the mask left by taking a random share of the samples away.
+
+    Args:
+        samples: How many samples there are.
+        fraction: Share of the samples in the mask; what is taken away is rounded down.
+        generator: What is drawn from.
+
+    Returns:
+        A boolean mask of shape ``(samples,)``.
+    """
+    mask = torch.ones(samples, dtype=torch.bool)
+    taken = int((1 - fraction) * samples)
+    mask[torch.randperm(samples, generator=generator)[:taken]] = False
+    return mask
+
+
+def sharpness_aware_set(selected: Tensor, member: int, leftover: Leftover) -> Tensor:
+    """Return the samples that a member meets sharpness-aware.
+
+    Args:
+        selected: What every member selected, ``(members, samples)``, boolean.
+        member: Whose set is asked for.
+        leftover: What happens to samples that nobody selected.
+
+    Returns:
+        A boolean mask of shape ``(samples,)``.
+
+    Example:
+        >>> selected = torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]], dtype=torch.bool)
+        >>> sharpness_aware_set(selected, 0, "none")
+        tensor([False,  True, False, False])
+        >>> sharpness_aware_set(selected, 0, "split")
+        tensor([False,  True,  True, False])
+    """
+    others = torch.arange(len(selected), device=selected.device) != member
+    chosen = selected[others].any(0)
+    if leftover == "none":
+        return chosen
+    free = ~selected.any(0)
+    own = free & ((free.cumsum(0) - 1) % len(selected) == member)
+    return chosen | (own if leftover == "split" else free & ~own)

@@ -63,7 +63,10 @@ def mean_loss(outputs, targets):
             "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
         ),
         ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
-        ({"runner": "graph"}, 'runner must "auto" or "eager" unless .* got \'graph\''),
+        (
+            {"runner": "graph"},
+            'runner must be "auto" or "eager" unless .* got \'graph\'',
+        ),
         ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
         ({"keep": "first"}, "keep must be one of last, best, got 'first'"),
         (

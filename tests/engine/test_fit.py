@@ -197,6 +197,14 @@ def test_any_map_style_data_set_trains_to_the_same_bits(wrap):
     assert_same_runs(fitted(data, **how), fitted(wrap(data), **how))
 
 
+def test_tensors_stay_on_the_fast_path_when_a_share_is_held_out(monkeypatch):
+    monkeypatch.setattr(tepui.data.loading, "DataLoader", None)
+    data = images()
+    fitted(TensorDataset(data.inputs, data.targets), validation=0.25)
+    with pytest.raises(TypeError, match="not callable"):
+        fitted(Plain(data))
+
+
 @by_method
 @pytest.mark.parametrize("parts", [2, 3, 100])
 def test_accumulation_equals_the_whole_batch_without_batchnorm(method, parts):

@@ -42,8 +42,7 @@ def trained(method, optimizer=OPTIMIZERS[0], factory=None, **how):
         "progress": "none",
         **how,
     }
-    run = tepui.fit(ensemble, images(), method=method, optimizer=optimizer, **settings)
-    return run
+    return tepui.fit(ensemble, images(), method=method, optimizer=optimizer, **settings)
 
 
 def state(run):
@@ -102,7 +101,7 @@ def test_a_member_alone_equals_the_member_among_others():
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 def test_resumed_graph_equals_uninterrupted(tmp_path, optimizer):
-    class Stop(Exception):
+    class Stop(Exception):  # noqa: N818 - what happens, in plain words
         pass
 
     def stop_after_first(record):
@@ -152,7 +151,7 @@ def test_a_plain_torch_optimizer_runs_eagerly():
 
     run = trained(DeepEnsemble(), rmsprop)
     assert len(run.history) == 2
-    with pytest.raises(ValueError, match='runner must "auto" or "eager" unless'):
+    with pytest.raises(ValueError, match='runner must be "auto" or "eager" unless'):
         trained(DeepEnsemble(), rmsprop, runner="graph")
 
 

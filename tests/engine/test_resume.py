@@ -90,11 +90,13 @@ def test_rare_checkpoints_lose_epochs_but_no_bits(tmp_path):
     assert_same_runs(whole, killed_and_resumed(images(), tmp_path, 0, 3, 4, **how))
 
 
+@pytest.mark.parametrize("stops", [[0], [0, 0, 2], [3]], ids=str)
 @pytest.mark.parametrize("every", [1, 2])
-def test_metrics_hold_one_line_per_epoch(tmp_path, every):
+def test_metrics_hold_one_line_per_epoch(tmp_path, stops, every):
     how = {"epochs": 4, "checkpoint_every": every}
-    run = killed_and_resumed(images(), tmp_path, 0, 0, 2, **how)
-    rows = list(map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines()))
+    run = killed_and_resumed(images(), tmp_path, *stops, **how)
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
     assert [row["epoch"] for row in rows] == [0, 1, 2, 3]
     assert [tuple(row["loss"]) for row in rows] == [r.loss for r in run.history]
 

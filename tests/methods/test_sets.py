@@ -15,9 +15,7 @@ def stream(seed=0):
 def brute_force_set(selected, member, leftover):
     """Follow the definitions with sets of indices."""
     members, samples = selected.shape
-    chosen = [
-        {n for n in range(samples) if selected[i, n]} for i in range(members)
-    ]
+    chosen = [{n for n in range(samples) if selected[i, n]} for i in range(members)]
     others = set().union(*(chosen[j] for j in range(members) if j != member))
     free = sorted(set(range(samples)) - set().union(*chosen))
     own = set(free[member::members])

@@ -26,18 +26,16 @@ def compare(
     model: Callable[[], nn.Module] = ConvNet,
     methods: list[Method] = [DeepEnsemble(), SAM()],  # noqa: B006, B008 - never changed
     members: int = 3,
-    ensembles: int = 1,
+    ensembles: int = 2,
     seed: int = 13,
     seeds: list[int] | None = None,
-    epochs: int = 15,
+    epochs: int = 12,
     batch_size: int = 64,
     optimizer: SGD | AdamW | None = None,
     schedule: Schedule | None = None,
     augment: list[Augmentation] | None = None,
     label_smoothing: float = 0.0,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = (
-        "tiny_imagenet"
-    ),
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
     workers: int = 0,

@@ -17,16 +17,14 @@ from tepui.evaluation import evaluate as evaluate_ensemble
 from tepui.experiments.compare import EVALUATION
 from tepui.storage import write_json
 
-EXAMPLE = "tepui evaluate runs/sam --corruptions tiny_imagenet"
+EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet"
 
 
 def evaluate(
     run: Path,
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = (
-        "tiny_imagenet"
-    ),
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,

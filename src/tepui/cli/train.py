@@ -27,7 +27,7 @@ def train(
     members: int = 3,
     seed: int = 13,
     seeds: list[int] | None = None,
-    epochs: int = 15,
+    epochs: int = 12,
     batch_size: int = 64,
     optimizer: SGD | AdamW | None = None,
     schedule: Schedule | None = None,

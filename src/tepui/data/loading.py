@@ -6,6 +6,7 @@ A data set held in tensors is indexed where it lies; any other goes through a
 """
 
 import random
+import signal
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from tepui.checks import class_indices
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.seeding import Key, derive
 
@@ -75,6 +77,7 @@ def loaded(
     device: torch.device,
     workers: int = 0,
     key: tuple[Key, ...] | None = None,
+    classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield the batches named by their indices, on ``device``.
 
@@ -84,6 +87,7 @@ def loaded(
         device: Where the batches go.
         workers: Processes that load; 0 loads in this one.
         key: Seeds the data set's own random transforms; None leaves them alone.
+        classes: If given, labels are checked against it before they leave the host.
 
     Yields:
         One batch per entry of ``batches``.
@@ -95,13 +99,22 @@ def loaded(
         collate_fn=default_collate,
         pin_memory=device.type == "cuda",
         generator=torch.Generator().manual_seed(0),
+        worker_init_fn=_ignore_signals,
     )
     for inputs, targets, index in loader:
+        if classes is not None:
+            class_indices(targets, classes)
         yield Batch(
             inputs_to(inputs, device),
             targets.to(device, non_blocking=True),
             index.to(device, non_blocking=True),
         )
+
+
+def _ignore_signals(_worker: int) -> None:
+    """Leave signals to the main process, which stops its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def in_order(

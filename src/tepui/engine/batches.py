@@ -152,9 +152,8 @@ class LoadedSource(Source):
             device=self.device,
             workers=self.workers,
             key=(seed, "transform", epoch),
+            classes=self.classes,
         ):
-            if self.classes is not None:
-                class_indices(batch.targets, self.classes)
             inputs = _augmented(batch.inputs, self.augmentations, draws[batch.index])
             if isinstance(inputs, Tensor):
                 inputs = to_float(inputs)

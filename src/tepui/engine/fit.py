@@ -30,7 +30,7 @@ from tepui.inference import evaluating, forward
 from tepui.losses import Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, Method
 from tepui.methods.member import Member
-from tepui.module_state import load_tensor_state
+from tepui.module_state import description, load_tensor_state
 from tepui.per_member import for_member
 
 Keep = Literal["last", "best"]
@@ -151,19 +151,21 @@ def fit(
             "accumulate": accumulate,
             "clip_norm": clip_norm,
             "seeds": ensemble.seeds,
-            "models": [type(member) for member in ensemble.members],
+            "runner": runner,
+            "compile": compile,
             "device": numerics.device.type,
             "precision": numerics.precision,
             "deterministic": deterministic,
             "threads": numerics.threads,
         }
         config = {name: described(value) for name, value in asked.items()}
+        config["models"] = [description(member) for member in ensemble.members]
         config["data"] = fingerprint(train)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
-        if folder.finished:
-            return _finished(ensemble, folder)
     _to_device(ensemble, numerics.device)
+    if folder is not None and folder.finished:
+        return _finished(ensemble, folder)
     classes = _classes(ensemble, train, loss, numerics.device)
     _check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
@@ -339,7 +341,7 @@ def _runner(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner
     require(
         name != "graph" or able,
         "runner",
-        '"auto" or "eager" unless members are independent, on a GPU, and their '
+        'be "auto" or "eager" unless members are independent, on a GPU, and their '
         "optimizer can be captured",
         name,
     )

@@ -45,10 +45,11 @@ class Numerics:
             torch.backends.cudnn.allow_tf32,
             torch.get_num_threads(),
         )
+        deterministic = self.deterministic or kept[0]
         self._set(
-            self.deterministic,
-            False,
-            not self.deterministic and self.device.type == "cuda",
+            deterministic,
+            kept[1] and not self.deterministic,
+            not deterministic and self.device.type == "cuda",
             "high" if self.precision == "tf32" else "highest",
             self.precision == "tf32",
             self.threads,

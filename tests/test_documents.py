@@ -1,0 +1,36 @@
+"""The examples in the documents run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, code in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    )
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_example_runs(code, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "example", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_readme_shows_every_command():
+    from tepui.cli.main import COMMANDS
+
+    text = (ROOT / "README.md").read_text()
+    assert all(f"tepui {command}" in text for command in COMMANDS)

@@ -25,6 +25,7 @@ from tepui.models import ResNet18
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 RHO = 0.2
+METHODS = {"deep ensemble": DeepEnsemble(), "SAM": SAM(rho=RHO)}
 
 
 def images(samples: int) -> Arrays:
@@ -77,13 +78,13 @@ def plain_loop(width: int, members: int, batch: int, steps: int, device, sam: bo
     return total
 
 
-def fitted(width, members, batch, steps, device, sam, **how) -> float:
+def fitted(width, members, batch, steps, device, method, **how) -> float:
     """Return seconds for ``steps`` steps of each member under ``tepui.fit``."""
     ensemble = tepui.Ensemble.build(lambda: ResNet18(width=width), members=members)
     run = tepui.fit(
         ensemble,
         images(batch * steps),
-        method=SAM(rho=RHO) if sam else DeepEnsemble(),
+        method=method,
         epochs=3,
         batch_size=batch,
         augment=(RandomCrop(), HorizontalFlip()),
@@ -110,24 +111,31 @@ def main() -> None:
     device = torch.device("cuda" if on_cuda else "cpu")
     sizes = (arguments.width, arguments.members, arguments.batch, arguments.steps)
     variants = {
-        "plain loop, float32": lambda sam: plain_loop(*sizes, device, sam),
-        "eager runner, float32": lambda sam: fitted(
-            *sizes, device, sam, runner="eager", precision="float32", compile=False
+        "plain loop, float32": lambda method: plain_loop(
+            *sizes, device, isinstance(method, SAM)
+        ),
+        "eager runner, float32": lambda method: fitted(
+            *sizes, device, method, runner="eager", precision="float32", compile=False
         ),
     }
     if on_cuda:
         variants |= {
-            "eager runner, bfloat16": lambda sam: fitted(
-                *sizes, device, sam, runner="eager", compile=False
+            "eager runner, bfloat16": lambda method: fitted(
+                *sizes, device, method, runner="eager", compile=False
             ),
-            "graph runner, float32": lambda sam: fitted(
-                *sizes, device, sam, runner="graph", precision="float32", compile=False
+            "graph runner, float32": lambda method: fitted(
+                *sizes,
+                device,
+                method,
+                runner="graph",
+                precision="float32",
+                compile=False,
             ),
-            "graph runner, bfloat16": lambda sam: fitted(
-                *sizes, device, sam, runner="graph", compile=False
+            "graph runner, bfloat16": lambda method: fitted(
+                *sizes, device, method, runner="graph", compile=False
             ),
-            "graph runner, bfloat16, compiled": lambda sam: fitted(
-                *sizes, device, sam, runner="graph", compile=True
+            "graph runner, bfloat16, compiled": lambda method: fitted(
+                *sizes, device, method, runner="graph", compile=True
             ),
         }
     results = measure(variants, arguments)
@@ -142,8 +150,7 @@ def measure(variants, arguments) -> dict[str, dict[str, float]]:
     member_steps = arguments.members * arguments.steps
     return {
         name: {
-            method: 1e3 * run(sam) / member_steps
-            for method, sam in (("deep ensemble", False), ("SAM", True))
+            label: 1e3 * run(method) / member_steps for label, method in METHODS.items()
         }
         for name, run in variants.items()
     }
@@ -156,14 +163,14 @@ def show(results, arguments, device) -> None:
         f"{arguments.members} members, torch {torch.__version__}, {hardware}"
     )
     table.add_column("variant")
-    for method in ("deep ensemble", "SAM"):
+    for method in METHODS:
         table.add_column(f"{method}: ms per member-step", justify="right")
         table.add_column("member-steps/s", justify="right")
         table.add_column("ratio", justify="right")
     base = results["plain loop, float32"]
     for name, row in results.items():
         cells = []
-        for method in ("deep ensemble", "SAM"):
+        for method in METHODS:
             ms = row[method]
             cells += [f"{ms:.2f}", f"{1e3 / ms:.1f}", f"{base[method] / ms:.2f}×"]
         table.add_row(name, *cells)

@@ -39,7 +39,8 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
     Raises:
         ValueError: If the output is no tensor.
     """
-    outputs = module(inputs) if isinstance(inputs, Tensor) else module(**inputs)
+    arguments, keywords = as_arguments(inputs)
+    outputs = module(*arguments, **keywords)
     if not isinstance(outputs, Tensor):
         outputs = getattr(outputs, "logits", outputs)
     if not isinstance(outputs, Tensor):
@@ -48,6 +49,18 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
             f"from {type(module).__name__}"
         )
     return outputs
+
+
+def as_arguments(inputs: Inputs) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    """Return the positional and keyword arguments that inputs stand for."""
+    return ((inputs,), {}) if isinstance(inputs, Tensor) else ((), dict(inputs))
+
+
+def one_sample(inputs: Inputs) -> Inputs:
+    """Return a single sample as a batch of one."""
+    if isinstance(inputs, Tensor):
+        return inputs[None]
+    return {name: value[None] for name, value in inputs.items()}
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -91,3 +104,21 @@ def blocks(batch: Batch, size: int) -> Iterator[Batch]:
         batch.targets.split(size),
         batch.index.split(size),
     )
+
+
+def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
+    """Return some samples of a batch.
+
+    Args:
+        batch: The samples.
+        rows: A slice, a boolean mask or indices along the first axis.
+
+    Returns:
+        A batch of their own.
+    """
+    inputs = batch.inputs
+    if isinstance(inputs, Tensor):
+        chosen: Inputs = inputs[rows]
+    else:
+        chosen = {name: value[rows] for name, value in inputs.items()}
+    return Batch(chosen, batch.targets[rows], batch.index[rows])

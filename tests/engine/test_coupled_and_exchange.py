@@ -58,11 +58,11 @@ class Echo(ExchangingMethod):
         LOG.append(("asked", epoch, epochs))
         return epoch in self.epochs
 
-    def publish(self, member, dataset):
+    def publish(self, member, index, dataset, generator):
         LOG.append(("publish", int(member.state["steps"])))
         assert not any(part.training for part in member.module.modules())
         outputs = member.module(dataset.inputs[:4])
-        return outputs.mean().detach() + torch.rand(())
+        return outputs.mean().detach() + torch.rand((), generator=generator)
 
     def receive(self, member, index, published, generator):
         LOG.append(("receive", index, published, torch.rand((), generator=generator)))
@@ -75,7 +75,9 @@ def logged(kind):
 
 def test_members_exchange_exactly_before_the_epochs_asked_for():
     fitted(images(), method=Echo(), epochs=5, members=3)
-    assert logged("asked") == [("asked", epoch, 5) for epoch in range(5)]
+    at_the_door, *before_epochs = logged("asked")
+    assert at_the_door == ("asked", 0, 5)
+    assert before_epochs == [("asked", epoch, 5) for epoch in range(5)]
     # Three steps an epoch: after one epoch and after three.
     assert [entry[1] for entry in logged("publish")] == [3, 3, 3, 9, 9, 9]
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 
 pytestmark = [
@@ -16,7 +16,13 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
-METHODS = [DeepEnsemble(), SAM(rho=0.1), SAM(rho=0.5, adaptive=True)]
+METHODS = [
+    DeepEnsemble(),
+    SAM(rho=0.1),
+    SAM(rho=0.5, adaptive=True),
+    GSAM(rho=0.1, rho_min=0.05),
+    SharpBalance(rho=0.1, switch_epoch=1),
+]
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]
 
 
@@ -99,8 +105,9 @@ def test_a_member_alone_equals_the_member_among_others():
         assert torch.equal(tensor, together.ensemble.members[1].state_dict()[name])
 
 
+@pytest.mark.parametrize("method", [SAM(rho=0.1), METHODS[-1]], ids=repr)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
-def test_resumed_graph_equals_uninterrupted(tmp_path, optimizer):
+def test_resumed_graph_equals_uninterrupted(tmp_path, optimizer, method):
     class Stop(Exception):  # noqa: N818 - what happens, in plain words
         pass
 
@@ -109,12 +116,10 @@ def test_resumed_graph_equals_uninterrupted(tmp_path, optimizer):
             raise Stop
 
     how = {"epochs": 3, "runner": "graph"}
-    whole = trained(SAM(rho=0.1), optimizer, **how)
+    whole = trained(method, optimizer, **how)
     with pytest.raises(Stop):
-        trained(
-            SAM(rho=0.1), optimizer, out=tmp_path, callbacks=[stop_after_first], **how
-        )
-    resumed = trained(SAM(rho=0.1), optimizer, out=tmp_path, resume=True, **how)
+        trained(method, optimizer, out=tmp_path, callbacks=[stop_after_first], **how)
+    resumed = trained(method, optimizer, out=tmp_path, resume=True, **how)
     for name, tensor in state(whole).items():
         assert torch.equal(tensor, state(resumed)[name]), name
 
@@ -183,3 +188,11 @@ def test_dict_inputs_are_captured():
         )
         results.append(copy.deepcopy(ensemble.cpu().state_dict()))
     assert_close(*results, 1e-5)
+
+
+def test_sequential_members_end_like_parallel_ones():
+    method = SharpBalance(rho=0.1, switch_epoch=1)
+    parallel = trained(method, runner="eager")
+    sequential = trained(method, sequential=True)
+    assert parallel.summary == sequential.summary
+    assert_close(state(parallel), state(sequential))

@@ -33,7 +33,16 @@ from tepui import methods
 from tepui.data.arrays import Batch
 from tepui.engine.run import described
 from tepui.losses import cross_entropy
-from tepui.methods import SAM, DeepEnsemble, Member, MemberMethod, Method
+from tepui.methods import (
+    GSAM,
+    SAM,
+    DeepEnsemble,
+    ExchangingMethod,
+    Member,
+    MemberMethod,
+    Method,
+    SharpBalance,
+)
 from tepui.per_member import for_member
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -48,6 +57,12 @@ class Case(NamedTuple):
 
 CASES = {
     "DeepEnsemble": [Case(DeepEnsemble())],
+    "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
+    "SharpBalance": [
+        Case(SharpBalance(rho=0.1)),
+        Case(SharpBalance(rho=0.1, base=GSAM(), leftover="split", select="lowest")),
+        Case(SharpBalance.released("cifar10", rho=0.1, switch_epoch=0)),
+    ],
     "SAM": [
         Case(SAM(rho=0.1)),
         Case(SAM(rho=0.5, adaptive=True)),
@@ -263,8 +278,11 @@ def test_repeats_to_the_bit(method):
     assert_same_runs(first, fitted(images(), method=method))
 
 
-@every_member_case
+@pytest.mark.parametrize(
+    "case", [c for c in ALL if not isinstance(c.method, ExchangingMethod)], ids=repr
+)
 def test_a_member_alone_equals_the_member_among_others(case):
+    assert isinstance(case.method, MemberMethod), "coupled methods need their own test"
     together = fitted(images(), method=case.method, members=3).ensemble
     seed = [together.seeds[1]]
     alone = fitted(images(), method=case.method, members=1, seed=seed).ensemble

@@ -19,7 +19,8 @@ from tepui.checks import class_indices
 from tepui.data.arrays import Arrays, Batch, Inputs, to_float
 from tepui.data.augment import Augmentation, augment
 from tepui.data.loading import as_arrays, length, loaded
-from tepui.seeding import generator
+from tepui.methods.member import Strata
+from tepui.seeding import derive, generator
 
 
 def steps_per_epoch(samples: int, batch_size: int) -> int:
@@ -60,6 +61,31 @@ def index_stream(
     )
     skipped = cycles.start * samples
     return order[start - skipped : stop - skipped].view(steps, size)
+
+
+def stratified_stream(
+    strata: Strata, batch_size: int, seed: int, first_step: int, steps: int
+) -> Tensor:
+    """Return consecutive steps whose batches hold a fixed part of each stratum.
+
+    Args:
+        strata: The division of the data.
+        batch_size: Samples per batch, at most the size of the data.
+        seed: What both streams derive from.
+        first_step: Steps of the stream that came before.
+        steps: How many steps to return.
+
+    Returns:
+        Indices of shape ``(steps, batch_size)``, the first stratum's in front; each
+        stratum is an endless stream of its own.
+    """
+    parts = []
+    for number, (rows, size) in enumerate(
+        [(strata.first, strata.rows), (strata.second, batch_size - strata.rows)]
+    ):
+        own = derive(seed, "stratum", number)
+        parts.append(rows[index_stream(len(rows), size, own, first_step, steps)])
+    return torch.cat(parts, dim=1)
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,16 @@ from tepui.engine.training import Training
 from tepui.ensemble import Ensemble, load_into
 from tepui.inference import evaluating, forward
 from tepui.losses import Loss, cross_entropy
-from tepui.methods.base import CoupledMethod, Method
+from tepui.methods.base import (
+    CoupledMethod,
+    ExchangingMethod,
+    MemberMethod,
+    Method,
+)
 from tepui.methods.member import Member
 from tepui.module_state import description, load_tensor_state
 from tepui.per_member import for_member
+from tepui.storage import read_json, write_json
 
 Keep = Literal["last", "best"]
 RunnerName = Literal["auto", "eager", "graph"]
@@ -67,6 +73,7 @@ def fit(
     checkpoint_every: int = 1,
     progress: Style = "auto",
     exchange: Exchange | None = None,
+    sequential: bool = False,
 ) -> Run:
     """Train an ensemble in place.
 
@@ -102,6 +109,8 @@ def fit(
         checkpoint_every: Epochs between checkpoints.
         progress: ``"bar"``, ``"lines"``, ``"none"``; ``"auto"`` fits the terminal.
         exchange: How members in other processes are reached; all are here by default.
+        sequential: Keep only one member at a time on the device, the others in host
+            memory; slower, to the same sets and weights.
 
     Returns:
         The run: trained ensemble, history and folder.
@@ -163,10 +172,11 @@ def fit(
         config["data"] = fingerprint(train)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
-    _to_device(ensemble, numerics.device)
+    rest = torch.device("cpu") if sequential else numerics.device
+    _to_device(ensemble, rest)
     if folder is not None and folder.finished:
         return _finished(ensemble, folder)
-    classes = _classes(ensemble, train, loss, numerics.device)
+    classes = _classes(ensemble, train, loss, rest)
     _check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
     steps = steps_per_epoch(source.samples, batch_size)
@@ -192,8 +202,11 @@ def fit(
                 optimizer=torch_optimizer,
                 losses=torch.zeros(steps, device=numerics.device),
                 clip_norm=clip_norm,
+                home=rest if sequential else None,
             )
         )
+    if isinstance(method, ExchangingMethod):
+        method.exchanges_before(0, epochs)  # refuses a plan that does not fit the run
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
@@ -239,13 +252,15 @@ def fit(
         if learner.best.weights:
             where = f"best weights of member {learner.index}"
             load_tensor_state(learner.member.module, learner.best.weights, where)
+    summary = method.summary([learner.member.state for learner in learners])
     if folder is not None:
+        write_json(folder.summary, summary)
         ensemble.save(folder.path)
     if interruption.requested:
         interruption.leave()
     path = None if folder is None else folder.path
     best_epochs = tuple(learner.best.epoch for learner in learners if keep == "best")
-    return Run(ensemble, tuple(training.history), best_epochs, path)
+    return Run(ensemble, tuple(training.history), best_epochs, summary, path)
 
 
 def _check(
@@ -336,16 +351,17 @@ def _rate_tensor(optimizer: torch.optim.Optimizer, device: torch.device) -> Tens
 def _runner(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
     on_cuda = learners[0].losses.device.type == "cuda"
     able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
-    if isinstance(learners[0].method, CoupledMethod):
-        able = False
+    method = learners[0].method
+    able &= isinstance(method, MemberMethod) and method.fixed_shapes
+    able &= learners[0].home is None
     require(
         name != "graph" or able,
         "runner",
-        'be "auto" or "eager" unless members are independent, on a GPU, and their '
-        "optimizer can be captured",
+        'be "auto" or "eager" unless members are independent, all on a GPU, their '
+        "optimizer can be captured and their method keeps its shapes",
         name,
     )
-    if isinstance(learners[0].method, CoupledMethod):
+    if isinstance(method, CoupledMethod):
         return CoupledRunner(plan)
     return GraphRunner(plan) if able and name != "eager" else EagerRunner(plan)
 
@@ -361,5 +377,6 @@ def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
         ensemble,
         tuple(EpochRecord.of(row) for row in document["history"]),
         tuple(entry[1] for entry in best if entry is not None),
+        read_json(folder.summary),
         folder.path,
     )

@@ -55,11 +55,15 @@ class GraphRunner(Runner):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._captured: dict[int, Captured] = {}
+        self._exchanged: dict[int, int] = {}
         self._eager: EagerRunner | None = None
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Run what is left of an epoch."""
-        if not self._captured and self._eager is None:
+        exchanged = {learner.index: learner.exchanged for learner in learners}
+        if self._eager is None and (not self._captured or exchanged != self._exchanged):
+            # What members received changes their steps.
+            self._captured, self._exchanged = {}, exchanged
             self._capture_all(learners, epoch)
         if self._eager is not None:
             self._eager.run_epoch(learners, epoch)
@@ -73,7 +77,7 @@ class GraphRunner(Runner):
         torch.cuda.synchronize()
 
     def _lane(self, learner: Learner, epoch: int) -> tuple[Captured, Iterator[Batch]]:
-        rows = self.plan.rows(learner.seed, learner.step, epoch)
+        rows = self.plan.rows_of(learner, epoch)
         batches = self.plan.source.batches(rows, learner.seed, epoch)
         return self._captured[learner.index], batches
 
@@ -94,7 +98,7 @@ class GraphRunner(Runner):
 
     def _capture_all(self, learners: Sequence[Learner], epoch: int) -> None:
         for learner in learners:
-            rows = self.plan.rows(learner.seed, learner.step, epoch)[:1]
+            rows = self.plan.rows_of(learner, epoch)[:1]
             batch = next(self.plan.source.batches(rows, learner.seed, epoch))
             learner.member.module.train()
             learner.set_rate(self.plan.factor(learner.step))

@@ -1,6 +1,7 @@
 """A member with its optimizer, its place in the run and its best weights."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,8 @@ class Learner:
         losses: Loss of every step of the current epoch, on the device.
         clip_norm: Bound on the gradient's norm, if any.
         step: Steps done since the start of the run.
+        exchanged: The last epoch before which members exchanged something.
+        home: Where the member rests between its turns, if not on the device.
         best: Best weights, where they are kept.
     """
 
@@ -56,10 +59,31 @@ class Learner:
     losses: Tensor
     clip_norm: float | None
     step: int = 0
+    exchanged: int = -1
+    home: torch.device | None = None
     best: Best = field(default_factory=Best)
 
     def __post_init__(self) -> None:
         self._peak_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Keep the member on the training device inside the block."""
+        if self.home is None:
+            yield
+            return
+        self._move(self.losses.device)
+        try:
+            yield
+        finally:
+            self._move(self.home)
+
+    def _move(self, device: torch.device) -> None:
+        self.member.module.to(device)
+        for parameter, entries in self.optimizer.state.items():
+            for name, value in entries.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    entries[name] = value.to(device)
 
     def set_rate(self, factor: float) -> None:
         """Scale the learning rate, in place where it is a tensor."""
@@ -142,7 +166,12 @@ class Learner:
             for name, value in self._optimizer_state()
             if isinstance(value, bool | int | float)
         }
-        return {"step": self.step, "best": best, "optimizer": numbers}
+        return {
+            "step": self.step,
+            "exchanged": self.exchanged,
+            "best": best,
+            "optimizer": numbers,
+        }
 
     def restore(self, tensors: Mapping[str, Tensor], document: dict[str, Any]) -> None:
         """Take up the state that :meth:`tensors` and :meth:`document` describe.
@@ -156,6 +185,7 @@ class Learner:
         load_tensor_state(module, _under("module", tensors), where)
         self.losses.copy_(tensors["losses"])
         self.step = document["step"]
+        self.exchanged = document["exchanged"]
         if document["best"] is not None:
             weights = _under("best", tensors)
             copies = {name: tensor.to(device) for name, tensor in weights.items()}

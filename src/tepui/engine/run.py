@@ -68,12 +68,14 @@ class Run:
         ensemble: The trained ensemble.
         history: One record per epoch.
         best_epochs: Epoch of each member's best weights, empty if none were kept.
+        summary: What the method has to show of the run, such as SharpBalance's sets.
         path: The run folder, if there is one.
     """
 
     ensemble: Ensemble
     history: tuple[EpochRecord, ...]
     best_epochs: tuple[int, ...]
+    summary: Mapping[str, Any]
     path: Path | None
 
 
@@ -89,6 +91,7 @@ class RunFolder:
         self.description = self.path / "run.json"
         self.metrics = self.path / "metrics.jsonl"
         self.checkpoint = self.path / "checkpoint.safetensors"
+        self.summary = self.path / "method.json"
         self.ensemble = self.path / FILE
 
     @property

@@ -9,7 +9,12 @@ import torch
 from torch import Tensor
 
 from tepui.data.arrays import Batch
-from tepui.engine.batches import Source, index_stream, steps_per_epoch
+from tepui.engine.batches import (
+    Source,
+    index_stream,
+    steps_per_epoch,
+    stratified_stream,
+)
 from tepui.engine.learner import Learner
 from tepui.engine.schedule import Schedule
 from tepui.methods.base import CoupledMethod, MemberMethod
@@ -46,6 +51,23 @@ class Plan:
         left = (epoch + 1) * self.steps - step
         return index_stream(self.source.samples, self.batch_size, seed, step, left)
 
+    def rows_of(self, learner: Learner, epoch: int) -> Tensor:
+        """Return the indices of the steps a learner has left in an epoch.
+
+        After an exchange that divided the data, each part is a stream of its own that
+        begins with that exchange.
+        """
+        strata = learner.member.strata
+        if strata is None:
+            return self.rows(learner.seed, learner.step, epoch)
+        return stratified_stream(
+            strata,
+            min(self.batch_size, self.source.samples),
+            derive(learner.seed, "since", learner.exchanged),
+            learner.step - learner.exchanged * self.steps,
+            (epoch + 1) * self.steps - learner.step,
+        )
+
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
         return self.schedule.factor(step, self.steps, self.epochs)
@@ -78,13 +100,19 @@ class EagerRunner(Runner):
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Run what is left of an epoch."""
         for learner in learners:
-            rows = self.plan.rows(learner.seed, learner.step, epoch)
-            learner.member.module.train()
-            for batch in self.plan.source.batches(rows, learner.seed, epoch):
-                self._step(learner, batch)
-                self.plan.advance()
-                if self.plan.stopping():
-                    return
+            with learner.present():
+                self._run_member(learner, epoch)
+            if self.plan.stopping():
+                return
+
+    def _run_member(self, learner: Learner, epoch: int) -> None:
+        rows = self.plan.rows_of(learner, epoch)
+        learner.member.module.train()
+        for batch in self.plan.source.batches(rows, learner.seed, epoch):
+            self._step(learner, batch)
+            self.plan.advance()
+            if self.plan.stopping():
+                return
 
     def _step(self, learner: Learner, batch: Batch) -> None:
         method = learner.method

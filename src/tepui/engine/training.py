@@ -18,6 +18,7 @@ from tepui.engine.run import EpochRecord, RunFolder
 from tepui.engine.runner import Runner
 from tepui.inference import evaluating
 from tepui.methods.base import ExchangingMethod
+from tepui.methods.member import Strata
 from tepui.seeding import derive, generator, seeded
 
 
@@ -39,7 +40,6 @@ class Training:
         progress: Shows the run to a person.
         interruption: Whether a signal asked to stop.
         history: Records of the epochs done.
-        exchanged: The last epoch before which members exchanged.
     """
 
     learners: Sequence[Learner]
@@ -55,7 +55,6 @@ class Training:
     progress: Progress
     interruption: Interruption
     history: list[EpochRecord] = field(default_factory=list)
-    exchanged: int = -1
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
@@ -92,7 +91,7 @@ class Training:
             learner.restore(own, document["members"][str(learner.index)])
             if learner.step:
                 learner.set_rate(self.runner.plan.factor(learner.step - 1))
-        self.exchanged = document["exchanged"]
+            self._divide(learner)
         self.history = [EpochRecord.of(row) for row in document["history"]]
         self.folder.write_history(self.history)
 
@@ -105,7 +104,7 @@ class Training:
         epochs = self.runner.plan.epochs
         if (
             not isinstance(method, ExchangingMethod)
-            or self.exchanged >= epoch
+            or self.learners[0].exchanged >= epoch
             or not method.exchanges_before(epoch, epochs)
         ):
             return
@@ -114,15 +113,28 @@ class Training:
             assert isinstance(learner.method, ExchangingMethod)
             key = (learner.seed, "publish", epoch)
             learner.member.noise_seed = derive(*key)
-            with evaluating(learner.member.module), seeded(*key):
-                told = learner.method.publish(learner.member, self.dataset)
-            published[learner.index] = told
+            with (
+                learner.present(),
+                evaluating(learner.member.module),
+                seeded(*key),
+            ):
+                published[learner.index] = learner.method.publish(
+                    learner.member, learner.index, self.dataset, generator(*key)
+                )
         gathered = self.exchange.gather(published, len(self.seeds))
         for learner in self.learners:
             assert isinstance(learner.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
             learner.method.receive(learner.member, learner.index, gathered, stream)
-        self.exchanged = epoch
+            learner.exchanged = epoch
+            self._divide(learner)
+
+    def _divide(self, learner: Learner) -> None:
+        """Divide the member's batches as its method asks."""
+        if isinstance(learner.method, ExchangingMethod):
+            mask = learner.method.strata(learner.member)
+            size = self.runner.plan.batch_size
+            learner.member.strata = None if mask is None else Strata.of(mask, size)
 
     def _record(self, epoch: int, seconds: float, steps: int) -> None:
         losses = tuple(float(learner.losses.mean()) for learner in self.learners)
@@ -149,7 +161,7 @@ class Training:
             return float("nan")
         member = learner.member
         total = torch.zeros((), dtype=torch.float64, device=learner.losses.device)
-        with evaluating(member.module), torch.no_grad():
+        with learner.present(), evaluating(member.module), torch.no_grad():
             for batch in in_order(self.validation, 1024, device=total.device):
                 total += member.losses(batch).double().sum()
         loss = float(total) / length(self.validation)
@@ -184,7 +196,6 @@ class Training:
         }
         document = {
             "history": [vars(record) for record in self.history],
-            "exchanged": self.exchanged,
             "members": {
                 str(learner.index): learner.document() for learner in self.learners
             },

@@ -2,10 +2,13 @@
 
 from tepui.methods.base import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.methods.deep_ensemble import DeepEnsemble
-from tepui.methods.member import Gradient, Member
+from tepui.methods.gsam import GSAM
+from tepui.methods.member import Gradient, Member, Strata
 from tepui.methods.sam import SAM
+from tepui.methods.sharpbalance import SharpBalance
 
 __all__ = [
+    "GSAM",
     "SAM",
     "CoupledMethod",
     "DeepEnsemble",
@@ -14,4 +17,6 @@ __all__ = [
     "Member",
     "MemberMethod",
     "Method",
+    "SharpBalance",
+    "Strata",
 ]

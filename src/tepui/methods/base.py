@@ -11,7 +11,7 @@ A new method is one new file with one of these as its base.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +27,26 @@ from tepui.methods.member import Gradient, Member
 class Method:
     """Hyperparameters of a way to train an ensemble."""
 
+    def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
+        """Return what a report should show of the members' states, as JSON holds it.
+
+        Args:
+            states: What the method kept for each member, in member order.
+
+        Returns:
+            Names and values; nothing by default.
+        """
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemberMethod(Method, ABC):
     """A method whose members train independently of each other."""
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether :meth:`gradient` meets the same shapes at every step."""
+        return True
 
     @abstractmethod
     def gradient(self, member: Member, batch: Batch) -> Gradient:
@@ -69,12 +85,20 @@ class ExchangingMethod(MemberMethod):
         """Return whether members exchange before epoch ``epoch`` of ``epochs``."""
 
     @abstractmethod
-    def publish(self, member: Member, dataset: Dataset[Any]) -> Tensor:
+    def publish(
+        self,
+        member: Member,
+        index: int,
+        dataset: Dataset[Any],
+        generator: torch.Generator,
+    ) -> Tensor:
         """Return what a member tells the others.
 
         Args:
-            member: The member.
+            member: The member, its module in eval mode.
+            index: Its position among the members.
             dataset: The training data, not augmented.
+            generator: This member's stream of this exchange.
 
         Returns:
             A tensor of the same shape and type for every member.
@@ -96,6 +120,18 @@ class ExchangingMethod(MemberMethod):
             published: One tensor per member, its own included.
             generator: The same stream for every member of this exchange.
         """
+
+    def strata(self, member: Member) -> Tensor | None:
+        """Return a division of the training data that every batch should reflect.
+
+        Args:
+            member: The member, after it received.
+
+        Returns:
+            A boolean mask over the samples, some true and some false, or None for
+            batches drawn from all data.
+        """
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

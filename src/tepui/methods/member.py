@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,46 @@ class Gradient(NamedTuple):
     values: list[Tensor]
 
 
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """A division of the training data that every batch reflects.
+
+    Attributes:
+        first: Indices of the samples at the start of every batch.
+        second: Indices of the samples that fill the rest.
+        rows: How many samples of a batch are of the first kind.
+    """
+
+    first: Tensor
+    second: Tensor
+    rows: int
+
+    @classmethod
+    def of(cls, mask: Tensor, batch_size: int) -> Self:
+        """Divide batches in proportion to the data, with both kinds in each.
+
+        Args:
+            mask: True for samples of the first kind, of which there are some but
+                not all.
+            batch_size: Samples per batch, at least two.
+
+        Returns:
+            The division.
+        """
+        first, second = mask.nonzero()[:, 0].cpu(), (~mask).nonzero()[:, 0].cpu()
+        size = min(batch_size, len(mask))
+        # BatchNorm cannot normalise one sample: two of each kind where there are.
+        fewest = min(2, size // 2)
+        lowest, highest = min(fewest, len(first)), size - min(fewest, len(second))
+        rows = min(max(round(size * len(first) / len(mask)), lowest), highest)
+        return cls(first, second, rows)
+
+    @property
+    def share(self) -> float:
+        """Share of the samples that are of the first kind."""
+        return len(self.first) / (len(self.first) + len(self.second))
+
+
 class Member:
     """One member in training.
 
@@ -37,8 +78,9 @@ class Member:
 
     Attributes:
         parameters: The trainable parameters.
-        buffers: The module's buffers, such as BatchNorm's running statistics.
         state: Tensors a method keeps per member; the engine checkpoints them.
+        strata: How batches are divided, if the method asks for it; kept by the engine.
+        peak_learning_rate: The learning rate before any schedule.
         noise_seed: Seeds dropout at the start of every pass, so that all passes of one
             step see the same masks; None leaves the generators alone.
     """
@@ -59,12 +101,18 @@ class Member:
         self.parameters: list[Tensor] = [
             p for p in module.parameters() if p.requires_grad
         ]
-        self.buffers = list(module.buffers())
         self.state: dict[str, Tensor] = {}
+        self.strata: Strata | None = None
+        self.peak_learning_rate = float(learning_rate)
         self.noise_seed: int | None = None
         self._run = module if run is None else run
         self._autocast = autocast
         self._accumulate = accumulate
+
+    @property
+    def buffers(self) -> list[Tensor]:
+        """The module's buffers, such as BatchNorm's running statistics."""
+        return list(self.module.buffers())
 
     def seeded_outputs(self, batch: Batch) -> Tensor:
         """Return the outputs for a batch with this step's dropout masks."""
@@ -130,7 +178,8 @@ class Member:
                 running statistics come out as they went in.
         """
         before = [parameter.detach().clone() for parameter in self.parameters]
-        kept = [] if update_buffers else [b.detach().clone() for b in self.buffers]
+        buffers = [] if update_buffers else self.buffers
+        kept = [buffer.detach().clone() for buffer in buffers]
         try:
             with torch.no_grad():
                 torch._foreach_add_(self.parameters, tuple(offsets))
@@ -139,7 +188,7 @@ class Member:
             with torch.no_grad():
                 torch._foreach_copy_(self.parameters, before)
                 if kept:
-                    torch._foreach_copy_(self.buffers, kept)
+                    torch._foreach_copy_(buffers, kept)
 
     def _seed_noise(self) -> None:
         if self.noise_seed is None:

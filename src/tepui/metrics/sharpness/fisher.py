@@ -30,7 +30,14 @@ from torch.utils.data import Dataset
 from tepui.checks import require
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.loading import in_order
-from tepui.inference import blocks, device_of, evaluating, forward
+from tepui.inference import (
+    as_arguments,
+    blocks,
+    device_of,
+    evaluating,
+    forward,
+    one_sample,
+)
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.layers import gradients, is_known, squared_norms
 
@@ -121,7 +128,7 @@ def whole_gradient_norms(
     def sample_loss(
         parameters: dict[str, Tensor], inputs: Inputs, target: Tensor
     ) -> Tensor:
-        arguments, keywords = _one(inputs)
+        arguments, keywords = as_arguments(one_sample(inputs))
         outputs = functional_call(model, {**parameters, **fixed}, arguments, keywords)
         outputs = getattr(outputs, "logits", outputs)
         return loss(outputs, target[None])[0]
@@ -292,10 +299,3 @@ def _frozen(parameters: Iterable[Tensor]) -> Iterator[None]:
     finally:
         for parameter in held:
             parameter.requires_grad_(True)
-
-
-def _one(inputs: Inputs) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-    """Return one sample as the arguments of a module that takes batches."""
-    if isinstance(inputs, Tensor):
-        return (inputs[None],), {}
-    return (), {name: value[None] for name, value in inputs.items()}

@@ -1,0 +1,217 @@
+"""SharpBalance's mixed step and scoring against the published procedure.
+
+ResNet-18 for 32-pixel images, batch 128, three members. The published procedure is a
+file with ``published_mixed_step`` and ``published_scoring``; its path is the argument.
+All is measured in this one process, as ratios.
+
+    PYTHONPATH=src python3 benchmarks/sharpbalance.py PATH/published_procedure.py
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import time
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from training_step import RHO, fitted, images, synchronize
+
+import tepui
+from tepui.data import HorizontalFlip, RandomCrop
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
+from tepui.metrics.sharpness import fisher_trace
+from tepui.models import ResNet18
+
+
+def loaded(path: str):
+    spec = importlib.util.spec_from_file_location("published", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def timed(work, device, repeats: int = 1) -> float:
+    """Return the shortest of several runs, in seconds."""
+    times = []
+    for _ in range(repeats):
+        synchronize(device)
+        started = time.perf_counter()
+        work()
+        synchronize(device)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def steps(published, sizes, device) -> dict[str, float]:
+    """Return milliseconds per member-step."""
+    width, members, batch, count = sizes
+    data = images(batch).to(device)
+    model = ResNet18(width=width).to(device)
+    x = data.prepare(data.inputs)
+    step = published.published_mixed_step(model, x, data.targets)
+    for _ in range(3):
+        step()
+
+    def published_steps():
+        for _ in range(count):
+            step()
+
+    found = {"published mixed step": timed(published_steps, device) / count}
+    on_cuda = device.type == "cuda"
+    methods = {
+        "deep ensemble": DeepEnsemble(),
+        "SAM": SAM(rho=RHO),
+        "SharpBalance": SharpBalance(rho=RHO, switch_epoch=0, select="random"),
+    }
+    for name, method in methods.items():
+        method_at = method
+        if isinstance(method, SharpBalance):
+            method_at = SharpBalance(
+                rho=RHO, switch_epoch=0, select="random", fraction=0.5
+            )
+        seconds = fitted(
+            *sizes,
+            device,
+            method_at,
+            runner="graph" if on_cuda else "eager",
+            compile=on_cuda,
+        )
+        found[f"tepui, {name}"] = seconds / (members * count)
+    return {name: 1e3 * seconds for name, seconds in found.items()}
+
+
+def scoring(published, width, samples, batch, device) -> dict[str, float]:
+    """Return microseconds per sample."""
+    data = images(samples).to(device)
+    model = briefly_trained(width, data, device)
+    x = data.prepare(data.inputs[: min(samples, 2048)])
+    y = data.targets[: len(x)]
+    score = published.published_scoring(model)
+    score(x[:32], y[:32])
+    found = {"published": timed(lambda: score(x, y), device) / len(x)}
+    kinds = {"strict float32": (None, False)}
+    if device.type == "cuda":
+        kinds |= {"tf32": (None, True), "bfloat16": (torch.bfloat16, True)}
+        model = model.to(memory_format=torch.channels_last)
+    exact = None
+    for name, (autocast, tf32) in kinds.items():
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+
+        def pass_over(autocast=autocast):
+            return fisher_trace(model, data, batch_size=batch, autocast=autocast)
+
+        pass_over()
+        found[f"tepui, {name}"] = timed(pass_over, device, 2) / samples
+        plain = plain_pass(model, data, batch, autocast)
+        plain()
+        found[f"plain pass, {name}"] = timed(plain, device, 2) / samples
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    few = data.subset(torch.arange(min(samples, 4096), device=device))
+    exact = selected(fisher_trace(model.double(), doubled(few), batch_size=256))
+    model.float()
+    for name, (autocast, tf32) in kinds.items():
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+        mask = selected(fisher_trace(model, few, batch_size=batch, autocast=autocast))
+        found[f"overlap, {name}"] = float((mask & exact).sum() / exact.sum()) * 1e-6
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        fisher_trace(model, few, batch_size=512, autocast=torch.bfloat16)
+        peak = torch.cuda.max_memory_allocated() - before
+        found["peak memory at batch 512, bfloat16 (GB)"] = peak / 1e9 * 1e-6
+        torch.cuda.reset_peak_memory_stats()
+        fisher_trace(model, few, batch_size=512)
+        peak = torch.cuda.max_memory_allocated() - before
+        found["peak memory at batch 512, tf32 (GB)"] = peak / 1e9 * 1e-6
+    return {name: 1e6 * value for name, value in found.items()}
+
+
+def doubled(data):
+    return tepui.data.Arrays(data.prepare(data.inputs).double(), data.targets)
+
+
+def selected(scores) -> torch.Tensor:
+    count = int(0.4 * len(scores))
+    mask = torch.zeros_like(scores, dtype=torch.bool)
+    mask[scores.argsort(descending=True)[:count]] = True
+    return mask
+
+
+def plain_pass(model, data, batch, autocast):
+    """Return a forward and backward pass over all data, with weight gradients."""
+    inputs = data.prepare(data.inputs)
+    parameters = list(model.parameters())
+
+    def work():
+        for x, y in zip(inputs.split(batch), data.targets.split(batch), strict=True):
+            with torch.autocast(x.device.type, autocast, enabled=autocast is not None):
+                outputs = model(x)
+            loss = tepui.losses.cross_entropy(outputs.float(), y).sum()
+            torch.autograd.grad(loss, parameters)
+
+    return work
+
+
+def briefly_trained(width, data, device):
+    """Return a network with a spread of scores, in eval mode."""
+    ensemble = tepui.Ensemble.build(lambda: ResNet18(width=width), members=1)
+    tepui.fit(
+        ensemble,
+        data.subset(torch.arange(min(len(data), 5120), device=device)),
+        method=DeepEnsemble(),
+        epochs=4,
+        augment=(RandomCrop(), HorizontalFlip()),
+        device=device,
+        precision="float32",
+        progress="none",
+    )
+    return ensemble.members[0].eval()
+
+
+def show(title: str, results: dict[str, float], base: str) -> None:
+    table = Table(title=title)
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    table.add_column(f"ratio to {base}", justify="right")
+    for name, value in results.items():
+        ratio = "" if "overlap" in name or "memory" in name else results[base] / value
+        shown = f"{ratio:.2f}" if ratio else ""
+        table.add_row(name, f"{value:.3f}", shown)
+    Console(width=110).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    on_cuda = torch.cuda.is_available()
+    parser.add_argument("published")
+    parser.add_argument("--width", type=int, default=64 if on_cuda else 16)
+    parser.add_argument("--members", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=100 if on_cuda else 2)
+    parser.add_argument("--samples", type=int, default=50_000 if on_cuda else 1024)
+    parser.add_argument("--scoring-batch", type=int, default=512 if on_cuda else 128)
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if on_cuda else "cpu")
+    published = loaded(arguments.published)
+    hardware = torch.cuda.get_device_name() if on_cuda else "CPU"
+    about = f"ResNet-18 width {arguments.width}, torch {torch.__version__}, {hardware}"
+    scores = scoring(
+        published, arguments.width, arguments.samples, arguments.scoring_batch, device
+    )
+    sizes = (arguments.width, arguments.members, arguments.batch, arguments.steps)
+    mixed = steps(published, sizes, device)
+    show(f"microseconds per scored sample: {about}", scores, "published")
+    show(f"milliseconds per member-step: {about}", mixed, "published mixed step")
+    if "OUT" in os.environ:
+        target = Path(os.environ["OUT"]) / "sharpbalance.json"
+        target.write_text(json.dumps({"scoring": scores, "steps": mixed}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+r"""SharpBalance: each member is flat where the other members find the data sharp.
+
+Plain SAM makes members flat but alike. Here member :math:`i` minimises
+
+.. math::
+    L(D_N^i; \theta_i) + \max_{\lVert e \rVert \le \rho} L(D_S^i; \theta_i + e),
+
+where :math:`D_S^i` holds the samples that are sharp for the *other* members and
+:math:`D_N^i` the rest. Until ``switch_epoch`` all members train with full SAM; then
+every member scores all samples by the trace of their Fisher matrix, selects the extreme
+ones, and the sets of :mod:`tepui.methods.sets` follow from all selections together.
+
+A step weighs the plain gradient on normal samples by :math:`|D_N^i|/n` and the
+sharpness-aware gradient on the others by :math:`|D_S^i|/n`. With *stratified* batches
+every batch holds the same number of samples from either set, so that shapes never
+change; the gradient's expectation is that of the objective all the same. Without,
+batches are drawn from all data and split by membership, as published, with weights by
+the share of each part in its batch; a single sample, which BatchNorm could not
+normalise, goes with the others. Each part is normalised with its own statistics.
+
+Differs between paper and released code (both are presets): the paper selects the
+highest scores and leaves unselected samples normal; the code selects the lowest, gives
+a part of the unselected samples to the sharpness-aware set (``split``, ``boost``), and
+switches one epoch later than its option says. The paper does not define when to switch.
+
+References:
+    Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with
+    SharpBalance, NeurIPS 2024.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, final, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.checks import one_of, require
+from tepui.data.arrays import Batch
+from tepui.data.loading import length
+from tepui.inference import rows_of
+from tepui.methods.base import ExchangingMethod
+from tepui.methods.gsam import GSAM
+from tepui.methods.member import Gradient, Member
+from tepui.methods.sam import SAM
+from tepui.methods.sets import (
+    Leftover,
+    extreme_samples,
+    random_samples,
+    sharpness_aware_set,
+)
+from tepui.metrics.sharpness import (
+    fisher_trace,
+    sam_gap,
+    sample_hessian_trace,
+    worst_case_gap,
+)
+
+Select = Literal["highest", "lowest", "random", "same"]
+Score = Callable[[nn.Module, Dataset[Any]], Tensor]
+ScoreName = Literal["fisher", "sam_gap", "worst_case", "hessian_trace"]
+
+PLAIN_SAM = SAM()
+
+# Fraction and leftover rule of the released code, by data set.
+RELEASED: dict[str, tuple[float, Leftover]] = {
+    "cifar10": (0.4, "boost"),
+    "cifar100": (0.5, "split"),
+    "tiny_imagenet": (0.3, "split"),
+}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SharpBalance(ExchangingMethod):
+    """Members that are flat on the samples that are sharp for the others.
+
+    Attributes:
+        rho: Length of the perturbation.
+        fraction: Share of the samples that each member selects.
+        switch_epoch: When members score the data and the sets begin to matter: an
+            epoch, or a share of the run. All data are sharpness-aware before.
+        select: Which scores a member selects; ``"random"`` gives every member a random
+            set of its own and ``"same"`` one random set to all, as controls.
+        leftover: What happens to samples that no member selected.
+        score: How samples are scored: by a name, or by a callable of a module and a
+            data set that returns one score per sample.
+        base: The sharpness-aware step; its ``rho`` is the one given here.
+        refresh_every: Score again every so many epochs after the switch.
+        stratified: Draw batches of fixed composition; else split each batch by
+            membership, as published.
+        off_by_one: Switch one epoch later, as the released code does.
+    """
+
+    rho: float = 0.2
+    fraction: float = 0.4
+    switch_epoch: int | float = 0.5
+    select: Select = "highest"
+    leftover: Leftover = "none"
+    score: ScoreName | Score = "fisher"
+    base: SAM | GSAM = PLAIN_SAM
+    refresh_every: int | None = None
+    stratified: bool = True
+    off_by_one: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.rho >= 0, "rho", "be non-negative", self.rho)
+        require(0 < self.fraction <= 1, "fraction", "lie in (0, 1]", self.fraction)
+        shares = isinstance(self.switch_epoch, float)
+        require(
+            self.switch_epoch >= 0 and (not shares or self.switch_epoch <= 1),
+            "switch_epoch",
+            "be a non-negative epoch or a share of the run in [0, 1]",
+            self.switch_epoch,
+        )
+        one_of("select", self.select, get_args(Select))
+        one_of("leftover", self.leftover, get_args(Leftover))
+        if isinstance(self.score, str):
+            one_of("score", self.score, get_args(ScoreName))
+        require(
+            self.refresh_every is None or self.refresh_every > 0,
+            "refresh_every",
+            "be positive",
+            self.refresh_every,
+        )
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """Return the method as the paper describes it.
+
+        Args:
+            changes: Fields to set otherwise.
+
+        Returns:
+            The highest scores, nothing of the leftover.
+        """
+        return cls(**{"select": "highest", "leftover": "none", **changes})
+
+    @classmethod
+    def released(cls, dataset: str = "cifar10", **changes: Any) -> Self:
+        """Return the method as the released code runs it.
+
+        Args:
+            dataset: ``"cifar10"``, ``"cifar100"`` or ``"tiny_imagenet"``, on which
+                fraction and leftover rule depend.
+            changes: Fields to set otherwise.
+
+        Returns:
+            The lowest scores, a part of the leftover, batches split by membership, and
+            the switch one epoch late.
+        """
+        one_of("dataset", dataset, RELEASED)
+        fraction, leftover = RELEASED[dataset]
+        values = {"fraction": fraction, "leftover": leftover, "select": "lowest"}
+        return cls(**{**values, "stratified": False, "off_by_one": True, **changes})
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether every step meets the same shapes."""
+        return self.stratified
+
+    def first_exchange(self, epochs: int) -> int:
+        """Return the epoch before which members score the data.
+
+        Args:
+            epochs: Length of the run.
+
+        Returns:
+            The epoch.
+
+        Raises:
+            ValueError: If it lies past the end of the run.
+        """
+        epoch = self.switch_epoch
+        if isinstance(epoch, float):
+            epoch = round(epoch * epochs)
+        require(
+            epoch <= epochs,
+            "switch_epoch",
+            f"lie within the run ({epochs} epochs)",
+            self.switch_epoch,
+        )
+        return int(epoch) + self.off_by_one
+
+    def exchanges_before(self, epoch: int, epochs: int) -> bool:
+        """Return whether members score the data before this epoch."""
+        since = epoch - self.first_exchange(epochs)
+        if self.refresh_every is None:
+            return since == 0
+        return since >= 0 and since % self.refresh_every == 0
+
+    def publish(
+        self,
+        member: Member,
+        index: int,
+        dataset: Dataset[Any],
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Return the samples that this member selects."""
+        if self.select in ("random", "same"):
+            return random_samples(length(dataset), self.fraction, generator)
+        scores = self._scores(member, dataset, generator)
+        bad = int((~torch.isfinite(scores)).sum())
+        require(
+            bad == 0, f"scores of member {index}", "be finite", f"{bad} that are not"
+        )
+        highest = self.select == "highest"
+        return extreme_samples(scores, self.fraction, generator, highest=highest)
+
+    def receive(
+        self,
+        member: Member,
+        index: int,
+        published: Sequence[Tensor],
+        generator: torch.Generator,
+    ) -> None:
+        """Build this member's sharpness-aware set from all selections."""
+        selected = torch.stack(list(published))
+        if self.select == "random":
+            sharp = selected[index]
+        elif self.select == "same":
+            sharp = random_samples(selected.shape[1], self.fraction, generator)
+        elif len(selected) == 1:
+            warnings.warn(
+                "SharpBalance needs other members: a single one trains with SAM",
+                stacklevel=2,
+            )
+            sharp = torch.ones_like(selected[0])
+        else:
+            sharp = sharpness_aware_set(selected, index, self.leftover)
+        member.state["sharp"] = sharp.to(member.learning_rate.device)
+
+    def strata(self, member: Member) -> Tensor | None:
+        """Return the sharpness-aware set, if batches are to reflect it."""
+        sharp = member.state.get("sharp")
+        if sharp is None or not self.stratified or sharp.all() or not sharp.any():
+            return None
+        return sharp
+
+    def gradient(self, member: Member, batch: Batch) -> Gradient:
+        """Return the full SAM gradient before the switch, the mixed one after."""
+        if member.strata is not None:
+            rows = member.strata.rows
+            first, second = (
+                rows_of(batch, slice(rows)),
+                rows_of(batch, slice(rows, None)),
+            )
+            return self._mixed(member, first, second, member.strata.share)
+        sharp = member.state.get("sharp")
+        if sharp is None:
+            return self._base.gradient(member, batch)
+        inside = _without_single(sharp[batch.index])
+        share = float(inside.sum()) / len(inside)
+        first, second = rows_of(batch, inside), rows_of(batch, ~inside)
+        return self._mixed(member, first, second, share)
+
+    def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
+        """Return sizes of the sharpness-aware sets and how they overlap."""
+        sharp = [state["sharp"].float() for state in states if "sharp" in state]
+        if not sharp:
+            return {}
+        masks = torch.stack(sharp)
+        common = masks @ masks.t()
+        joined = masks.sum(1)[:, None] + masks.sum(1) - common
+        return {
+            "samples": masks.shape[1],
+            "sizes": [int(size) for size in masks.sum(1)],
+            "overlaps": (common / joined.clamp(min=1)).tolist(),
+        }
+
+    @property
+    def _base(self) -> SAM | GSAM:
+        return replace(self.base, rho=self.rho)
+
+    def _mixed(
+        self, member: Member, sharp: Batch, normal: Batch, share: float
+    ) -> Gradient:
+        """Weigh the sharpness-aware and the plain gradient by their shares."""
+        if share == 0:
+            return member.gradient(normal)
+        if share == 1:
+            return self._base.gradient(member, sharp)
+        plain = member.gradient(normal)
+        aware = self._base.gradient(member, sharp)
+        values = torch._foreach_mul(aware.values, share)
+        rest = torch._foreach_mul(plain.values, 1 - share)
+        loss = share * aware.loss + (1 - share) * plain.loss
+        return Gradient(loss, list(torch._foreach_add(values, rest)))
+
+    def _scores(
+        self, member: Member, dataset: Dataset[Any], generator: torch.Generator
+    ) -> Tensor:
+        if callable(self.score):
+            return self.score(member.module, dataset)
+        if self.score == "fisher":
+            return fisher_trace(member.module, dataset, loss=member.loss)
+        if self.score == "sam_gap":
+            return sam_gap(member.module, dataset, rho=self.rho, loss=member.loss)
+        if self.score == "worst_case":
+            gap = worst_case_gap
+            return gap(member.module, dataset, rho=self.rho, loss=member.loss)
+        trace = sample_hessian_trace
+        return trace(member.module, dataset, generator=generator, loss=member.loss)
+
+
+def _without_single(inside: Tensor) -> Tensor:
+    """Return the division of a batch, with a part of one sample joined to the other."""
+    count = int(inside.sum())
+    if count == 1:
+        return torch.zeros_like(inside)
+    return torch.ones_like(inside) if count == len(inside) - 1 else inside

@@ -1,0 +1,79 @@
+import pytest
+import torch
+from torch import nn
+
+from tepui.data import Batch
+from tepui.losses import cross_entropy
+from tepui.methods import SAM, Member
+from tepui.methods.gsam import GSAM, orthogonal_part
+
+
+def member_and_batch(rate=0.1):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    member = Member(module, loss=cross_entropy, learning_rate=torch.tensor(rate))
+    inputs = torch.randn(8, 6, dtype=torch.float64)
+    batch = Batch(inputs, torch.randint(3, (8,)), torch.arange(8))
+    return member, batch
+
+
+def dot(first, second):
+    return sum((a * b).sum() for a, b in zip(first, second, strict=True))
+
+
+def test_without_decomposition_it_is_sam_to_the_bit():
+    member, batch = member_and_batch()
+    sam = SAM(rho=0.2).gradient(member, batch)
+    gsam = GSAM(rho=0.2, alpha=0.0).gradient(member, batch)
+    assert torch.equal(sam.loss, gsam.loss)
+    assert all(torch.equal(a, b) for a, b in zip(sam.values, gsam.values, strict=True))
+
+
+def test_what_is_removed_is_orthogonal_to_the_perturbed_gradient():
+    member, batch = member_and_batch()
+    perturbed = SAM(rho=0.2).gradient(member, batch).values
+    step = GSAM(rho=0.2, alpha=0.4).gradient(member, batch).values
+    removed = [p - s for p, s in zip(perturbed, step, strict=True)]
+    lengths = dot(removed, removed).sqrt() * dot(perturbed, perturbed).sqrt()
+    assert float(lengths) > 1e-6
+    assert abs(float(dot(removed, perturbed) / lengths)) < 1e-6
+
+
+def test_step_equals_the_formula_written_out():
+    member, batch = member_and_batch()
+    g = member.gradient(batch).values
+    g_p = SAM(rho=0.2).gradient(member, batch).values
+    share = dot(g, g_p) / dot(g_p, g_p)
+    expected = [p - 0.4 * (h - share * p) for h, p in zip(g, g_p, strict=True)]
+    found = GSAM(rho=0.2, alpha=0.4).gradient(member, batch).values
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_orthogonal_part_of_a_multiple_is_zero():
+    g = [torch.randn(3, dtype=torch.float64), torch.randn(2, 2, dtype=torch.float64)]
+    for part in orthogonal_part([3 * x for x in g], g):
+        torch.testing.assert_close(part, torch.zeros_like(part), atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize(("rate", "rho"), [(0.1, 0.2), (0.05, 0.125), (0.0, 0.05)])
+def test_radius_follows_the_learning_rate(rate, rho):
+    member, batch = member_and_batch(rate=0.1)
+    member.learning_rate.fill_(rate)
+    scheduled = GSAM(rho=0.2, rho_min=0.05, alpha=0.0).gradient(member, batch).values
+    fixed = SAM(rho=rho).gradient(member, batch).values
+    for one, other in zip(scheduled, fixed, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rho": -0.1}, "rho must be non-negative, got -0.1"),
+        ({"rho": 0.1, "rho_min": 0.2}, r"rho_min must lie between 0 and rho \(0.1\)"),
+        ({"alpha": -1.0}, "alpha must be non-negative, got -1.0"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        GSAM(**arguments)

@@ -1,0 +1,318 @@
+"""SharpBalance: when it scores, what it builds, which gradient it follows."""
+
+import itertools
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from engine.cases import (
+    CLASSES,
+    StoppedError,
+    assert_same_bits,
+    assert_same_runs,
+    fitted,
+    images,
+    mlp,
+    numbers,
+    one_thread,
+    stop_after,
+)
+from tepui.data import Batch
+from tepui.losses import cross_entropy
+from tepui.methods import GSAM, SAM, Member, SharpBalance, Strata
+from tepui.methods.sets import extreme_samples, sharpness_aware_set
+from tepui.metrics.sharpness import fisher_trace
+from tepui.seeding import generator
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+def member_and_data(samples=6):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, CLASSES)).double()
+    data = numbers(samples, dtype=torch.float64)
+    member = Member(module, loss=cross_entropy, learning_rate=torch.tensor(0.1))
+    return member, data
+
+
+def whole(data):
+    return Batch(data.inputs, data.targets, torch.arange(len(data)))
+
+
+def counting(log):
+    def score(model, dataset):
+        log.append(next(model.parameters()).detach().clone())
+        return fisher_trace(model, dataset)
+
+    return score
+
+
+@pytest.mark.parametrize(
+    ("arguments", "epochs"),
+    [
+        ({"switch_epoch": 2}, [2]),
+        ({"switch_epoch": 0.5}, [3]),
+        ({"switch_epoch": 0}, [0]),
+        ({"switch_epoch": 2, "off_by_one": True}, [3]),
+        ({"switch_epoch": 2, "refresh_every": 2}, [2, 4]),
+        ({"switch_epoch": 6}, []),
+    ],
+)
+def test_members_score_exactly_when_asked(arguments, epochs):
+    log = []
+    method = SharpBalance(score=counting(log), **arguments)
+    fitted(numbers(), mlp, method=method, epochs=6, members=3)
+    assert len(log) == 3 * len(epochs)
+    assert [e for e in range(6) if method.exchanges_before(e, 6)] == epochs
+
+
+def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
+    data = images()
+    scores = []
+
+    def score(model, dataset):
+        scores.append(fisher_trace(model, dataset))
+        return scores[-1]
+
+    method = SharpBalance(score=score, fraction=0.3, switch_epoch=1, leftover="split")
+    run = fitted(data, method=method, epochs=2, members=3, out=tmp_path)
+    selected = torch.stack(
+        [
+            extreme_samples(s, 0.3, generator(seed, "publish", 1), highest=True)
+            for s, seed in zip(scores, run.ensemble.seeds, strict=True)
+        ]
+    )
+    sets = [sharpness_aware_set(selected, index, "split") for index in range(3)]
+    assert run.summary["sizes"] == [int(mask.sum()) for mask in sets]
+    assert run.summary["samples"] == len(data)
+    both = (sets[0] & sets[1]).sum() / (sets[0] | sets[1]).sum()
+    assert run.summary["overlaps"][0][1] == pytest.approx(float(both))
+    assert json.loads((tmp_path / "method.json").read_text()) == run.summary
+
+
+def test_before_the_switch_it_is_sam_to_the_bit():
+    balance = fitted(
+        numbers(), mlp, method=SharpBalance(rho=0.1, switch_epoch=2), epochs=2
+    )
+    sam = fitted(numbers(), mlp, method=SAM(rho=0.1), epochs=2)
+    assert_same_runs(balance, sam)
+
+
+def test_full_sets_are_sam_to_the_bit():
+    data = numbers()
+    method = SharpBalance(rho=0.1, switch_epoch=0, fraction=1.0)
+    assert_same_runs(
+        fitted(data, mlp, method=method, epochs=2, members=2),
+        fitted(data, mlp, method=SAM(rho=0.1), epochs=2, members=2),
+    )
+
+
+def test_one_member_falls_back_to_sam_and_says_so():
+    method = SharpBalance(rho=0.1, switch_epoch=0)
+    with pytest.warns(UserWarning, match="SharpBalance needs other members"):
+        alone = fitted(numbers(), mlp, method=method, epochs=2, members=1)
+    assert_same_runs(
+        alone, fitted(numbers(), mlp, method=SAM(rho=0.1), epochs=2, members=1)
+    )
+
+
+@pytest.mark.parametrize("inside", [*itertools.product([False, True], repeat=4)])
+def test_published_split_without_perturbation_is_the_full_batch_gradient(inside):
+    member, data = member_and_data(4)
+    member.state["sharp"] = torch.tensor(inside)
+    method = SharpBalance(rho=0.0, stratified=False)
+    loss, values = method.gradient(member, whole(data))
+    expected = member.gradient(whole(data))
+    torch.testing.assert_close(loss, expected.loss)
+    for one, other in zip(values, expected.values, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def objective_gradient(member, data, sharp, rho=0.0):
+    """The gradient of the whole objective with both terms by their shares."""
+    batch = whole(data)
+    share = float(sharp.sum()) / len(sharp)
+
+    def part(mask):
+        return Batch(batch.inputs[mask], batch.targets[mask], batch.index[mask])
+
+    aware = SAM(rho=rho).gradient(member, part(sharp)).values
+    plain = member.gradient(part(~sharp)).values
+    return [share * a + (1 - share) * p for a, p in zip(aware, plain, strict=True)]
+
+
+@pytest.mark.parametrize("kind", [[0, 2], [1], [0, 1, 2, 4, 5]])
+def test_stratified_batches_are_unbiased_for_the_objective(kind):
+    """Enumerate every batch that can be drawn; their mean is the full gradient."""
+    member, data = member_and_data(6)
+    sharp = torch.zeros(6, dtype=torch.bool)
+    sharp[kind] = True
+    strata = Strata.of(sharp, batch_size=3)
+    member.state["sharp"], member.strata = sharp, strata
+    method = SharpBalance(rho=0.0)
+    total, count = [0] * 4, 0
+    for first in itertools.combinations(strata.first.tolist(), strata.rows):
+        for second in itertools.combinations(strata.second.tolist(), 3 - strata.rows):
+            index = torch.tensor([*first, *second])
+            batch = Batch(data.inputs[index], data.targets[index], index)
+            values = method.gradient(member, batch).values
+            total = [a + b for a, b in zip(total, values, strict=True)]
+            count += 1
+    for one, other in zip(total, objective_gradient(member, data, sharp), strict=True):
+        torch.testing.assert_close(one / count, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("base", [SAM(), GSAM(alpha=0.3)])
+def test_mixed_gradient_weighs_its_parts(base):
+    member, data = member_and_data(6)
+    sharp = torch.tensor([True, False, True, True, False, False])
+    member.state["sharp"] = sharp
+    found = SharpBalance(rho=0.3, base=base, stratified=False).gradient(
+        member, whole(data)
+    )
+    if isinstance(base, SAM):
+        expected = objective_gradient(member, data, sharp, rho=0.3)
+        for one, other in zip(found.values, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    else:
+        inside = Batch(data.inputs[sharp], data.targets[sharp], sharp.nonzero()[:, 0])
+        outside = Batch(data.inputs[~sharp], data.targets[~sharp], inside.index)
+        aware = GSAM(rho=0.3, alpha=0.3).gradient(member, inside).values
+        plain = member.gradient(outside).values
+        for one, a, p in zip(found.values, aware, plain, strict=True):
+            torch.testing.assert_close(one, 0.5 * a + 0.5 * p)
+
+
+@pytest.mark.parametrize("batch_size", [2, 3, 7, 16])
+@pytest.mark.parametrize("count", [1, 5, 14, 15])
+def test_strata_keep_both_kinds_in_every_batch(batch_size, count):
+    mask = torch.zeros(16, dtype=torch.bool)
+    mask[:count] = True
+    strata = Strata.of(mask, batch_size)
+    fewest = 1 if batch_size < 4 else 2
+    lowest, highest = min(fewest, count), batch_size - min(fewest, 16 - count)
+    assert strata.rows == min(max(round(batch_size * count / 16), lowest), highest)
+    assert 0 < strata.rows < batch_size
+    assert strata.share == count / 16
+    assert strata.first.tolist() + strata.second.tolist() == list(range(16))
+
+
+@pytest.mark.parametrize("stratified", [True, False])
+@pytest.mark.parametrize("stopped_after", [0, 1, 2])
+def test_killed_and_resumed_is_bit_identical(tmp_path, stratified, stopped_after):
+    method = SharpBalance(
+        rho=0.1, switch_epoch=1, refresh_every=2, stratified=stratified, fraction=0.5
+    )
+    how = {"method": method, "epochs": 4, "members": 3, "batch_size": 7}
+    uninterrupted = fitted(images(), **how)
+    with pytest.raises(StoppedError):
+        fitted(images(), out=tmp_path, callbacks=[stop_after(stopped_after)], **how)
+    resumed = fitted(images(), out=tmp_path, resume=True, **how)
+    assert_same_runs(uninterrupted, resumed)
+    assert uninterrupted.summary == resumed.summary
+
+
+def test_sequential_members_get_the_same_sets_and_weights():
+    how = {"method": SharpBalance(rho=0.1, switch_epoch=1), "epochs": 3, "members": 3}
+    parallel = fitted(images(), **how)
+    sequential = fitted(images(), sequential=True, **how)
+    assert_same_runs(parallel, sequential)
+    assert parallel.summary == sequential.summary
+
+
+@pytest.mark.parametrize("select", ["random", "same"])
+def test_control_rules_give_random_sets(select):
+    method = SharpBalance(select=select, fraction=0.25, switch_epoch=0)
+    run = fitted(numbers(40), mlp, method=method, epochs=1, members=3)
+    assert run.summary["sizes"] == [10, 10, 10]
+    overlap = run.summary["overlaps"][0][1]
+    assert overlap == 1 if select == "same" else overlap < 1
+
+
+@pytest.mark.parametrize("score", ["fisher", "sam_gap", "worst_case", "hessian_trace"])
+def test_every_score_trains(score):
+    method = SharpBalance(rho=0.1, score=score, switch_epoch=1)
+    run = fitted(images(), method=method, epochs=2, members=2)
+    assert sum(run.summary["sizes"]) > 0
+
+
+def test_presets_follow_paper_and_released_code():
+    paper = SharpBalance.paper()
+    assert (paper.select, paper.leftover, paper.off_by_one) == (
+        "highest",
+        "none",
+        False,
+    )
+    for name, fraction, leftover in [
+        ("cifar10", 0.4, "boost"),
+        ("cifar100", 0.5, "split"),
+        ("tiny_imagenet", 0.3, "split"),
+    ]:
+        code = SharpBalance.released(name)
+        assert (code.select, code.leftover) == ("lowest", leftover)
+        assert code.fraction == fraction
+        assert code.off_by_one
+        assert not code.stratified
+    assert SharpBalance.released("cifar10", stratified=True).stratified
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fraction": 0.0}, r"fraction must lie in \(0, 1\], got 0.0"),
+        ({"fraction": 40}, r"fraction must lie in \(0, 1\], got 40"),
+        ({"rho": -0.1}, "rho must be non-negative, got -0.1"),
+        ({"switch_epoch": -1}, "switch_epoch must be a non-negative epoch"),
+        ({"switch_epoch": 1.5}, "switch_epoch must be a non-negative epoch or a share"),
+        ({"refresh_every": 0}, "refresh_every must be positive, got 0"),
+        ({"select": "high"}, "select must be one of highest, lowest, random, same"),
+        ({"leftover": "all"}, "leftover must be one of none, split, boost"),
+        ({"score": "fischer"}, "did you mean 'fisher'"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SharpBalance(**arguments)
+
+
+def test_switching_past_the_end_is_refused_before_anything_is_written(tmp_path):
+    method = SharpBalance(switch_epoch=9)
+    with pytest.raises(ValueError, match=r"switch_epoch must lie within the run \(3"):
+        fitted(numbers(), mlp, method=method, epochs=3, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_released_data_set_is_named():
+    with pytest.raises(ValueError, match="dataset must be one of cifar10, cifar100"):
+        SharpBalance.released("mnist")
+
+
+def test_scores_that_are_not_finite_name_the_member():
+    def score(model, dataset):
+        scores = torch.zeros(len(dataset))
+        scores[:2] = torch.nan
+        return scores
+
+    message = "scores of member 0 must be finite, got '2 that are not'"
+    with pytest.raises(ValueError, match=message):
+        fitted(
+            numbers(), mlp, method=SharpBalance(score=score, switch_epoch=0), epochs=1
+        )
+
+
+def test_weights_are_restored_exactly():
+    member, data = member_and_data()
+    member.state["sharp"] = torch.arange(6) < 3
+    before = {k: v.clone() for k, v in member.module.state_dict().items()}
+    SharpBalance(rho=0.5, stratified=False).gradient(member, whole(data))
+    assert_same_bits(before, dict(member.module.state_dict()))
+
+
+def test_run_from_python_in_three_lines():
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, CLASSES), members=3)
+    method = SharpBalance(rho=0.2, fraction=0.4, switch_epoch=0.5)
+    run = tepui.fit(ensemble, numbers(), method=method, epochs=4, progress="none")
+    assert len(run.summary["sizes"]) == 3

@@ -36,6 +36,7 @@ format: $(VENV)/.dev
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+# First and alone: other packages must not choose another build of torch.
 $(VENV)/.torch: constraints.txt | $(BIN)/python
 	$(PIP) torch
 	touch $@

@@ -10,7 +10,6 @@ All is measured in this one process, as ratios.
 import argparse
 import importlib.util
 import json
-import os
 import time
 from pathlib import Path
 
@@ -196,6 +195,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100 if on_cuda else 2)
     parser.add_argument("--samples", type=int, default=50_000 if on_cuda else 1024)
     parser.add_argument("--scoring-batch", type=int, default=512 if on_cuda else 128)
+    parser.add_argument("--json", help="also write the numbers to this file")
     arguments = parser.parse_args()
     device = torch.device("cuda" if on_cuda else "cpu")
     published = loaded(arguments.published)
@@ -208,9 +208,10 @@ def main() -> None:
     mixed = steps(published, sizes, device)
     show(f"microseconds per scored sample: {about}", scores, "published")
     show(f"milliseconds per member-step: {about}", mixed, "published mixed step")
-    if "OUT" in os.environ:
-        target = Path(os.environ["OUT"]) / "sharpbalance.json"
-        target.write_text(json.dumps({"scoring": scores, "steps": mixed}, indent=2))
+    if arguments.json:
+        Path(arguments.json).write_text(
+            json.dumps({"scoring": scores, "steps": mixed}, indent=2)
+        )
 
 
 if __name__ == "__main__":

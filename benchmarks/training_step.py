@@ -9,7 +9,6 @@ hold on a noisy machine. Needs torch, numpy and rich only:
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 
@@ -107,6 +106,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=100 if on_cuda else 4)
+    parser.add_argument("--json", help="also write the numbers to this file")
     arguments = parser.parse_args()
     device = torch.device("cuda" if on_cuda else "cpu")
     sizes = (arguments.width, arguments.members, arguments.batch, arguments.steps)
@@ -140,9 +140,8 @@ def main() -> None:
         }
     results = measure(variants, arguments)
     show(results, arguments, device)
-    if "OUT" in os.environ:
-        target = Path(os.environ["OUT"]) / "training_step.json"
-        target.write_text(json.dumps(results, indent=2))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(results, indent=2))
 
 
 def measure(variants, arguments) -> dict[str, dict[str, float]]:

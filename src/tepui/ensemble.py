@@ -29,6 +29,7 @@ from tepui.version import __version__
 Factory = Callable[[], nn.Module]
 
 FILE = "ensemble.safetensors"
+KIND = "ensemble"
 FORMAT = 1
 
 
@@ -179,6 +180,7 @@ class Ensemble(nn.Module):
             for name, tensor in tensor_state(member).items()
         }
         document = {
+            "kind": KIND,
             "format": FORMAT,
             "tepui": __version__,
             "seeds": list(self.seeds),
@@ -247,6 +249,12 @@ def _read(path: str | Path) -> tuple[list[dict[str, Tensor]], dict[str, Any], Pa
     """Return the state of every member, the document and the file."""
     file = Path(path) / FILE
     tensors, document = read_tensors(file)
+    require(
+        document.get("kind") == KIND,
+        str(file),
+        "hold an ensemble",
+        document.get("kind"),
+    )
     require(
         document.get("format") == FORMAT,
         f"format of {file}",

@@ -5,6 +5,8 @@ from typing import Protocol
 import torch.nn.functional as F
 from torch import Tensor
 
+from tepui.checks import require
+
 
 class Loss(Protocol):
     """A callable ``(outputs, targets) -> (samples,)`` of per-sample losses."""
@@ -31,6 +33,11 @@ def cross_entropy(
         >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))
         tensor([1.3863])
     """
+    require(
+        0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
+    )
+    if not targets.is_floating_point():
+        targets = targets.long()
     return F.cross_entropy(
         outputs, targets, reduction="none", label_smoothing=label_smoothing
     )

@@ -134,6 +134,7 @@ class SAM(torch.optim.Optimizer):
         self._max_grad_norm = max_grad_norm
         self._sync_perturbation = sync_perturbation
         self._before: list[tuple[Tensor, Tensor]] = []
+        self._moved = False
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; the group may set its own ``rho``.
@@ -158,12 +159,13 @@ class SAM(torch.optim.Optimizer):
         Raises:
             RuntimeError: If the weights are perturbed already.
         """
-        if self._before:
+        if self._moved:
             raise RuntimeError(
                 "first_step was called twice: call second_step before the next one"
             )
         parameters, offsets = self._perturbation()
         self._before = [(p, p.detach().clone()) for p in parameters]
+        self._moved = True
         if parameters:
             torch._foreach_add_(parameters, offsets)
         if zero_grad:
@@ -178,6 +180,8 @@ class SAM(torch.optim.Optimizer):
             scaler: A ``torch.amp.GradScaler`` whose scaled loss was backpropagated;
                 the step is left out when it finds an infinite gradient.
         """
+        if not self._moved:
+            raise RuntimeError("second_step was called without first_step")
         self._restore()
         if scaler is not None:
             scaler.unscale_(self.base_optimizer)
@@ -294,3 +298,4 @@ class SAM(torch.optim.Optimizer):
         for parameter, before in self._before:
             parameter.copy_(before)
         self._before = []
+        self._moved = False

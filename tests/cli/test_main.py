@@ -28,6 +28,7 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
     assert {p.name for p in out.iterdir() if p.is_dir()} == {
         "DeepEnsemble",
         "SAM",
+        "SharpBalance",
         "figures",
     }
 
@@ -156,6 +157,11 @@ def test_help_shows_an_example(command, capsys):
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
         (["evaluate", "nowhere"], "no file nowhere/ensemble.safetensors"),
         (["report", "nowhere"], "nowhere holds no finished comparison"),
+        (["train", "--device", "nowhere"], "device must name a device"),
+        (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
+        (["train", "--optimizer.lr", "1e30", *SMALL], "must stay finite"),
+        (["train", "--seeds", "1", "2", "--members", "3"], "one seed per member (3)"),
+        (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
     ],
 )
 def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, capsys):
@@ -176,3 +182,37 @@ def test_unnamed_runs_take_the_next_free_folder(tmp_path, monkeypatch):
         "train-001",
         "train-002",
     ]
+
+
+def test_seeds_say_how_many_ensembles_there_are(tmp_path):
+    options = ["--methods", "SAM", "--epochs", "1", "--corruptions", "none"]
+    seeds = ["--seeds", "13", "17", "27", "113"]
+    main(["compare", *SMALL, *options, *seeds, "--out", str(tmp_path / "run")])
+    document = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    found = [e["seeds"] for e in document["methods"][0]["ensembles"]]
+    assert found == [[13, 17], [27, 113]]
+
+
+def test_one_class_twice_with_other_values(tmp_path):
+    methods = '[{"class_path": "SAM"}, {"class_path": "SAM", "init_args": {"rho": 1}}]'
+    options = ["--epochs", "1", "--ensembles", "1", "--corruptions", "none"]
+    out = tmp_path / "run"
+    main(["compare", *SMALL, "--methods", methods, *options, "--out", str(out)])
+    document = json.loads((out / "comparison.json").read_text())
+    assert [m["hyperparameters"]["rho"] for m in document["methods"]] == [0.05, 1.0]
+
+
+def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):
+    out = tmp_path / "run"
+    options = ["--methods", "SAM", "--epochs", "1", "--ensembles", "1", *SMALL]
+    main(["compare", *options, "--corruptions", "none", "--out", str(out)])
+    assert "corrupted" not in capsys.readouterr().out
+    main(["compare", *options, "--out", str(out), "--resume"])
+    assert "corrupted" in capsys.readouterr().out
+
+
+def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
+    pytest.importorskip("tensorboard")
+    out = tmp_path / "run"
+    main(["train", *SMALL, "--epochs", "1", "--tensorboard", "--out", str(out)])
+    assert list((out / "tensorboard").glob("events.out.tfevents*"))

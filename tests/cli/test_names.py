@@ -10,6 +10,8 @@ from tepui.cli.names import check_names, foreign_packages, known_names, normalis
         ["--seeds", "13 17 27"],
         ["--seeds", "13,17,27"],
         ["--seeds", "[13, 17, 27]"],
+        ["--seeds=13,17,27"],
+        ["--seeds=13 17 27"],
     ],
 )
 def test_seeds_may_be_quoted_or_not(written):
@@ -63,3 +65,8 @@ def test_only_packages_written_on_the_command_line_are_foreign():
     assert foreign_packages(["--model=mine.Net"]) == ["mine"]
     assert foreign_packages(["--model", "tepui.models.MLP"]) == []
     assert foreign_packages(["--out", "other.Thing", "--config", "c.yaml"]) == []
+
+
+def test_lists_of_mappings_stay_as_they_are():
+    written = '[{"class_path": "SAM"}, {"class_path": "GSAM"}]'
+    assert normalised(["--methods", written]) == ["--methods", written]

@@ -55,7 +55,8 @@ def test_switches_are_set_inside_the_run(deterministic):
     assert seen == [(deterministic, False, False, "highest", False, 1)]
 
 
-def test_auto_is_float32_on_a_cpu_and_bfloat16_on_a_gpu():
+def test_auto_is_float32_on_a_cpu_and_bfloat16_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert numerics_of("cpu", "auto", False).precision == "float32"
     assert numerics_of("cpu", "auto", False).autocast is None
     assert numerics_of("cuda", "auto", False).precision == "bfloat16"
@@ -67,3 +68,11 @@ def test_threads_given_are_used_inside_the_block():
     with numerics_of("cpu", "float32", False, threads=1).applied():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
+
+
+def test_devices_that_are_not_there_are_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device must name a device, got 'nowhere'"):
+        numerics_of("nowhere", "auto", False)
+    with pytest.raises(ValueError, match="torch sees no CUDA device, got 'cuda:1'"):
+        numerics_of("cuda:1", "auto", False)

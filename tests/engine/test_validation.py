@@ -160,9 +160,9 @@ def test_labels_of_validation_data_must_fit():
     [
         ({"keep": "best"}, 'validation must be given to keep the "best" weights'),
         ({"keep": "bets"}, "keep must be one of last, best, got 'bets' .*'best'"),
-        ({"validation": 1.5}, r"fraction must lie in \(0, 1\), got 1.5"),
+        ({"validation": 1.5}, r"validation must be a share in \(0, 1\), got 1.5"),
         ({"validation": 0.001}, "fraction must leave a sample on each side of 24"),
-        ({"validation": 3}, "dataset must be map-style .* got int"),
+        ({"validation": 3}, r"validation must be a share in \(0, 1\), got 3"),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -59,6 +60,7 @@ def comparison(title="made up", labels=("Plain", "Flat"), ensembles=2, shift=Tru
                     (1, 2, 3),
                     1.0,
                     evaluation(0.9 + 0.02 * index + 0.01 * n, shift),
+                    {},
                 )
                 for n in range(ensembles)
             ),
@@ -173,3 +175,15 @@ def test_every_string_is_escaped():
 def test_one_ensemble_is_said_to_prove_little():
     assert "differences may be chance" in render(comparison(ensembles=1), [])
     assert "standard errors over 2 ensembles" in render(comparison(), [])
+
+
+def test_sets_are_shown_where_a_method_has_them():
+    plain = comparison(ensembles=1)
+    assert "Sharpness-aware sets" not in render(plain, [])
+    sets = {"samples": 50, "sizes": [20, 30], "overlaps": [[1.0, 0.25], [0.25, 1.0]]}
+    trained = replace(plain.methods[0].ensembles[0], summary=sets)
+    method = replace(plain.methods[0], ensembles=(trained,))
+    page = render(replace(plain, methods=(method, plain.methods[1])), [])
+    assert "Sharpness-aware sets" in page
+    assert "<td>20 (40%)</td><td>0.25</td>" in page
+    assert "<td>30 (60%)</td>" in page

@@ -14,19 +14,24 @@ from tepui.data import Augmentation, Digits, corrupted
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
 from tepui.losses import cross_entropy
-from tepui.methods import SAM, DeepEnsemble, Method
+from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet
 from tepui.report import printed_table, write_report
 
+DEFAULT_METHODS: list[Method] = [
+    DeepEnsemble(),
+    SAM(rho=0.1),
+    SharpBalance(rho=0.1, fraction=0.4, switch_epoch=0.5),
+]
 EXAMPLE = "tepui compare --ensembles 3 --out runs/digits"
 
 
 def compare(
     data: Data = Digits,
     model: Callable[[], nn.Module] = ConvNet,
-    methods: list[Method] = [DeepEnsemble(), SAM()],  # noqa: B006, B008 - never changed
+    methods: list[Method] = DEFAULT_METHODS,
     members: int = 3,
-    ensembles: int = 2,
+    ensembles: int | None = None,
     seed: int = 13,
     seeds: list[int] | None = None,
     epochs: int = 12,
@@ -48,9 +53,10 @@ def compare(
     Args:
         data: The data set.
         model: The members' architecture.
-        methods: What to compare, such as: --methods DeepEnsemble SAM
+        methods: What to compare, such as: --methods SAM GSAM
         members: Members per ensemble.
-        ensembles: Ensembles per method; several give standard errors.
+        ensembles: Ensembles per method, for standard errors; two by default, or as
+            many as there are seeds for.
         seed: What all draws derive from.
         seeds: One seed per member of all ensembles instead.
         epochs: How long.
@@ -67,6 +73,8 @@ def compare(
         resume: Continue the comparison in the folder, to the same bits.
         quiet: Show no progress.
     """
+    if ensembles is None:
+        ensembles = 2 if seeds is None else max(1, len(seeds) // members)
     folder = folder_for("compare", out, resume)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)

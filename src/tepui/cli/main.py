@@ -20,7 +20,7 @@ from tepui.cli.report import report
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
 from tepui.data import Augmentation
-from tepui.engine import SGD, AdamW, Schedule
+from tepui.engine import SGD, AdamW, Schedule, TrainingDiverged
 from tepui.methods import Method
 from tepui.version import __version__
 
@@ -72,7 +72,7 @@ def build_parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; mistakes of the caller end in one line, not in a trace.
+    """Run a command; mistakes of the caller end in a message, not in a trace.
 
     Args:
         arguments: The words of the command line; the program's own by default.
@@ -87,9 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
         command(**values)
-    except (ValueError, FileNotFoundError, FileExistsError, ImportError) as error:
+    except (ValueError, OSError, ImportError, TrainingDiverged) as error:
         sys.stderr.write(f"tepui: {error}\n")
         raise SystemExit(2) from error
+    except KeyboardInterrupt as interrupt:
+        sys.stderr.write("tepui: interrupted; continue with --resume --out FOLDER\n")
+        raise SystemExit(130) from interrupt
 
 
 def _allow(packages: list[str]) -> None:

@@ -55,6 +55,9 @@ def normalised(arguments: Sequence[str]) -> list[str]:
     rest = list(arguments)
     while rest:
         word = _underscored(rest.pop(0))
+        option, equals, value = word.partition("=")
+        if option in LISTS and equals:
+            word, rest = option, [value, *rest]
         words.append(word)
         if word in LISTS:
             values: list[str] = []
@@ -125,7 +128,7 @@ def _underscored(word: str) -> str:
 def _items(text: str) -> list[str]:
     """Split a list written with brackets, commas or blanks; leave mappings whole."""
     if "{" in text:
-        return [text]
+        return [text.strip().removeprefix("[").removesuffix("]")]
     return text.strip("[] ").replace(",", " ").split()
 
 

@@ -24,7 +24,7 @@ def train(
     data: Data = Digits,
     model: Callable[[], nn.Module] = ConvNet,
     method: Method = DeepEnsemble(),  # noqa: B008 - a frozen value
-    members: int = 3,
+    members: int | None = None,
     seed: int = 13,
     seeds: list[int] | None = None,
     epochs: int = 12,
@@ -53,7 +53,7 @@ def train(
         data: The data set; its training part is used.
         model: The members' architecture.
         method: How to train.
-        members: How many members.
+        members: How many members; as many as seeds, or three.
         seed: What all draws derive from.
         seeds: One seed per member instead, such as: --seeds 13 17 27
         epochs: How long.
@@ -80,7 +80,7 @@ def train(
     run = fit(
         Ensemble.build(
             model,
-            members if seeds is None else len(seeds),
+            members or (3 if seeds is None else len(seeds)),
             seed if seeds is None else seeds,
         ),
         part(data, train=True),

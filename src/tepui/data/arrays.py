@@ -57,7 +57,7 @@ class Normalize:
         return (images - mean) / std
 
 
-@functools.cache
+@functools.lru_cache(maxsize=32)
 def _channels(
     values: tuple[float, ...], dtype: torch.dtype, device: torch.device
 ) -> Tensor:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sized
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import Dataset, Subset, TensorDataset, default_collate
+from torch.utils.data import Dataset, Subset, default_collate
 
 from tepui.data.arrays import Arrays
+from tepui.data.loading import as_arrays
 
 
 def arrays_of(dataset: Dataset[Any]) -> Arrays:
@@ -30,15 +31,19 @@ def arrays_of(dataset: Dataset[Any]) -> Arrays:
         >>> arrays_of(pairs).targets
         tensor([3, 5])
     """
-    if isinstance(dataset, Arrays):
-        return dataset
-    if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        return Arrays(*dataset.tensors)
-    if isinstance(dataset, Subset) and isinstance(
-        dataset.dataset, Arrays | TensorDataset | Subset
-    ):
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        return arrays
+    if type(dataset) is Subset and _is_held(dataset.dataset):
         return arrays_of(dataset.dataset).subset(dataset.indices)
     return _stacked(dataset)
+
+
+def _is_held(dataset: Dataset[Any]) -> bool:
+    """Return whether a data set, or what it is a subset of, is held in tensors."""
+    if type(dataset) is Subset:
+        return _is_held(dataset.dataset)
+    return as_arrays(dataset) is not None
 
 
 def _stacked(dataset: Dataset[Any]) -> Arrays:

@@ -123,6 +123,7 @@ def in_order(
     *,
     device: torch.device,
     workers: int = 0,
+    classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield a data set from first to last sample, as a model sees it.
 
@@ -133,6 +134,7 @@ def in_order(
         batch_size: Samples per batch; the last may be smaller.
         device: Where the batches go.
         workers: Processes that load a data set that is not held in tensors.
+        classes: If given, labels of such a data set are checked against it.
 
     Yields:
         Batches that cover the data set once.
@@ -141,8 +143,14 @@ def in_order(
     arrays = as_arrays(dataset)
     if arrays is None:
         indices = [row.tolist() for row in rows]
-        key = ("in order",)
-        yield from loaded(dataset, indices, device=device, workers=workers, key=key)
+        yield from loaded(
+            dataset,
+            indices,
+            device=device,
+            workers=workers,
+            key=("in order",),
+            classes=classes,
+        )
         return
     for row in rows:
         index = row.to(arrays.device)
@@ -183,7 +191,7 @@ def length(dataset: Dataset[Any]) -> int:
         )
     samples = len(dataset)
     if samples == 0:
-        raise ValueError(f"dataset must hold at least one sample, got {dataset!r}")
+        raise ValueError("dataset must hold at least one sample, got 0")
     return samples
 
 

@@ -1,6 +1,6 @@
 """Training an ensemble: one function that ties data, method and optimizer together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.checks import class_indices, one_of, require
+from tepui.data.arrays import Batch
 from tepui.data.augment import Augmentation
 from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
@@ -129,6 +130,7 @@ def fit(
         >>> len(run.history)
         2
     """
+    require(isinstance(method, Method), "method", "be a method, such as SAM()", method)
     _check(epochs, batch_size, keep, accumulate, checkpoint_every, validation)
     require(clip_norm is None or clip_norm > 0, "clip_norm", "be positive", clip_norm)
     one_of("runner", runner, get_args(RunnerName))
@@ -184,6 +186,7 @@ def fit(
     learners = []
     for index in exchange.owned(len(ensemble)):
         module = ensemble.members[index]
+        _to_device(module, numerics.device)
         torch_optimizer = _optimizer(optimizer, module, index, len(ensemble))
         member = Member(
             module,
@@ -193,20 +196,31 @@ def fit(
             autocast=numerics.autocast,
             accumulate=accumulate,
         )
-        learners.append(
-            Learner(
-                index=index,
-                seed=ensemble.seeds[index],
-                method=for_member(method, index, len(ensemble)),
-                member=member,
-                optimizer=torch_optimizer,
-                losses=torch.zeros(steps, device=numerics.device),
-                clip_norm=clip_norm,
-                home=rest if sequential else None,
-            )
+        learner = Learner(
+            index=index,
+            seed=ensemble.seeds[index],
+            method=for_member(method, index, len(ensemble)),
+            member=member,
+            optimizer=torch_optimizer,
+            losses=torch.zeros(steps, device=numerics.device),
+            clip_norm=clip_norm,
+            home=rest if sequential else None,
         )
+        learner.rest()
+        learners.append(learner)
     if isinstance(method, ExchangingMethod):
         method.exchanges_before(0, epochs)  # refuses a plan that does not fit the run
+
+    def validation_batches() -> Iterator[Batch]:
+        assert held_out is not None
+        return in_order(
+            held_out,
+            batch_size,
+            device=numerics.device,
+            workers=workers,
+            classes=classes,
+        )
+
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
@@ -232,7 +246,7 @@ def fit(
             seeds=ensemble.seeds,
             runner=_runner(runner, plan, learners),
             dataset=train,
-            validation=held_out,
+            validation=None if held_out is None else validation_batches,
             keeps_best=keep == "best",
             exchange=exchange,
             folder=folder,
@@ -289,7 +303,8 @@ def _split(
 ) -> tuple[Dataset[Any], Dataset[Any] | None]:
     """Return training and validation data; the split is the same for all members."""
     length(dataset)
-    if isinstance(validation, float):
+    if isinstance(validation, float | int):
+        require(0 < validation < 1, "validation", "be a share in (0, 1)", validation)
         return split(as_arrays(dataset) or dataset, validation, seed=0)
     if validation is not None:
         length(validation)
@@ -320,10 +335,10 @@ def _check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:
         class_indices(arrays.targets, classes)
 
 
-def _to_device(ensemble: Ensemble, device: torch.device) -> None:
-    ensemble.to(device)
+def _to_device(module: nn.Module, device: torch.device) -> None:
+    module.to(device)
     if device.type == "cuda":
-        ensemble.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def _compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:

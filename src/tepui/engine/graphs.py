@@ -60,6 +60,13 @@ class GraphRunner(Runner):
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Run what is left of an epoch."""
+        last = (epoch + 1) * self.plan.steps
+        if all(learner.step == last for learner in learners):
+            return
+        with torch.cuda.device(learners[0].losses.device):
+            self._run(learners, epoch)
+
+    def _run(self, learners: Sequence[Learner], epoch: int) -> None:
         exchanged = {learner.index: learner.exchanged for learner in learners}
         if self._eager is None and (not self._captured or exchanged != self._exchanged):
             # What members received changes their steps.

@@ -76,6 +76,11 @@ class Learner:
         try:
             yield
         finally:
+            self.rest()
+
+    def rest(self) -> None:
+        """Leave the training device, where the member rests elsewhere."""
+        if self.home is not None:
             self._move(self.home)
 
     def _move(self, device: torch.device) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
-from tepui.checks import one_of
+from tepui.checks import one_of, require
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 
@@ -96,7 +96,32 @@ def numerics_of(
     one_of("precision", precision, get_args(Precision))
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    place = torch.device(device)
+    place = known_device(device)
     if precision == "auto":
         precision = "bfloat16" if place.type == "cuda" else "float32"
     return Numerics(place, precision, deterministic, threads or torch.get_num_threads())
+
+
+def known_device(device: str | torch.device) -> torch.device:
+    """Return a device that is there.
+
+    Args:
+        device: Its name.
+
+    Returns:
+        The device.
+
+    Raises:
+        ValueError: If there is no such device.
+    """
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device must name a device, got {device!r}") from error
+    require(
+        place.type != "cuda" or torch.cuda.is_available(),
+        "device",
+        "be there, but torch sees no CUDA device",
+        str(device),
+    )
+    return place

@@ -1,5 +1,6 @@
 """Writing a run's figures for TensorBoard, where that is installed."""
 
+from functools import cache
 from pathlib import Path
 
 from tepui.engine.run import EpochRecord
@@ -22,7 +23,8 @@ class TensorBoard:
             raise ImportError(
                 "TensorBoard is not installed: pip install tensorboard"
             ) from error
-        self._writer = SummaryWriter(str(folder))
+        # Opened at the first record: a run folder must be empty when the run begins.
+        self._open = cache(lambda: SummaryWriter(str(folder)))
 
     def __call__(self, record: EpochRecord) -> None:
         """Write one epoch.
@@ -30,10 +32,9 @@ class TensorBoard:
         Args:
             record: What is known of it.
         """
+        writer = self._open()
         for name in ("loss", "learning_rate", "validation_loss"):
             for member, value in enumerate(getattr(record, name)):
-                self._writer.add_scalar(f"{name}/member {member}", value, record.epoch)
-        self._writer.add_scalar(
-            "samples_per_second", record.samples_per_second, record.epoch
-        )
-        self._writer.flush()
+                writer.add_scalar(f"{name}/member {member}", value, record.epoch)
+        writer.add_scalar("samples_per_second", record.samples_per_second, record.epoch)
+        writer.flush()

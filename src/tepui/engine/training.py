@@ -2,14 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
-from tepui.data.loading import in_order, length
+from tepui.data.arrays import Batch
+from tepui.data.loading import length
 from tepui.engine.exchange import Exchange
 from tepui.engine.interrupt import Interruption
 from tepui.engine.learner import Learner, TrainingDiverged
@@ -31,7 +32,7 @@ class Training:
         seeds: The seeds of all members of the ensemble.
         runner: Runs the steps of an epoch.
         dataset: The training data, for methods that look at all of it.
-        validation: Data to validate on, if any.
+        validation: Returns the batches to validate on, if there are any.
         keeps_best: Whether each member's best weights are kept.
         exchange: How members tell each other what they published.
         folder: Where the run is recorded, if anywhere.
@@ -46,7 +47,7 @@ class Training:
     seeds: Sequence[int]
     runner: Runner
     dataset: Dataset[Any]
-    validation: Dataset[Any] | None
+    validation: Callable[[], Iterator[Batch]] | None
     keeps_best: bool
     exchange: Exchange
     folder: RunFolder | None
@@ -159,12 +160,13 @@ class Training:
     def _validate(self, learner: Learner, epoch: int) -> float:
         if self.validation is None:
             return float("nan")
-        member = learner.member
+        member, samples = learner.member, 0
         total = torch.zeros((), dtype=torch.float64, device=learner.losses.device)
         with learner.present(), evaluating(member.module), torch.no_grad():
-            for batch in in_order(self.validation, 1024, device=total.device):
+            for batch in self.validation():
                 total += member.losses(batch).double().sum()
-        loss = float(total) / length(self.validation)
+                samples += len(batch.targets)
+        loss = float(total) / samples
         if not math.isfinite(loss):
             raise TrainingDiverged(
                 f"validation loss of member {learner.index} must stay finite, got "

@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.checks import require
+from tepui.data import Corrupted
 from tepui.engine import fit
 from tepui.engine.run import described, environment_of, fingerprint
 from tepui.ensemble import Ensemble
@@ -40,12 +41,14 @@ class Trained:
         seeds: Seeds of its members.
         seconds: How long training took.
         evaluation: Its scores, as JSON holds them.
+        summary: What the method has to show of it, such as SharpBalance's sets.
     """
 
     folder: str
     seeds: tuple[int, ...]
     seconds: float
     evaluation: Mapping[str, Any]
+    summary: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -199,15 +202,16 @@ def compare(
             model = type(run.ensemble.members[0]).__qualname__
             document = _evaluation(run.ensemble, test, shifted, folder / name)
             seconds = sum(record.seconds for record in run.history)
-            trained.append(Trained(name, group, seconds, document))
+            trained.append(Trained(name, group, seconds, document, run.summary))
         results.append(MethodResult(label, described(method), tuple(trained)))
     settings = {
         "members": members,
         "ensembles": ensembles,
         "model": model,
         "train": fingerprint(train),
-        "test": fingerprint(test),
-        "cells": [list(cell) for cell in shifted or {}],
+        **_tested_on(test, shifted),
+        "seeds": list(seeds),
+        "threads": torch.get_num_threads(),
         **{name: described(value) for name, value in training.items()},
     }
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -279,15 +283,28 @@ def _evaluation(
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
     folder: Path,
 ) -> dict[str, Any]:
-    """Evaluate once; a resumed comparison reads what is there."""
+    """Evaluate once; a resumed comparison reads what was measured on the same data."""
     file = folder / EVALUATION
-    if not file.exists():
-        evaluation = evaluate(
-            ensemble, test, shifted=shifted, out=folder, overwrite=True
-        )
-        write_json(file, evaluation.document())
-    document: dict[str, Any] = read_json(file)
+    about = _tested_on(test, shifted)
+    if file.exists():
+        known: dict[str, Any] = read_json(file)
+        if known.get("about") == about:
+            return known
+    evaluation = evaluate(ensemble, test, shifted=shifted, out=folder, overwrite=True)
+    document = {"about": about, **evaluation.document()}
+    write_json(file, document)
     return document
+
+
+def _tested_on(
+    test: Dataset[Any], shifted: Mapping[tuple[str, int], Dataset[Any]] | None
+) -> dict[str, Any]:
+    """Return what tells this test from another, as JSON holds it."""
+    cells = [list(cell) for cell in shifted or {}]
+    about: dict[str, Any] = {"test": fingerprint(test), "cells": cells}
+    if isinstance(shifted, Corrupted):
+        about |= {"strength": shifted.strength, "seed": shifted.seed}
+    return about
 
 
 def _slug(label: str) -> str:

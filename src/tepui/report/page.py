@@ -97,6 +97,7 @@ def render(comparison: Comparison, drawn: list[tuple[str, str, str]]) -> str:
         _definitions(GLOSSARY),
         "<h2>Figures</h2>",
         *(_figure(*item) for item in drawn),
+        *_sets(comparison),
         "<h2>How to reproduce this</h2>",
         f"<pre>{escape(str(comparison.environment.get('command', '')))}</pre>",
         _definitions(
@@ -190,6 +191,36 @@ def _table(comparison: Comparison) -> str:
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div><p>{marked}</p>"
     )
+
+
+def _sets(comparison: Comparison) -> list[str]:
+    """Return the section on sharpness-aware sets, where a method has any."""
+    lines = []
+    for method in comparison.methods:
+        for number, trained in enumerate(method.ensembles):
+            sets = trained.summary
+            for member, size in enumerate(sets.get("sizes", [])):
+                overlaps = ", ".join(
+                    f"{overlap:.2f}"
+                    for other, overlap in enumerate(sets["overlaps"][member])
+                    if other != member
+                )
+                cells = [method.label, f"ensemble {number + 1}", f"member {member + 1}"]
+                cells += [f"{size} ({size / sets['samples']:.0%})", overlaps]
+                row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+                lines.append(f"<tr>{row}</tr>")
+    if not lines:
+        return []
+    titles = ["method", "ensemble", "member", "samples", "overlap with the others"]
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    return [
+        "<h2>Sharpness-aware sets</h2>",
+        "<p>How many training samples each member met sharpness-aware after the "
+        "switch, and how much of that set it shares with each other member's (common "
+        "samples over samples in either).</p>",
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>'
+        f"{''.join(lines)}</tbody></table></div>",
+    ]
 
 
 def _figure(name: str, caption: str, svg: str) -> str:

@@ -10,16 +10,8 @@ import pytest
 from tepui.storage import read_tensors, same_bits
 
 COMMAND = [sys.executable, "-m", "tepui", "compare", "--members", "2", "--quiet"]
-SMALL = [
-    "--epochs",
-    "2",
-    "--ensembles",
-    "1",
-    "--model.width",
-    "4",
-    "--corruptions",
-    "none",
-]
+SMALL = ["--epochs", "2", "--ensembles", "1", "--corruptions", "none"]
+MODEL = ["--model", "ConvNet", "--model.width", "4"]
 
 
 def command(out, *more):

@@ -284,10 +284,8 @@ class SharpBalance(ExchangingMethod):
             return self._base.gradient(member, sharp)
         plain = member.gradient(normal)
         aware = self._base.gradient(member, sharp)
-        values = torch._foreach_mul(aware.values, share)
-        rest = torch._foreach_mul(plain.values, 1 - share)
-        loss = share * aware.loss + (1 - share) * plain.loss
-        return Gradient(loss, list(torch._foreach_add(values, rest)))
+        values = torch._foreach_lerp(plain.values, aware.values, share)
+        return Gradient(plain.loss.lerp(aware.loss, share), list(values))
 
     def _scores(
         self, member: Member, dataset: Dataset[Any], generator: torch.Generator

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Elements of one per-sample product; larger batches are worked on in parts.
+# Elements of all patches or products at a time; larger batches are taken in parts.
 WORKING_ELEMENTS = 2**26
 
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)
@@ -71,12 +71,11 @@ def squared_norms(
         return torch.stack([g.square().flatten(1).sum(1) for g in found.values()]).sum(
             0
         )
-    left, right = _matrices(module, inputs, grads)
     norms = []
     if "weight" in names:
-        norms.append(_product_norm(left, right))
+        norms.append(_weight_norm(module, inputs, grads))
     if "bias" in names:
-        norms.append(_wide(left).sum(-1).square().flatten(1).sum(1))
+        norms.append(_bias_gradient(module, grads).square().sum(1))
     return torch.stack(norms).sum(0)
 
 
@@ -106,47 +105,92 @@ def gradients(
 
 
 def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
-    left, right = _matrices(module, inputs, grads)
+    left, right = _matrices(module, inputs, grads, in_order=True)
     weight = torch.matmul(_wide(left), _wide(right)).flatten(1)
-    bias = _wide(left).sum(-1).flatten(1)
-    return {"weight": weight.view(-1, *module.weight.shape), "bias": bias}
+    return {
+        "weight": weight.view(-1, *module.weight.shape),
+        "bias": _bias_gradient(module, grads),
+    }
 
 
-def _matrices(module: Any, inputs: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
+def _bias_gradient(module: Any, grads: Tensor) -> Tensor:
+    if type(module) is nn.Linear:
+        return _wide(grads).reshape(len(grads), -1, grads.shape[-1]).sum(1)
+    return _wide(grads).flatten(2).sum(2)
+
+
+def _weight_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
+    """Return squared weight gradients, a part of the samples at a time."""
+    positions = grads[0].numel() // len(module.weight)
+    columns = module.weight[0].numel()
+    elements = max(positions, len(module.weight)) * columns * _groups(module)
+    size = max(1, WORKING_ELEMENTS // elements)
+    norms = [
+        _product_norm(*_matrices(module, some, part))
+        for some, part in zip(inputs.split(size), grads.split(size), strict=True)
+    ]
+    return torch.cat(norms) if len(norms) > 1 else norms[0]
+
+
+def _groups(module: Any) -> int:
+    return 1 if type(module) is nn.Linear else int(module.groups)
+
+
+def _matrices(
+    module: Any, inputs: Tensor, grads: Tensor, *, in_order: bool = False
+) -> tuple[Tensor, Tensor]:
     """Return factors whose product is each sample's weight gradient.
+
+    Args:
+        module: A linear layer or a convolution.
+        inputs: What it was called with.
+        grads: Gradient with respect to its output.
+        in_order: Whether the columns must follow the flattened weight.
 
     Returns:
         Output gradients ``(samples, groups, out, positions)`` and inputs or patches
         ``(samples, groups, positions, in)``.
     """
+    samples = len(inputs)
+    inputs = inputs.to(grads.dtype)
     if type(module) is nn.Linear:
-        samples = len(inputs)
         left = grads.reshape(samples, -1, grads.shape[-1]).transpose(1, 2)
-        right = inputs.reshape(samples, 1, -1, inputs.shape[-1])
-        return left[:, None], right.to(left.dtype)
-    left = grads.reshape(len(grads), module.groups, -1, grads[0, 0].numel())
-    return left, _patches(module, inputs.to(grads.dtype), grads.shape[2:])
+        return left[:, None], inputs.reshape(samples, 1, -1, inputs.shape[-1])
+    left = grads.reshape(samples, module.groups, -1, grads[0, 0].numel())
+    return left, _patches(module, inputs, grads.shape[2:], in_order)
 
 
-def _patches(module: Any, inputs: Tensor, out_shape: torch.Size) -> Tensor:
+def _patches(
+    module: Any, inputs: Tensor, out_shape: torch.Size, in_order: bool
+) -> Tensor:
     """Return every patch of a convolution's input as a row, copied once.
 
+    The copy keeps the input's innermost axis innermost: channels where they come last
+    in memory, positions elsewhere.
+
     Returns:
-        Shape ``(samples, groups, positions, channels per group * kernel size)``, in the
-        order of the flattened weight.
+        Shape ``(samples, groups, positions, channels per group * kernel size)``.
     """
     padded = F.pad(inputs, _padding(module))
     samples, channels = padded.shape[:2]
-    strides = padded.stride()
-    moves = [s * stride for s, stride in zip(module.stride, strides[2:], strict=True)]
-    taps = [d * stride for d, stride in zip(module.dilation, strides[2:], strict=True)]
-    per_group = channels // module.groups
-    view = padded.as_strided(
-        (samples, module.groups, *out_shape, per_group, *module.kernel_size),
-        (strides[0], per_group * strides[1], *moves, strides[1], *taps),
-    )
+    batch, channel, *steps = padded.stride()
+    moves = [s * step for s, step in zip(module.stride, steps, strict=True)]
+    taps = [d * step for d, step in zip(module.dilation, steps, strict=True)]
+    own = channels // module.groups
+    head = (samples, module.groups)
+    heads = (batch, own * channel)
     positions = out_shape.numel()
-    return view.reshape(samples, module.groups, positions, -1)
+    if channel == 1 and not in_order:
+        view = padded.as_strided(
+            (*head, *out_shape, *module.kernel_size, own),
+            (*heads, *moves, *taps, channel),
+        )
+        return view.reshape(*head, positions, -1)
+    view = padded.as_strided(
+        (*head, own, *module.kernel_size, *out_shape),
+        (*heads, channel, *taps, *moves),
+    )
+    return view.reshape(*head, -1, positions).transpose(2, 3)
 
 
 def _padding(module: Any) -> list[int]:
@@ -163,23 +207,15 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
         left: Shape ``(samples, groups, out, positions)``.
         right: Shape ``(samples, groups, positions, in)``.
     """
-    _, groups, out, positions = left.shape
-    inner = right.shape[-1]
+    out, positions, inner = left.shape[2], left.shape[3], right.shape[3]
     if positions == 1:
         lengths = _wide(left).square().sum((2, 3)) * _wide(right).square().sum((2, 3))
         return lengths.sum(1)
-    by_gram = positions * (out + inner) < out * inner
-    size = groups * (positions**2 if by_gram else out * inner)
-    total = []
-    step = max(1, WORKING_ELEMENTS // size)
-    for lows, rows in zip(left.split(step), right.split(step), strict=True):
-        if by_gram:
-            first = torch.matmul(lows.transpose(2, 3), lows)
-            second = torch.matmul(rows, rows.transpose(2, 3))
-            total.append((_wide(first) * _wide(second)).flatten(1).sum(1))
-        else:
-            total.append(_wide(torch.matmul(lows, rows)).square().flatten(1).sum(1))
-    return torch.cat(total) if len(total) > 1 else total[0]
+    if positions * (out + inner) < out * inner:
+        first = torch.matmul(left.transpose(2, 3), left)
+        second = torch.matmul(right, right.transpose(2, 3))
+        return (_wide(first) * _wide(second)).flatten(1).sum(1)
+    return _wide(torch.matmul(left, right)).square().flatten(1).sum(1)
 
 
 def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 # Elements of all patches or products at a time; larger batches are taken in parts.
-WORKING_ELEMENTS = 2**26
+WORKING_ELEMENTS = 2**28
 
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)

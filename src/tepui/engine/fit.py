@@ -6,45 +6,41 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.checks import class_indices, one_of, require
+from tepui.checks import one_of, require
 from tepui.data.arrays import Batch
 from tepui.data.augment import Augmentation
 from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
 from tepui.engine.batches import source_of, steps_per_epoch
 from tepui.engine.exchange import Exchange, LocalExchange
-from tepui.engine.graphs import GraphRunner
 from tepui.engine.interrupt import Interruption
-from tepui.engine.learner import Learner
-from tepui.engine.numerics import Numerics, Precision, numerics_of
-from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
+from tepui.engine.numerics import Precision, numerics_of
+from tepui.engine.optimizer import SGD, Optimizer
+from tepui.engine.prepare import (
+    RunnerName,
+    check_labels,
+    classes_of,
+    compiles,
+    learner_of,
+    optimizer_of,
+    runner_of,
+    to_device,
+)
 from tepui.engine.progress import Style, showing
 from tepui.engine.run import EpochRecord, Run, RunFolder, described, fingerprint
-from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
+from tepui.engine.runner import Plan
 from tepui.engine.schedule import MultiStep, Schedule
 from tepui.engine.training import Training
 from tepui.ensemble import Ensemble, load_into
-from tepui.inference import evaluating, forward
 from tepui.losses import Loss, cross_entropy
-from tepui.methods.base import (
-    CoupledMethod,
-    ExchangingMethod,
-    MemberMethod,
-    Method,
-)
-from tepui.methods.member import Member
+from tepui.methods.base import CoupledMethod, ExchangingMethod, Method
 from tepui.module_state import description, load_tensor_state
 from tepui.per_member import for_member
 from tepui.storage import read_json, write_json
 
 Keep = Literal["last", "best"]
-RunnerName = Literal["auto", "eager", "graph"]
-
-# A compiled step saves about a millisecond and costs half a minute to build.
-STEPS_WORTH_COMPILING = 20_000
 
 
 def fit(
@@ -125,7 +121,7 @@ def fit(
         >>> import tepui
         >>> from tepui.methods import SAM
         >>> data = tepui.data.Arrays(torch.randn(64, 4), torch.randint(3, (64,)))
-        >>> ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
         >>> run = fit(ensemble, data, method=SAM(), epochs=2, progress="none")
         >>> len(run.history)
         2
@@ -175,38 +171,30 @@ def fit(
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
     rest = torch.device("cpu") if sequential else numerics.device
-    _to_device(ensemble, rest)
+    to_device(ensemble, rest)
     if folder is not None and folder.finished:
         return _finished(ensemble, folder)
-    classes = _classes(ensemble, train, loss, rest)
-    _check_labels(held_out, classes)
+    classes = classes_of(ensemble, train, loss, rest)
+    check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
     steps = steps_per_epoch(source.samples, batch_size)
-    compiled = _compiles(compile, numerics, steps * epochs * len(ensemble))
+    compiled = compiles(compile, numerics, steps * epochs * len(ensemble))
     learners = []
     for index in exchange.owned(len(ensemble)):
-        module = ensemble.members[index]
-        _to_device(module, numerics.device)
-        torch_optimizer = _optimizer(optimizer, module, index, len(ensemble))
-        member = Member(
-            module,
-            loss=loss,
-            learning_rate=_rate_tensor(torch_optimizer, numerics.device),
-            run=torch.compile(module, dynamic=False) if compiled else module,
-            autocast=numerics.autocast,
-            accumulate=accumulate,
-        )
-        learner = Learner(
+        learner = learner_of(
+            ensemble.members[index],
             index=index,
             seed=ensemble.seeds[index],
             method=for_member(method, index, len(ensemble)),
-            member=member,
-            optimizer=torch_optimizer,
-            losses=torch.zeros(steps, device=numerics.device),
+            optimizer=optimizer_of(optimizer, index, len(ensemble)),
+            loss=loss,
+            steps=steps,
+            numerics=numerics,
+            compiled=compiled,
+            accumulate=accumulate,
             clip_norm=clip_norm,
             home=rest if sequential else None,
         )
-        learner.rest()
         learners.append(learner)
     if isinstance(method, ExchangingMethod):
         method.exchanges_before(0, epochs)  # refuses a plan that does not fit the run
@@ -244,7 +232,7 @@ def fit(
         training = Training(
             learners=learners,
             seeds=ensemble.seeds,
-            runner=_runner(runner, plan, learners),
+            runner=runner_of(runner, plan, learners),
             dataset=train,
             validation=None if held_out is None else validation_batches,
             keeps_best=keep == "best",
@@ -309,76 +297,6 @@ def _split(
     if validation is not None:
         length(validation)
     return dataset, validation
-
-
-def _classes(
-    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, device: torch.device
-) -> int | None:
-    """Run every member on two samples; return the classes that labels must fit.
-
-    Returns:
-        The smallest number of outputs where labels are class indices of the
-        cross-entropy, None where the loss gives targets another meaning.
-    """
-    few = next(in_order(dataset, 2, device=device))
-    with evaluating(ensemble), torch.no_grad():
-        outputs = [forward(member, few.inputs) for member in ensemble.members]
-    is_cross_entropy = getattr(loss, "func", loss) is cross_entropy
-    if not is_cross_entropy or few.targets.is_floating_point():
-        return None
-    return min(output.shape[-1] for output in outputs)
-
-
-def _check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:
-    arrays = None if validation is None else as_arrays(validation)
-    if arrays is not None and classes is not None:
-        class_indices(arrays.targets, classes)
-
-
-def _to_device(module: nn.Module, device: torch.device) -> None:
-    module.to(device)
-    if device.type == "cuda":
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-def _compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
-    if compile is not None:
-        return compile
-    return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
-
-
-def _optimizer(
-    optimizer: Optimizer, module: nn.Module, index: int, members: int
-) -> torch.optim.Optimizer:
-    if isinstance(optimizer, SGD | AdamW):
-        optimizer = for_member(optimizer, index, members)
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    require(len(parameters) > 0, f"member {index}", "have trainable parameters", "none")
-    return optimizer(parameters)
-
-
-def _rate_tensor(optimizer: torch.optim.Optimizer, device: torch.device) -> Tensor:
-    """Return the tensor that holds today's learning rate."""
-    rate = optimizer.param_groups[0]["lr"]
-    return rate if isinstance(rate, Tensor) else torch.tensor(rate, device=device)
-
-
-def _runner(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
-    on_cuda = learners[0].losses.device.type == "cuda"
-    able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
-    method = learners[0].method
-    able &= isinstance(method, MemberMethod) and method.fixed_shapes
-    able &= learners[0].home is None
-    require(
-        name != "graph" or able,
-        "runner",
-        'be "auto" or "eager" unless members are independent, all on a GPU, their '
-        "optimizer can be captured and their method keeps its shapes",
-        name,
-    )
-    if isinstance(method, CoupledMethod):
-        return CoupledRunner(plan)
-    return GraphRunner(plan) if able and name != "eager" else EagerRunner(plan)
 
 
 def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:

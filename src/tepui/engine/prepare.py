@@ -1,0 +1,189 @@
+"""From a caller's arguments to members that are ready to train."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.checks import class_indices, require
+from tepui.data.loading import as_arrays, in_order
+from tepui.engine.graphs import GraphRunner
+from tepui.engine.learner import Learner
+from tepui.engine.numerics import Numerics
+from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
+from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
+from tepui.ensemble import Ensemble
+from tepui.inference import evaluating, forward
+from tepui.losses import Loss, cross_entropy
+from tepui.methods.base import CoupledMethod, MemberMethod, Method
+from tepui.methods.member import Member
+from tepui.per_member import for_member
+
+RunnerName = Literal["auto", "eager", "graph"]
+
+# A compiled step saves about a millisecond and costs half a minute to build.
+STEPS_WORTH_COMPILING = 20_000
+
+
+def classes_of(
+    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, device: torch.device
+) -> int | None:
+    """Run every member on two samples; return the classes that labels must fit.
+
+    Args:
+        ensemble: The members, on ``device``.
+        dataset: The training data.
+        loss: The loss they will be trained with.
+        device: Where to run them.
+
+    Returns:
+        The smallest number of outputs where labels are class indices of the
+        cross-entropy, None where the loss gives targets another meaning.
+    """
+    few = next(in_order(dataset, 2, device=device))
+    with evaluating(ensemble), torch.no_grad():
+        outputs = [forward(member, few.inputs) for member in ensemble.members]
+    is_cross_entropy = getattr(loss, "func", loss) is cross_entropy
+    if not is_cross_entropy or few.targets.is_floating_point():
+        return None
+    return min(output.shape[-1] for output in outputs)
+
+
+def check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:
+    """Check the labels of validation data that is held in tensors.
+
+    Args:
+        validation: The data, if there are any.
+        classes: How many classes labels must fit, if they are class indices.
+    """
+    arrays = None if validation is None else as_arrays(validation)
+    if arrays is not None and classes is not None:
+        class_indices(arrays.targets, classes)
+
+
+def to_device(module: nn.Module, device: torch.device) -> None:
+    """Move a module, in the memory format that is fastest there.
+
+    Args:
+        module: The module, moved in place.
+        device: Where to.
+    """
+    module.to(device)
+    if device.type == "cuda":
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
+    """Return whether forward passes are compiled.
+
+    Args:
+        compile: What the caller asked for; None leaves it to the length of the run.
+        numerics: Where the run computes.
+        steps: Steps of all members together.
+
+    Returns:
+        True on a GPU when the run is long enough to repay it.
+    """
+    if compile is not None:
+        return compile
+    return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
+
+
+def optimizer_of(optimizer: Optimizer, index: int, members: int) -> Optimizer:
+    """Return one member's optimizer, with its own values where they differ."""
+    if isinstance(optimizer, SGD | AdamW):
+        return for_member(optimizer, index, members)
+    return optimizer
+
+
+def learner_of(
+    module: nn.Module,
+    *,
+    index: int,
+    seed: int,
+    method: Method,
+    optimizer: Optimizer,
+    loss: Loss,
+    steps: int,
+    numerics: Numerics,
+    compiled: bool,
+    accumulate: int,
+    clip_norm: float | None,
+    home: torch.device | None,
+) -> Learner:
+    """Prepare one member for training.
+
+    Args:
+        module: The member's module; moves to the training device, or to its home.
+        index: Position in the ensemble.
+        seed: What its draws derive from.
+        method: The method, with this member's hyperparameters.
+        optimizer: Builds its torch optimizer.
+        loss: Returns one loss per sample.
+        steps: Steps per epoch.
+        numerics: Where and how the run computes.
+        compiled: Whether forward passes are compiled.
+        accumulate: Into how many parts a batch is split.
+        clip_norm: Bound on the gradient's norm, if any.
+        home: Where the member rests between its turns, if not on the device.
+
+    Returns:
+        The learner, at step 0.
+    """
+    to_device(module, numerics.device)
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    require(len(parameters) > 0, f"member {index}", "have trainable parameters", "none")
+    built = optimizer(parameters)
+    rate = built.param_groups[0]["lr"]
+    if not isinstance(rate, Tensor):
+        rate = torch.tensor(rate, device=numerics.device)
+    member = Member(
+        module,
+        loss=loss,
+        learning_rate=rate,
+        run=torch.compile(module, dynamic=False) if compiled else module,
+        autocast=numerics.autocast,
+        accumulate=accumulate,
+    )
+    learner = Learner(
+        index=index,
+        seed=seed,
+        method=method,
+        member=member,
+        optimizer=built,
+        losses=torch.zeros(steps, device=numerics.device),
+        clip_norm=clip_norm,
+        home=home,
+    )
+    learner.rest()
+    return learner
+
+
+def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
+    """Return what runs the steps of an epoch.
+
+    Args:
+        name: ``"auto"``, ``"eager"`` or ``"graph"``.
+        plan: What does not change during the run.
+        learners: The members of this process.
+
+    Returns:
+        Captured graphs where they can be had, unless ``"eager"`` is asked for.
+    """
+    on_cuda = learners[0].losses.device.type == "cuda"
+    able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
+    method = learners[0].method
+    able &= isinstance(method, MemberMethod) and method.fixed_shapes
+    able &= learners[0].home is None
+    require(
+        name != "graph" or able,
+        "runner",
+        'be "auto" or "eager" unless members are independent, all on a GPU, their '
+        "optimizer can be captured and their method keeps its shapes",
+        name,
+    )
+    if isinstance(method, CoupledMethod):
+        return CoupledRunner(plan)
+    return GraphRunner(plan) if able and name != "eager" else EagerRunner(plan)

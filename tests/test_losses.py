@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from strategies import close, labelled_ensembles, modest, softmax_naive
-from tepui.losses import cross_entropy
+from tepui.losses import CrossEntropy, cross_entropy
+from tepui.per_member import for_member
 
 SMOOTHING = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
@@ -71,3 +72,28 @@ def test_a_certain_wrong_answer_has_a_large_but_finite_loss():
 def test_the_type_of_the_outputs_is_kept(dtype):
     losses = cross_entropy(torch.zeros(2, 3, dtype=dtype), torch.tensor([0, 2]))
     assert losses.dtype is dtype
+
+
+def test_label_smoothing_outside_its_range_is_named():
+    for loss in (
+        lambda: cross_entropy(torch.zeros(1, 2), torch.tensor([0]), 1.5),
+        lambda: CrossEntropy(1.5),
+        lambda: CrossEntropy((0.1, -0.5)),
+    ):
+        with pytest.raises(ValueError, match=r"label_smoothing must lie in \[0, 1\]"):
+            loss()
+
+
+def test_the_value_is_the_function():
+    outputs, targets = torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1])
+    expected = cross_entropy(outputs, targets, 0.2)
+    assert torch.equal(CrossEntropy(0.2)(outputs, targets), expected)
+    short = targets.to(torch.int32)
+    assert torch.equal(cross_entropy(outputs, short, 0.2), expected)
+
+
+def test_members_may_smooth_differently():
+    spec = CrossEntropy((0.0, 0.3))
+    assert for_member(spec, 1, 2) == CrossEntropy(0.3)
+    with pytest.raises(ValueError, match=r"one value per member \(3\), got 2"):
+        for_member(spec, 0, 3)

@@ -6,8 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from tepui.data.arrays import Batch, Inputs
+from tepui.data.loading import in_order
 
 
 @contextmanager
@@ -122,3 +124,32 @@ def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
     else:
         chosen = {name: value[rows] for name, value in inputs.items()}
     return Batch(chosen, batch.targets[rows], batch.index[rows])
+
+
+def reestimate_batchnorm(
+    module: nn.Module, dataset: Dataset[Any], batch_size: int = 256
+) -> None:
+    """Estimate BatchNorm's running statistics anew, as a mean over all batches.
+
+    Args:
+        module: Any module; its modes are restored, its statistics replaced.
+        dataset: The training data, not augmented.
+        batch_size: Samples per batch.
+    """
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    norms = [p for p in module.modules() if isinstance(p, kinds)]
+    norms = [norm for norm in norms if norm.track_running_stats]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    with evaluating(module), torch.no_grad():
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None
+            norm.training = True
+        try:
+            for batch in in_order(dataset, batch_size, device=device_of(module)):
+                forward(module, batch.inputs)
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum

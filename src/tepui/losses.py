@@ -1,11 +1,13 @@
 """Losses that return one value per sample."""
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, final
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.checks import require
+from tepui.per_member import per_member, values_of
 
 
 class Loss(Protocol):
@@ -41,3 +43,30 @@ def cross_entropy(
     return F.cross_entropy(
         outputs, targets, reduction="none", label_smoothing=label_smoothing
     )
+
+
+@final
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Cross-entropy as a value, with label smoothing that may differ by member.
+
+    Attributes:
+        label_smoothing: Share of the target spread evenly over all classes; one value,
+            or one per member.
+    """
+
+    label_smoothing: float | tuple[float, ...] = per_member(0.0)
+
+    def __post_init__(self) -> None:
+        shares = values_of(self.label_smoothing)
+        require(
+            all(0 <= share <= 1 for share in shares),
+            "label_smoothing",
+            "lie in [0, 1]",
+            self.label_smoothing,
+        )
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        assert isinstance(self.label_smoothing, float | int), "resolve with for_member"
+        return cross_entropy(outputs, targets, self.label_smoothing)

@@ -32,7 +32,7 @@ def test_dashes_and_underscores_are_the_same_in_options_only():
 
 def test_known_names_hold_no_abstract_classes():
     known = known_names()
-    assert known["--method"] == ["DeepEnsemble", "GSAM", "SAM", "SharpBalance"]
+    assert known["--method"] == ["DeepEnsemble", "EoA", "GSAM", "SAM", "SharpBalance"]
     assert "Model" not in known["--model"]
     assert {"ConvNet", "MLP", "ResNet18"} <= set(known["--model"])
     assert known["--data"] == ["Digits"]

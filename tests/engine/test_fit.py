@@ -29,7 +29,7 @@ from engine.cases import (
 )
 from tepui.data import Arrays, HorizontalFlip, RandomCrop
 from tepui.engine.batches import index_stream
-from tepui.losses import cross_entropy
+from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import SAM, DeepEnsemble
 from tepui.methods.member import Member
 
@@ -294,3 +294,10 @@ def test_bfloat16_learns_like_float32():
     assert_different(plain, rounded)
     assert rounded.history[-1].loss == pytest.approx(plain.history[-1].loss, rel=0.2)
     assert {p.dtype for p in rounded.ensemble.parameters()} == {torch.float32}
+
+
+def test_label_smoothing_may_differ_by_member():
+    mixed = fitted(numbers(), mlp, loss=CrossEntropy((0.0, 0.4))).ensemble
+    for index, smoothing in enumerate((0.0, 0.4)):
+        alone = fitted(numbers(), mlp, loss=CrossEntropy(smoothing)).ensemble
+        assert_same_bits(mixed.members[index], alone.members[index])

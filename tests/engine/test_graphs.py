@@ -8,7 +8,7 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
+from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, SharpBalance
 from tepui.models import ResNet18
 
 pytestmark = [
@@ -21,6 +21,7 @@ METHODS = [
     SAM(rho=0.1),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.1, rho_min=0.05),
+    EoA(start=0.3),
     SharpBalance(rho=0.1, switch_epoch=1),
 ]
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]

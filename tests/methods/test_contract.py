@@ -37,6 +37,7 @@ from tepui.methods import (
     GSAM,
     SAM,
     DeepEnsemble,
+    EoA,
     ExchangingMethod,
     Member,
     MemberMethod,
@@ -57,6 +58,7 @@ class Case(NamedTuple):
 
 CASES = {
     "DeepEnsemble": [Case(DeepEnsemble())],
+    "EoA": [Case(EoA(start=0.0)), Case(EoA(statistics="estimated"))],
     "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
     "SharpBalance": [
         Case(SharpBalance(rho=0.1)),

@@ -1,7 +1,6 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +12,7 @@ from tepui.cli.parts import Data, part
 from tepui.data import Augmentation, Digits, corrupted
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
-from tepui.losses import cross_entropy
+from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet
 from tepui.report import printed_table, write_report
@@ -39,7 +38,7 @@ def compare(
     optimizer: SGD | AdamW | None = None,
     schedule: Schedule | None = None,
     augment: list[Augmentation] | None = None,
-    label_smoothing: float = 0.0,
+    label_smoothing: float | tuple[float, ...] = 0.0,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
@@ -64,7 +63,8 @@ def compare(
         optimizer: SGD (learning rate 0.1) or AdamW.
         schedule: Learning rate over time; a cosine by default.
         augment: Random changes of the images, such as: --augment RandomCrop
-        label_smoothing: Share of each target spread over all classes.
+        label_smoothing: Share of each target spread over all classes; one value, or
+            one per member.
         corruptions: Whose strengths of corruption to test under, or none.
         device: Where to train; a GPU if there is one.
         precision: auto is bfloat16 on a GPU and float32 elsewhere.
@@ -95,7 +95,7 @@ def compare(
         announce=(lambda line: None) if quiet else terminal.print,
         epochs=epochs,
         batch_size=batch_size,
-        loss=partial(cross_entropy, label_smoothing=label_smoothing),
+        loss=CrossEntropy(label_smoothing),
         optimizer=optimizer or SGD(),
         schedule=schedule or Cosine(),
         augment=augment or (),

@@ -1,7 +1,6 @@
 """``tepui train``: train one ensemble into a run folder."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +12,7 @@ from tepui.cli.parts import Data, part
 from tepui.data import Augmentation, Digits
 from tepui.engine import SGD, AdamW, Cosine, Schedule, TensorBoard, fit
 from tepui.ensemble import Ensemble
-from tepui.losses import cross_entropy
+from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.models import ConvNet
 
@@ -32,7 +31,7 @@ def train(
     optimizer: SGD | AdamW | None = None,
     schedule: Schedule | None = None,
     augment: list[Augmentation] | None = None,
-    label_smoothing: float = 0.0,
+    label_smoothing: float | tuple[float, ...] = 0.0,
     validation: float | None = None,
     keep: Literal["last", "best"] = "last",
     accumulate: int = 1,
@@ -61,7 +60,8 @@ def train(
         optimizer: SGD (learning rate 0.1) or AdamW.
         schedule: Learning rate over time; a cosine by default.
         augment: Random changes of the images, such as: --augment RandomCrop
-        label_smoothing: Share of each target spread over all classes.
+        label_smoothing: Share of each target spread over all classes; one value, or
+            one per member.
         validation: Share of the training data to hold out.
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory.
@@ -87,7 +87,7 @@ def train(
         method=method,
         epochs=epochs,
         batch_size=batch_size,
-        loss=partial(cross_entropy, label_smoothing=label_smoothing),
+        loss=CrossEntropy(label_smoothing),
         optimizer=optimizer,
         schedule=schedule or Cosine(),
         augment=augment or (),

@@ -24,6 +24,7 @@ from tepui.engine.prepare import (
     classes_of,
     compiles,
     learner_of,
+    loss_of,
     optimizer_of,
     runner_of,
     to_device,
@@ -36,7 +37,7 @@ from tepui.engine.training import Training
 from tepui.ensemble import Ensemble, load_into
 from tepui.losses import Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, ExchangingMethod, Method
-from tepui.module_state import description, load_tensor_state
+from tepui.module_state import description
 from tepui.per_member import for_member
 from tepui.storage import read_json, write_json
 
@@ -187,7 +188,7 @@ def fit(
             seed=ensemble.seeds[index],
             method=for_member(method, index, len(ensemble)),
             optimizer=optimizer_of(optimizer, index, len(ensemble)),
-            loss=loss,
+            loss=loss_of(loss, index, len(ensemble)),
             steps=steps,
             numerics=numerics,
             compiled=compiled,
@@ -250,10 +251,8 @@ def fit(
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
-    for learner in learners:
-        if learner.best.weights:
-            where = f"best weights of member {learner.index}"
-            load_tensor_state(learner.member.module, learner.best.weights, where)
+        for learner in learners:
+            training.finish(learner)
     summary = method.summary([learner.member.state for learner in learners])
     if folder is not None:
         write_json(folder.summary, summary)

@@ -96,7 +96,7 @@ class GraphRunner(Runner):
             batch = next(batches, None)
             if batch is None:
                 return False
-            learner.set_rate(self.plan.factor(learner.step))
+            learner.set_time(*self.plan.time(learner.step))
             captured.replay(batch)
             learner.losses[learner.step % self.plan.steps].copy_(captured.loss)
         learner.step += 1
@@ -108,7 +108,7 @@ class GraphRunner(Runner):
             rows = self.plan.rows_of(learner, epoch)[:1]
             batch = next(self.plan.source.batches(rows, learner.seed, epoch))
             learner.member.module.train()
-            learner.set_rate(self.plan.factor(learner.step))
+            learner.set_time(*self.plan.time(learner.step))
             captured = capture(learner, batch)
             if captured is None:
                 warnings.warn(

@@ -90,8 +90,13 @@ class Learner:
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     entries[name] = value.to(device)
 
-    def set_rate(self, factor: float) -> None:
-        """Scale the learning rate, in place where it is a tensor."""
+    def set_time(self, factor: float, progress: float) -> None:
+        """Set what follows from the step: learning rate and share of the run done.
+
+        Args:
+            factor: What the peak learning rates are multiplied by.
+            progress: Share of the run's steps that are done.
+        """
         rates = [peak * factor for peak in self._peak_rates]
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             if isinstance(group["lr"], Tensor):
@@ -99,6 +104,7 @@ class Learner:
             else:
                 group["lr"] = rate
         self.member.learning_rate.fill_(rates[0])
+        self.member.progress.fill_(progress)
 
     def update(self, gradients: list[Tensor]) -> None:
         """Apply a gradient."""

@@ -16,7 +16,7 @@ from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
 from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
 from tepui.ensemble import Ensemble
 from tepui.inference import evaluating, forward
-from tepui.losses import Loss, cross_entropy
+from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, MemberMethod, Method
 from tepui.methods.member import Member
 from tepui.per_member import for_member
@@ -45,8 +45,9 @@ def classes_of(
     few = next(in_order(dataset, 2, device=device))
     with evaluating(ensemble), torch.no_grad():
         outputs = [forward(member, few.inputs) for member in ensemble.members]
-    is_cross_entropy = getattr(loss, "func", loss) is cross_entropy
-    if not is_cross_entropy or few.targets.is_floating_point():
+    known = isinstance(loss, CrossEntropy)
+    known |= getattr(loss, "func", loss) is cross_entropy
+    if not known or few.targets.is_floating_point():
         return None
     return min(output.shape[-1] for output in outputs)
 
@@ -96,6 +97,11 @@ def optimizer_of(optimizer: Optimizer, index: int, members: int) -> Optimizer:
     if isinstance(optimizer, SGD | AdamW):
         return for_member(optimizer, index, members)
     return optimizer
+
+
+def loss_of(loss: Loss, index: int, members: int) -> Loss:
+    """Return one member's loss, with its own values where they differ."""
+    return for_member(loss, index, members) if isinstance(loss, CrossEntropy) else loss
 
 
 def learner_of(

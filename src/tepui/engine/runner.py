@@ -68,6 +68,10 @@ class Plan:
             (epoch + 1) * self.steps - learner.step,
         )
 
+    def time(self, step: int) -> tuple[float, float]:
+        """Return the learning rate's factor at a step and the share of the run done."""
+        return self.factor(step), step / (self.steps * self.epochs)
+
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
         return self.schedule.factor(step, self.steps, self.epochs)
@@ -117,7 +121,7 @@ class EagerRunner(Runner):
     def _step(self, learner: Learner, batch: Batch) -> None:
         method = learner.method
         assert isinstance(method, MemberMethod)
-        learner.set_rate(self.plan.factor(learner.step))
+        learner.set_time(*self.plan.time(learner.step))
         learner.member.noise_seed = derive(learner.seed, "noise", learner.step)
         loss, gradients = method.gradient(learner.member, batch)
         learner.update(gradients)
@@ -154,7 +158,7 @@ class CoupledRunner(Runner):
         active = [learners[index] for index in chosen]
         outputs = []
         for learner in learners:
-            learner.set_rate(self.plan.factor(step))
+            learner.set_time(*self.plan.time(step))
         for learner in active:
             learner.member.noise_seed = derive(learner.seed, "noise", step)
             outputs.append(learner.member.seeded_outputs(batch))

@@ -18,8 +18,9 @@ from tepui.engine.progress import Progress
 from tepui.engine.run import EpochRecord, RunFolder
 from tepui.engine.runner import Runner
 from tepui.inference import evaluating
-from tepui.methods.base import ExchangingMethod
+from tepui.methods.base import ExchangingMethod, MemberMethod
 from tepui.methods.member import Strata
+from tepui.module_state import load_tensor_state
 from tepui.seeding import derive, generator, seeded
 
 
@@ -91,10 +92,23 @@ class Training:
             }
             learner.restore(own, document["members"][str(learner.index)])
             if learner.step:
-                learner.set_rate(self.runner.plan.factor(learner.step - 1))
+                learner.set_time(*self.runner.plan.time(learner.step - 1))
             self._divide(learner)
         self.history = [EpochRecord.of(row) for row in document["history"]]
         self.folder.write_history(self.history)
+
+    def finish(self, learner: Learner) -> None:
+        """Put in place what a member predicts with once the run has ended.
+
+        Args:
+            learner: The member: its best weights, or what its method makes of the last.
+        """
+        with learner.present():
+            if learner.best.weights:
+                where = f"best weights of member {learner.index}"
+                load_tensor_state(learner.member.module, learner.best.weights, where)
+            elif isinstance(learner.method, MemberMethod):
+                learner.method.finish(learner.member, self.dataset)
 
     def steps_done(self) -> int:
         """Return the steps that all members of this process have done."""

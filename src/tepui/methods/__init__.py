@@ -2,6 +2,7 @@
 
 from tepui.methods.base import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.methods.deep_ensemble import DeepEnsemble
+from tepui.methods.eoa import EoA
 from tepui.methods.gsam import GSAM
 from tepui.methods.member import Gradient, Member, Strata
 from tepui.methods.sam import SAM
@@ -12,6 +13,7 @@ __all__ = [
     "SAM",
     "CoupledMethod",
     "DeepEnsemble",
+    "EoA",
     "ExchangingMethod",
     "Gradient",
     "Member",

@@ -71,6 +71,14 @@ class MemberMethod(Method, ABC):
             member: The member just updated.
         """
 
+    def finish(self, member: Member, dataset: Dataset[Any]) -> None:
+        """Do something to the last weights when the run has ended.
+
+        Args:
+            member: The member.
+            dataset: The training data, not augmented.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangingMethod(MemberMethod):

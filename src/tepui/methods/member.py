@@ -81,6 +81,7 @@ class Member:
         state: Tensors a method keeps per member; the engine checkpoints them.
         strata: How batches are divided, if the method asks for it; kept by the engine.
         peak_learning_rate: The learning rate before any schedule.
+        progress: Share of the run's steps that are done, a scalar tensor.
         noise_seed: Seeds dropout at the start of every pass, so that all passes of one
             step see the same masks; None leaves the generators alone.
     """
@@ -104,6 +105,7 @@ class Member:
         self.state: dict[str, Tensor] = {}
         self.strata: Strata | None = None
         self.peak_learning_rate = float(learning_rate)
+        self.progress = torch.zeros_like(learning_rate)
         self.noise_seed: int | None = None
         self._run = module if run is None else run
         self._autocast = autocast

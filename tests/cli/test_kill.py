@@ -25,26 +25,34 @@ def trained(out):
     }
 
 
+def kill_after(process, out, checkpoints, delay):
+    """Kill a comparison once it wrote so many checkpoints; return whether it ran."""
+    while process.poll() is None:
+        if len(list(out.rglob("checkpoint.safetensors"))) >= checkpoints:
+            time.sleep(delay)
+            break
+        time.sleep(0.02)
+    running = process.poll() is None
+    process.kill()
+    process.wait()
+    return running
+
+
 @pytest.mark.parametrize(
     "times", [pytest.param(3), pytest.param(10, marks=pytest.mark.slow)]
 )
 def test_killed_and_resumed_is_bit_identical(tmp_path, times):
-    started = time.monotonic()
     subprocess.run(command(tmp_path / "whole"), check=True, timeout=300)
-    duration = time.monotonic() - started
-    moments = random.Random(0)
+    moments, out = random.Random(0), tmp_path / "killed"
     kills = 0
-    for _ in range(times):
-        process = subprocess.Popen(command(tmp_path / "killed", "--resume"))
-        try:
-            process.wait(moments.uniform(0.2, 0.9) * duration)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            kills += 1
-        process.wait()
-    subprocess.run(command(tmp_path / "killed", "--resume"), check=True, timeout=300)
-    assert kills >= min(times, 3) - 1
-    whole, killed = trained(tmp_path / "whole"), trained(tmp_path / "killed")
+    for number in range(times):
+        process = subprocess.Popen(command(out, "--resume"))
+        # Three methods: kill while the first, the second and the third one trains.
+        checkpoints = 1 + 3 * number // times
+        kills += kill_after(process, out, checkpoints, moments.uniform(0, 0.3))
+    subprocess.run(command(out, "--resume"), check=True, timeout=300)
+    assert kills >= min(times, 5)
+    whole, killed = trained(tmp_path / "whole"), trained(out)
     assert whole.keys() == killed.keys()
     assert len(whole) == 3
     for name, tensors in whole.items():

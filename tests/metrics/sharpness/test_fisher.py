@@ -9,7 +9,7 @@ from torch import nn
 
 from tepui.data import Arrays, Digits
 from tepui.losses import cross_entropy
-from tepui.metrics.sharpness import fisher_trace, mean_fisher_trace
+from tepui.metrics.sharpness import fisher_trace, layers, mean_fisher_trace
 from tepui.models import MLP, ConvNet, ResNet18
 
 
@@ -182,6 +182,37 @@ def test_equals_a_loop_over_samples(name, batch_size):
         found = fisher_trace(model, data, batch_size=batch_size)
     expected = naive_fisher_trace(model, data)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+
+
+class Sliding(nn.Module):
+    """Convolutions of stride one over few channels, dilated, padded unevenly."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, padding=1)
+        self.second = nn.Conv2d(4, 4, (2, 3), padding=(0, 2), dilation=(2, 1))
+        self.third = nn.Conv2d(4, 3, 3, padding="same", dilation=2, bias=False)
+        self.fourth = nn.Conv2d(3, 3, 1)
+        self.head = nn.Linear(3, 5)
+
+    def forward(self, x):
+        x = torch.tanh(self.second(torch.tanh(self.first(x))))
+        return self.head(self.fourth(self.third(x)).mean((2, 3)))
+
+
+@pytest.mark.parametrize("size", [(9, 7), (8, 8), (5, 12)])
+def test_channels_last_in_memory_changes_nothing(size, monkeypatch):
+    slid = []
+    whole = layers._sliding_norm
+    monkeypatch.setattr(layers, "_sliding_norm", lambda *a: slid.append(a) or whole(*a))
+    torch.manual_seed(0)
+    model, data = Sliding().double(), images((3, *size))
+    expected = naive_fisher_trace(model, data)
+    model = model.to(memory_format=torch.channels_last)
+    last = data.inputs.contiguous(memory_format=torch.channels_last)
+    found = fisher_trace(model, Arrays(last, data.targets), batch_size=4)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    assert {type(module) for module, _, _ in slid} == {nn.Conv2d}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -267,7 +267,14 @@ class _Recorder:
             self.roots.append(root)
             output = root.clone()
         inputs = arguments[0].detach()
-        output.register_hook(lambda grads: self._share(layer, inputs, grads))
+        like = _memory_format(output)
+
+        def note(grads: Tensor) -> Tensor:
+            grads = grads.contiguous(memory_format=like)
+            self._share(layer, inputs, grads)
+            return grads
+
+        output.register_hook(note)
         return output
 
     def _share(self, layer: nn.Module, inputs: Tensor, grads: Tensor) -> None:
@@ -286,6 +293,14 @@ class _Recorder:
 def _own(part: nn.Module, ids: set[int]) -> list[str]:
     """Return the names of a module's own parameters that are among ``ids``."""
     return [n for n, p in part.named_parameters(recurse=False) if id(p) in ids]
+
+
+def _memory_format(tensor: Tensor) -> torch.memory_format:
+    """Return how a tensor lies in memory: gradients that lie alike need no copies."""
+    last = torch.channels_last
+    if tensor.ndim == 4 and tensor.is_contiguous(memory_format=last):
+        return last
+    return torch.contiguous_format
 
 
 @contextmanager

@@ -123,6 +123,10 @@ def _weight_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     """Return squared weight gradients, a part of the samples at a time."""
     positions = grads[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
+    if _slides(module, grads) and not _gram_is_cheaper(
+        len(module.weight), positions, columns
+    ):
+        return _sliding_norm(module, inputs.to(grads.dtype), grads)
     elements = max(positions, len(module.weight)) * columns * _groups(module)
     size = max(1, WORKING_ELEMENTS // elements)
     norms = [
@@ -211,11 +215,50 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
     if positions == 1:
         lengths = _wide(left).square().sum((2, 3)) * _wide(right).square().sum((2, 3))
         return lengths.sum(1)
-    if positions * (out + inner) < out * inner:
+    if _gram_is_cheaper(out, positions, inner):
         first = torch.matmul(left.transpose(2, 3), left)
         second = torch.matmul(right, right.transpose(2, 3))
         return (_wide(first) * _wide(second)).flatten(1).sum(1)
     return _wide(torch.matmul(left, right)).square().flatten(1).sum(1)
+
+
+def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:
+    """Whether two Gram matrices cost less than the ``out`` by ``columns`` product."""
+    return positions * (out + columns) < out * columns
+
+
+def _slides(module: Any, grads: Tensor) -> bool:
+    """Whether a convolution's taps are slices of its input, with channels last."""
+    return (
+        type(module) is nn.Conv2d
+        and module.groups == 1
+        and tuple(module.stride) == (1, 1)
+        and grads.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _sliding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
+    """Return squared weight gradients of a convolution without copying patches.
+
+    Seen as rows of channels, the padded input at one tap of the kernel is the input
+    from some row on. Output gradients are laid on the same padded width, with zeros
+    where a window would wrap around, so that each tap is one product of two slices.
+    """
+    (left, right, top, bottom), rows = _padding(module), grads.shape[2]
+    # One more row: the last taps reach past the end, where gradients are zero.
+    padded = F.pad(inputs, (left, right, top, bottom + 1))
+    width = padded.shape[3]
+    flat = padded.permute(0, 2, 3, 1).reshape(len(padded), -1, padded.shape[1])
+    wide = F.pad(grads, (0, width - grads.shape[3]))
+    factors = wide.permute(0, 2, 3, 1).reshape(len(grads), rows * width, -1)
+    total = torch.zeros(len(grads), device=grads.device, dtype=_wide(grads[:0]).dtype)
+    for down in range(module.kernel_size[0]):
+        for across in range(module.kernel_size[1]):
+            first = down * module.dilation[0] * width + across * module.dilation[1]
+            tap = flat[:, first : first + rows * width]
+            product = torch.bmm(factors.transpose(1, 2), tap)
+            total += _wide(product).square().sum((1, 2))
+    return total
 
 
 def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:

@@ -24,6 +24,15 @@ from tepui.storage import read_tensors
 
 single = pytest.fixture(autouse=True)(one_thread)
 
+
+@pytest.fixture(autouse=True)
+def _interrupts_as_in_a_terminal():
+    """Undo what a shell does to jobs in the background: they ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 STOPS = [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
 HOW = {"epochs": 2, "validation": 0.25, "keep": "best", "schedule": tepui.Cosine()}

@@ -63,18 +63,15 @@ def steps(published, sizes, device) -> dict[str, float]:
     methods = {
         "deep ensemble": DeepEnsemble(),
         "SAM": SAM(rho=RHO),
-        "SharpBalance": SharpBalance(rho=RHO, switch_epoch=0, select="random"),
+        "SharpBalance": SharpBalance(
+            rho=RHO, switch_epoch=0, select="random", fraction=0.5
+        ),
     }
     for name, method in methods.items():
-        method_at = method
-        if isinstance(method, SharpBalance):
-            method_at = SharpBalance(
-                rho=RHO, switch_epoch=0, select="random", fraction=0.5
-            )
         seconds = fitted(
             *sizes,
             device,
-            method_at,
+            method,
             runner="graph" if on_cuda else "eager",
             compile=on_cuda,
         )
@@ -95,7 +92,6 @@ def scoring(published, width, samples, batch, device) -> dict[str, float]:
     if device.type == "cuda":
         kinds |= {"tf32": (None, True), "bfloat16": (torch.bfloat16, True)}
         model = model.to(memory_format=torch.channels_last)
-    exact = None
     for name, (autocast, tf32) in kinds.items():
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cudnn.allow_tf32 = tf32

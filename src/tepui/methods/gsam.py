@@ -95,16 +95,29 @@ class GSAM(MemberMethod):
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss here and the decomposed gradient."""
-        loss, here = member.gradient(batch)
+        return self.perturbed(member, batch, member.gradient(batch))
+
+    def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
+        """Return the same from a plain gradient that is there already.
+
+        Args:
+            member: The member.
+            batch: The samples.
+            here: Their loss and gradient at the member's weights.
+
+        Returns:
+            The loss here and the decomposed gradient.
+        """
         offsets = sam_perturbation(
-            member.parameters, here, self._radius(member), self.adaptive
+            member.parameters, here.values, self._radius(member), self.adaptive
         )
         with member.moved(offsets, update_buffers=self.update_statistics):
             perturbed = member.gradient(batch).values
         if self.alpha == 0:
-            return Gradient(loss, perturbed)
-        removed = torch._foreach_mul(orthogonal_part(here, perturbed), self.alpha)
-        return Gradient(loss, list(torch._foreach_sub(perturbed, removed)))
+            return Gradient(here.loss, perturbed)
+        orthogonal = orthogonal_part(here.values, perturbed)
+        removed = torch._foreach_mul(orthogonal, self.alpha)
+        return Gradient(here.loss, list(torch._foreach_sub(perturbed, removed)))
 
     def _radius(self, member: Member) -> float | Tensor:
         assert not isinstance(self.rho, tuple), "resolve with for_member first"

@@ -84,6 +84,7 @@ class Member:
         progress: Share of the run's steps that are done, a scalar tensor.
         noise_seed: Seeds dropout at the start of every pass, so that all passes of one
             step see the same masks; None leaves the generators alone.
+        autocast: Type in which forward passes run, None for that of the weights.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Member:
         self.progress = torch.zeros_like(learning_rate)
         self.noise_seed: int | None = None
         self._run = module if run is None else run
-        self._autocast = autocast
+        self.autocast = autocast
         self._accumulate = accumulate
 
     @property
@@ -124,7 +125,7 @@ class Member:
     def outputs(self, batch: Batch) -> Tensor:
         """Return the module's outputs for a batch, in float32 or wider."""
         device = batch.targets.device.type
-        with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
+        with torch.autocast(device, self.autocast, enabled=self.autocast is not None):
             outputs = forward(self._run, batch.inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
@@ -141,6 +142,31 @@ class Member:
                 f"got shape {tuple(losses.shape)}"
             )
         return losses
+
+    def gradients(self, first: Batch, second: Batch) -> tuple[Gradient, Gradient]:
+        """Return what :meth:`gradient` does for two batches, one after the other.
+
+        Args:
+            first: Some samples.
+            second: Others.
+
+        Returns:
+            Both losses with their gradients. In a captured graph the backward pass of
+            the first runs beside all of the second; forward passes, which may change
+            buffers, keep their order.
+        """
+        captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
+        if not captured or self._accumulate > 1:
+            return self.gradient(first), self.gradient(second)
+        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+        beside.wait_stream(here)
+        with torch.cuda.stream(beside):
+            loss = self.losses(first).mean()
+            here.wait_stream(beside)
+            values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        found = self.gradient(second)
+        here.wait_stream(beside)
+        return Gradient(loss.detach(), list(values)), found
 
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.
@@ -179,18 +205,15 @@ class Member:
             update_buffers: Keep what passes inside the block do to buffers; if false
                 running statistics come out as they went in.
         """
-        before = [parameter.detach().clone() for parameter in self.parameters]
-        buffers = [] if update_buffers else self.buffers
-        kept = [buffer.detach().clone() for buffer in buffers]
+        tensors = [*self.parameters, *([] if update_buffers else self.buffers)]
+        before = [torch.empty_like(tensor) for tensor in tensors]
+        _copy_all(tensors, before)
         try:
             with torch.no_grad():
                 torch._foreach_add_(self.parameters, tuple(offsets))
             yield
         finally:
-            with torch.no_grad():
-                torch._foreach_copy_(self.parameters, before)
-                if kept:
-                    torch._foreach_copy_(buffers, kept)
+            _copy_all(before, tensors)
 
     def _seed_noise(self) -> None:
         if self.noise_seed is None:
@@ -199,3 +222,11 @@ class Member:
         device = self.learning_rate.device
         if device.type == "cuda":
             torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)
+
+
+def _copy_all(tensors: Sequence[Tensor], into: Sequence[Tensor]) -> None:
+    """Copy many tensors, all of one type in one kernel."""
+    with torch.no_grad():
+        for dtype in {tensor.dtype for tensor in tensors}:
+            pairs = [p for p in zip(tensors, into, strict=True) if p[0].dtype == dtype]
+            torch._foreach_copy_([p[1] for p in pairs], [p[0] for p in pairs])

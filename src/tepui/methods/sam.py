@@ -48,8 +48,22 @@ class SAM(MemberMethod):
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss here and the gradient at the perturbed weights."""
+        return self.perturbed(member, batch, member.gradient(batch))
+
+    def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
+        """Return the same from a plain gradient that is there already.
+
+        Args:
+            member: The member.
+            batch: The samples.
+            here: Their loss and gradient at the member's weights.
+
+        Returns:
+            The loss here and the gradient at the perturbed weights.
+        """
         assert not isinstance(self.rho, tuple), "resolve with for_member first"
-        loss, values = member.gradient(batch)
-        offsets = sam_perturbation(member.parameters, values, self.rho, self.adaptive)
+        offsets = sam_perturbation(
+            member.parameters, here.values, self.rho, self.adaptive
+        )
         with member.moved(offsets, update_buffers=self.update_statistics):
-            return Gradient(loss, member.gradient(batch).values)
+            return Gradient(here.loss, member.gradient(batch).values)

@@ -282,8 +282,8 @@ class SharpBalance(ExchangingMethod):
             return member.gradient(normal)
         if share == 1:
             return self._base.gradient(member, sharp)
-        plain = member.gradient(normal)
-        aware = self._base.gradient(member, sharp)
+        plain, here = member.gradients(normal, sharp)
+        aware = self._base.perturbed(member, sharp, here)
         values = torch._foreach_lerp(plain.values, aware.values, share)
         return Gradient(plain.loss.lerp(aware.loss, share), list(values))
 
@@ -293,7 +293,9 @@ class SharpBalance(ExchangingMethod):
         if callable(self.score):
             return self.score(member.module, dataset)
         if self.score == "fisher":
-            return fisher_trace(member.module, dataset, loss=member.loss)
+            return fisher_trace(
+                member.module, dataset, loss=member.loss, autocast=member.autocast
+            )
         if self.score == "sam_gap":
             return sam_gap(member.module, dataset, rho=self.rho, loss=member.loss)
         if self.score == "worst_case":

@@ -9,7 +9,7 @@ from torch import nn
 
 from tepui.data import Arrays, Digits
 from tepui.losses import cross_entropy
-from tepui.metrics.sharpness import fisher_trace, layers, mean_fisher_trace
+from tepui.metrics.sharpness import fisher_trace, mean_fisher_trace
 from tepui.models import MLP, ConvNet, ResNet18
 
 
@@ -184,7 +184,7 @@ def test_equals_a_loop_over_samples(name, batch_size):
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
 
-class Sliding(nn.Module):
+class FewChannels(nn.Module):
     """Convolutions of stride one over few channels, dilated, padded unevenly."""
 
     def __init__(self):
@@ -201,18 +201,14 @@ class Sliding(nn.Module):
 
 
 @pytest.mark.parametrize("size", [(9, 7), (8, 8), (5, 12)])
-def test_channels_last_in_memory_changes_nothing(size, monkeypatch):
-    slid = []
-    whole = layers._sliding_norm
-    monkeypatch.setattr(layers, "_sliding_norm", lambda *a: slid.append(a) or whole(*a))
+def test_channels_last_in_memory_changes_nothing(size):
     torch.manual_seed(0)
-    model, data = Sliding().double(), images((3, *size))
+    model, data = FewChannels().double(), images((3, *size))
     expected = naive_fisher_trace(model, data)
     model = model.to(memory_format=torch.channels_last)
     last = data.inputs.contiguous(memory_format=torch.channels_last)
     found = fisher_trace(model, Arrays(last, data.targets), batch_size=4)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
-    assert {type(module) for module, _, _ in slid} == {nn.Conv2d}
 
 
 @pytest.mark.parametrize("name", CASES)

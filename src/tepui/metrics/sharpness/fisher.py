@@ -50,7 +50,7 @@ def fisher_trace(
     dataset: Dataset[Any],
     *,
     loss: Loss = cross_entropy,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     autocast: torch.dtype | None = None,
     workers: int = 0,
 ) -> Tensor:
@@ -60,7 +60,8 @@ def fisher_trace(
         model: Any module; its mode, parameters and buffers are left as they were.
         dataset: Samples as the model sees them at test time, not augmented.
         loss: Returns one loss per sample.
-        batch_size: Samples per pass; the result does not depend on it.
+        batch_size: Samples per pass; the result does not depend on it. By default 512
+            on a GPU and 128 elsewhere.
         autocast: Type of the forward pass, such as ``torch.bfloat16``; norms are
             summed in float32 all the same. None keeps the weights' own.
         workers: Processes that load a data set not held in tensors.
@@ -78,8 +79,10 @@ def fisher_trace(
         >>> fisher_trace(model, data, loss=half_square)  # |-1 * (3, 4)|²
         tensor([25.])
     """
-    require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(model)
+    if batch_size is None:
+        batch_size = 512 if device.type == "cuda" else 128
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
     scores: list[Tensor] = []
     with evaluating(model), _Recorder(model, loss, autocast).attached() as recorder:
         for batch in in_order(dataset, batch_size, device=device, workers=workers):
@@ -285,6 +288,8 @@ class _Recorder:
         with torch.no_grad(), torch.autocast(grads.device.type, enabled=False):
             if once:
                 self.shares.append(squared_norms(layer, inputs, grads, once))
+            if not several:
+                return
             for name, value in gradients(layer, inputs, grads, several).items():
                 key = parameters[name]
                 self.summed[key] = self.summed.get(key, 0) + value

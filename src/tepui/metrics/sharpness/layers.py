@@ -17,6 +17,9 @@ References:
 """
 
 from collections.abc import Callable, Collection
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -24,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 # Elements of all patches or products at a time; larger batches are taken in parts.
-WORKING_ELEMENTS = 2**28
+WORKING_ELEMENTS = 2**26
 
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
@@ -66,17 +69,20 @@ def squared_norms(
     """
     if type(module) is nn.Embedding:
         return _embedding_norm(module, inputs, grads)
+    if type(module) is nn.BatchNorm2d and (fused := _fused(grads)):
+        norms: Tensor = fused.batch_norm_norms(module, inputs, grads, names)
+        return norms
     if isinstance(module, NORMS):
         found = gradients(module, inputs, grads, names)
         return torch.stack([g.square().flatten(1).sum(1) for g in found.values()]).sum(
             0
         )
-    norms = []
+    parts = []
     if "weight" in names:
-        norms.append(_weight_norm(module, inputs, grads))
+        parts.append(_weight_norm(module, inputs, grads))
     if "bias" in names:
-        norms.append(_bias_gradient(module, grads).square().sum(1))
-    return torch.stack(norms).sum(0)
+        parts.append(_bias_gradient(module, grads).square().sum(1))
+    return torch.stack(parts).sum(0)
 
 
 def gradients(
@@ -121,12 +127,13 @@ def _bias_gradient(module: Any, grads: Tensor) -> Tensor:
 
 def _weight_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     """Return squared weight gradients, a part of the samples at a time."""
+    plain = type(module) is nn.Conv2d and module.groups == 1
+    if plain and (fused := _fused(grads)):
+        left, _, top, _ = _padding(module)
+        whole: Tensor = fused.convolution_norms(module, inputs, grads, (top, left))
+        return whole
     positions = grads[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
-    if _slides(module, grads) and not _gram_is_cheaper(
-        len(module.weight), positions, columns
-    ):
-        return _sliding_norm(module, inputs.to(grads.dtype), grads)
     elements = max(positions, len(module.weight)) * columns * _groups(module)
     size = max(1, WORKING_ELEMENTS // elements)
     norms = [
@@ -134,6 +141,18 @@ def _weight_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
         for some, part in zip(inputs.split(size), grads.split(size), strict=True)
     ]
     return torch.cat(norms) if len(norms) > 1 else norms[0]
+
+
+def _fused(grads: Tensor) -> Any:
+    """Return the kernels that serve a tensor, None where there are none."""
+    return _kernels() if grads.is_cuda and grads.dtype != torch.float64 else None
+
+
+@cache
+def _kernels() -> Any:
+    if find_spec("triton") is None:
+        return None
+    return import_module("tepui.metrics.sharpness.fused")
 
 
 def _groups(module: Any) -> int:
@@ -225,40 +244,6 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
 def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:
     """Whether two Gram matrices cost less than the ``out`` by ``columns`` product."""
     return positions * (out + columns) < out * columns
-
-
-def _slides(module: Any, grads: Tensor) -> bool:
-    """Whether a convolution's taps are slices of its input, with channels last."""
-    return (
-        type(module) is nn.Conv2d
-        and module.groups == 1
-        and tuple(module.stride) == (1, 1)
-        and grads.is_contiguous(memory_format=torch.channels_last)
-    )
-
-
-def _sliding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
-    """Return squared weight gradients of a convolution without copying patches.
-
-    Seen as rows of channels, the padded input at one tap of the kernel is the input
-    from some row on. Output gradients are laid on the same padded width, with zeros
-    where a window would wrap around, so that each tap is one product of two slices.
-    """
-    (left, right, top, bottom), rows = _padding(module), grads.shape[2]
-    # One more row: the last taps reach past the end, where gradients are zero.
-    padded = F.pad(inputs, (left, right, top, bottom + 1))
-    width = padded.shape[3]
-    flat = padded.permute(0, 2, 3, 1).reshape(len(padded), -1, padded.shape[1])
-    wide = F.pad(grads, (0, width - grads.shape[3]))
-    factors = wide.permute(0, 2, 3, 1).reshape(len(grads), rows * width, -1)
-    total = torch.zeros(len(grads), device=grads.device, dtype=_wide(grads[:0]).dtype)
-    for down in range(module.kernel_size[0]):
-        for across in range(module.kernel_size[1]):
-            first = down * module.dilation[0] * width + across * module.dilation[1]
-            tap = flat[:, first : first + rows * width]
-            product = torch.bmm(factors.transpose(1, 2), tap)
-            total += _wide(product).square().sum((1, 2))
-    return total
 
 
 def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:

@@ -1,0 +1,210 @@
+r"""Per-sample gradient norms of convolutions and BatchNorm in one GPU kernel each.
+
+A sample's weight gradient at one tap of a convolution's kernel is
+:math:`\sum_p g_p a_{p + \text{tap}}^\top` over output positions :math:`p`. Each program
+sums one tile of it in registers and writes only the sum of its squares, so neither
+patches of the input nor gradients of the weight reach memory. Tiles are added up
+afterwards in a fixed order: results repeat to the bit.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+LARGEST_TILE = 128
+SMALLEST_TILE = 16  # of a matrix product in Triton
+
+
+def convolution_norms(
+    module: nn.Conv2d, inputs: Tensor, grads: Tensor, padding: tuple[int, int]
+) -> Tensor:
+    """Return each sample's squared gradient norm over a convolution's weight.
+
+    Args:
+        module: The convolution, of one group.
+        inputs: What it was called with, ``(samples, channels, height, width)``.
+        grads: Gradient with respect to its output, of a type no wider than float32.
+        padding: Zeros above and to the left of the inputs.
+
+    Returns:
+        Shape ``(samples,)``, in float32. Products of float32 are not rounded to TF32:
+        measured, that is slower here.
+    """
+    inputs = inputs.to(grads.dtype).contiguous(memory_format=torch.channels_last)
+    grads = grads.contiguous(memory_format=torch.channels_last)
+    samples, out_channels, out_height, out_width = grads.shape
+    channels, height, width = inputs.shape[1:]
+    rows, columns = (_tile(count) for count in (out_channels, channels))
+    taps = module.kernel_size[0] * module.kernel_size[1]
+    column_tiles = -(-channels // columns)
+    tiles = taps * -(-out_channels // rows) * column_tiles
+    found = torch.empty(samples, tiles, device=grads.device)
+    _convolution_norms[(samples * tiles,)](
+        inputs,
+        grads,
+        found,
+        channels,
+        height,
+        width,
+        out_channels,
+        out_width,
+        out_height * out_width,
+        *module.stride,
+        *padding,
+        *module.dilation,
+        module.kernel_size[1],
+        column_tiles,
+        taps,
+        tiles,
+        ROWS=rows,
+        COLUMNS=columns,
+        POSITIONS=min(_tile(out_height * out_width), 128 // grads.element_size()),
+        num_warps=8 if rows * columns > 64 * 64 else 4,
+    )
+    return found.sum(1)
+
+
+def batch_norm_norms(
+    module: Any, inputs: Tensor, grads: Tensor, names: Collection[str]
+) -> Tensor:
+    """Return each sample's squared gradient norm over BatchNorm's scale and shift.
+
+    Args:
+        module: BatchNorm in eval mode.
+        inputs: What it was called with, ``(samples, channels, height, width)``.
+        grads: Gradient with respect to its output, of a type no wider than float32.
+        names: ``"weight"``, ``"bias"`` or both.
+
+    Returns:
+        Shape ``(samples,)``, in float32.
+    """
+    inputs = inputs.contiguous(memory_format=torch.channels_last)
+    grads = grads.contiguous(memory_format=torch.channels_last)
+    samples, channels = grads.shape[:2]
+    columns = _tile(channels)
+    tiles = -(-channels // columns)
+    found = torch.empty(samples, tiles, device=grads.device)
+    _batch_norm_norms[(samples * tiles,)](
+        inputs,
+        grads,
+        module.running_mean,
+        module.running_var,
+        found,
+        channels,
+        grads[0, 0].numel(),
+        tiles,
+        module.eps,
+        WEIGHT="weight" in names,
+        BIAS="bias" in names,
+        COLUMNS=columns,
+        POSITIONS=32,
+    )
+    return found.sum(1)
+
+
+def _tile(size: int) -> int:
+    return max(SMALLEST_TILE, min(LARGEST_TILE, triton.next_power_of_2(size)))
+
+
+@triton.jit
+def _convolution_norms(  # pragma: no cover - compiled for the GPU
+    inputs,
+    grads,
+    found,
+    channels,
+    height,
+    width,
+    out_channels,
+    out_width,
+    positions,
+    stride_down,
+    stride_across,
+    top,
+    left,
+    dilation_down,
+    dilation_across,
+    kernel_width,
+    column_tiles,
+    taps,
+    tiles,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    POSITIONS: tl.constexpr,
+):
+    """Square one tile of one sample's weight gradient at one tap of the kernel."""
+    sample = (tl.program_id(0) // tiles).to(tl.int64)
+    tile = tl.program_id(0) % tiles
+    tap, block = tile % taps, tile // taps
+    down = (tap // kernel_width) * dilation_down - top
+    across = (tap % kernel_width) * dilation_across - left
+    row = (block // column_tiles) * ROWS + tl.arange(0, ROWS)
+    column = (block % column_tiles) * COLUMNS + tl.arange(0, COLUMNS)
+    inputs += sample * height * width * channels
+    grads += sample * positions * out_channels
+    total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for start in range(0, positions, POSITIONS):
+        position = start + tl.arange(0, POSITIONS)
+        y = (position // out_width) * stride_down + down
+        x = (position % out_width) * stride_across + across
+        known = position < positions
+        inside = known & (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        g = tl.load(
+            grads + position[None, :] * out_channels + row[:, None],
+            mask=known[None, :] & (row[:, None] < out_channels),
+            other=0.0,
+        )
+        a = tl.load(
+            inputs + (y * width + x)[:, None] * channels + column[None, :],
+            mask=inside[:, None] & (column[None, :] < channels),
+            other=0.0,
+        )
+        total = tl.dot(g, a, total, input_precision="ieee")
+    square = tl.sum(tl.sum(total * total, 1), 0)
+    tl.store(found + sample * tiles + tile, square)
+
+
+@triton.jit
+def _batch_norm_norms(  # pragma: no cover - compiled for the GPU
+    inputs,
+    grads,
+    mean,
+    variance,
+    found,
+    channels,
+    positions,
+    tiles,
+    epsilon,
+    WEIGHT: tl.constexpr,
+    BIAS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    POSITIONS: tl.constexpr,
+):
+    """Square the gradients of some channels' scale and shift for one sample."""
+    sample = (tl.program_id(0) // tiles).to(tl.int64)
+    tile = tl.program_id(0) % tiles
+    column = tile * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < channels
+    centre = tl.load(mean + column, mask=there, other=0.0)
+    spread = tl.load(variance + column, mask=there, other=1.0) + epsilon
+    inputs += sample * positions * channels
+    grads += sample * positions * channels
+    scale = tl.zeros((COLUMNS,), dtype=tl.float32)
+    shift = tl.zeros((COLUMNS,), dtype=tl.float32)
+    for start in range(0, positions, POSITIONS):
+        position = start + tl.arange(0, POSITIONS)
+        at = position[:, None] * channels + column[None, :]
+        mask = (position < positions)[:, None] & there[None, :]
+        g = tl.load(grads + at, mask=mask, other=0.0).to(tl.float32)
+        a = tl.load(inputs + at, mask=mask, other=0.0).to(tl.float32)
+        scale += tl.sum(g * (a - centre[None, :]), 0)
+        shift += tl.sum(g, 0)
+    total = tl.zeros((COLUMNS,), dtype=tl.float32)
+    if WEIGHT:
+        total += scale * scale / spread
+    if BIAS:
+        total += shift * shift
+    tl.store(found + sample * tiles + tile, tl.sum(total, 0))

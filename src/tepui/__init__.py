@@ -16,6 +16,7 @@ from tepui.engine import (
 from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
 from tepui.prediction import Prediction
+from tepui.pruning import Prune
 from tepui.version import __version__
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Evaluation",
     "MultiStep",
     "Prediction",
+    "Prune",
     "Run",
     "Scores",
     "TensorBoard",

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from tepui import models
 from tepui.checks import one_of, require
 from tepui.models.base import Model
+from tepui.pruning import adopt_masks
 
 
 def tensor_state(module: nn.Module) -> dict[str, Tensor]:
@@ -38,12 +39,13 @@ def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -
 
     Args:
         module: The module.
-        state: Tensors by name.
+        state: Tensors by name; masks of pruned weights are taken over.
         where: What they are, for the message.
 
     Raises:
         ValueError: If names or shapes differ.
     """
+    adopt_masks(module, state)
     own = tensor_state(module)
     missing = [name for name in own if name not in state]
     unexpected = [name for name in state if name not in own]

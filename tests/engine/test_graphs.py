@@ -10,6 +10,7 @@ import tepui
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
 from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, SharpBalance
 from tepui.models import ResNet18
+from tepui.pruning import sparsity_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -197,3 +198,14 @@ def test_sequential_members_end_like_parallel_ones():
     sequential = trained(method, sequential=True)
     assert parallel.summary == sequential.summary
     assert_close(state(parallel), state(sequential))
+
+
+@pytest.mark.parametrize(
+    "method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_epoch=1)]
+)
+def test_pruned_weights_stay_zero_in_a_captured_graph(method):
+    pruned = tepui.Prune(sparsity=0.6, after=0.5)
+    graph = trained(method, runner="graph", prune=pruned)
+    assert_close(state(trained(method, runner="eager", prune=pruned)), state(graph))
+    for member in graph.ensemble.members:
+        assert sparsity_of(member) == pytest.approx(0.6, abs=1e-3)

@@ -15,6 +15,7 @@ from tepui.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.models import ConvNet
+from tepui.pruning import Prune
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
 
@@ -36,6 +37,7 @@ def train(
     keep: Literal["last", "best"] = "last",
     accumulate: int = 1,
     clip_norm: float | None = None,
+    prune: Prune | None = None,
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
     deterministic: bool = False,
@@ -66,6 +68,7 @@ def train(
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
+        prune: Remove the smallest weights, such as: --prune.sparsity 0.9
         device: Where to train; a GPU if there is one.
         precision: auto is bfloat16 on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
@@ -95,6 +98,7 @@ def train(
         keep=keep,
         accumulate=accumulate,
         clip_norm=clip_norm,
+        prune=prune,
         device=device,
         precision=precision,
         deterministic=deterministic,

@@ -39,6 +39,7 @@ from tepui.losses import Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, ExchangingMethod, Method
 from tepui.module_state import description
 from tepui.per_member import for_member
+from tepui.pruning import Prune, add_masks
 from tepui.storage import read_json, write_json
 
 Keep = Literal["last", "best"]
@@ -59,6 +60,7 @@ def fit(
     keep: Keep = "last",
     accumulate: int = 1,
     clip_norm: float | None = None,
+    prune: Prune | None = None,
     device: str | torch.device | None = None,
     precision: Precision = "auto",
     deterministic: bool = False,
@@ -92,6 +94,7 @@ def fit(
         keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.
         accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
+        prune: ``Prune(sparsity=0.9)`` removes the smallest weights of every member.
         device: Where to train; a GPU if there is one.
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
             on a GPU and float32 elsewhere.
@@ -158,6 +161,7 @@ def fit(
             "keep": keep,
             "accumulate": accumulate,
             "clip_norm": clip_norm,
+            "prune": prune,
             "seeds": ensemble.seeds,
             "runner": runner,
             "compile": compile,
@@ -171,6 +175,10 @@ def fit(
         config["data"] = fingerprint(train)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
+    if prune is not None:
+        for index, member in enumerate(ensemble.members):
+            for_member(prune, index, len(ensemble))
+            add_masks(member)
     rest = torch.device("cpu") if sequential else numerics.device
     to_device(ensemble, rest)
     if folder is not None and folder.finished:
@@ -236,6 +244,7 @@ def fit(
             runner=runner_of(runner, plan, learners),
             dataset=train,
             validation=None if held_out is None else validation_batches,
+            prune=prune,
             keeps_best=keep == "best",
             exchange=exchange,
             folder=folder,

@@ -12,6 +12,7 @@ from tepui.engine.optimizer import clip
 from tepui.methods.base import Method
 from tepui.methods.member import Member
 from tepui.module_state import load_tensor_state, tensor_state
+from tepui.pruning import apply_masks, prune_
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
@@ -107,7 +108,7 @@ class Learner:
         self.member.progress.fill_(progress)
 
     def update(self, gradients: list[Tensor]) -> None:
-        """Apply a gradient."""
+        """Apply a gradient; pruned weights stay zero whatever the optimizer does."""
         if self.clip_norm is not None:
             clip(gradients, self.clip_norm)
         for parameter, gradient in zip(self.member.parameters, gradients, strict=True):
@@ -115,6 +116,8 @@ class Learner:
         self.optimizer.step()
         for parameter in self.member.parameters:
             parameter.grad = None
+        if self.member.sparse:
+            apply_masks(self.member.module)
 
     def check_finite(
         self, first_step: int, factor: Callable[[int], float], checkpoint: str
@@ -154,6 +157,12 @@ class Learner:
             state = tensor_state(self.member.module)
             copies = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.best = Best(loss, epoch, copies)
+
+    def prune(self, sparsity: float) -> None:
+        """Remove the smallest weights; what was best before counts no more."""
+        with self.present():
+            prune_(self.member.module, sparsity)
+        self.best = Best()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return every tensor that a resumed run needs."""

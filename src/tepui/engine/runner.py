@@ -173,7 +173,8 @@ class CoupledRunner(Runner):
         gradients = torch.autograd.grad(total, parameters, materialize_grads=True)
         own = iter(gradients)
         for learner in active:
-            learner.update([next(own) for _ in learner.member.parameters])
+            values = [next(own) for _ in learner.member.parameters]
+            learner.update(learner.member.masked(values))
         for learner in learners:
             learner.losses[step % self.plan.steps] = total.detach()
             learner.step += 1

@@ -21,6 +21,8 @@ from tepui.inference import evaluating
 from tepui.methods.base import ExchangingMethod, MemberMethod
 from tepui.methods.member import Strata
 from tepui.module_state import load_tensor_state
+from tepui.per_member import for_member
+from tepui.pruning import Prune, apply_masks
 from tepui.seeding import derive, generator, seeded
 
 
@@ -34,6 +36,7 @@ class Training:
         runner: Runs the steps of an epoch.
         dataset: The training data, for methods that look at all of it.
         validation: Returns the batches to validate on, if there are any.
+        prune: When and how far members are pruned, if they are.
         keeps_best: Whether each member's best weights are kept.
         exchange: How members tell each other what they published.
         folder: Where the run is recorded, if anywhere.
@@ -49,6 +52,7 @@ class Training:
     runner: Runner
     dataset: Dataset[Any]
     validation: Callable[[], Iterator[Batch]] | None
+    prune: Prune | None
     keeps_best: bool
     exchange: Exchange
     folder: RunFolder | None
@@ -62,6 +66,7 @@ class Training:
         """Train from where the run stands to its end, or until a signal stops it."""
         epochs = self.runner.plan.epochs
         for epoch in range(len(self.history), epochs):
+            self._prune_before(epoch)
             self._exchange_before(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.learners, epoch)
@@ -109,10 +114,21 @@ class Training:
                 load_tensor_state(learner.member.module, learner.best.weights, where)
             elif isinstance(learner.method, MemberMethod):
                 learner.method.finish(learner.member, self.dataset)
+            apply_masks(learner.member.module)
 
     def steps_done(self) -> int:
         """Return the steps that all members of this process have done."""
         return sum(learner.step for learner in self.learners)
+
+    def _prune_before(self, epoch: int) -> None:
+        plan = self.runner.plan
+        if self.prune is None or epoch != int(self.prune.after * plan.epochs):
+            return
+        for learner in self.learners:
+            own = for_member(self.prune, learner.index, len(self.seeds))
+            assert not isinstance(own.sparsity, tuple)
+            if learner.step == epoch * plan.steps:
+                learner.prune(own.sparsity)
 
     def _exchange_before(self, epoch: int) -> None:
         method = self.learners[0].method

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tepui.data.arrays import Batch
 from tepui.inference import blocks, forward
 from tepui.losses import Loss
+from tepui.pruning import masks_of
 
 
 class Gradient(NamedTuple):
@@ -18,7 +19,7 @@ class Gradient(NamedTuple):
 
     Attributes:
         loss: Mean loss of the batch, detached.
-        values: One tensor per trainable parameter.
+        values: One tensor per trainable parameter, zero where a weight is pruned.
     """
 
     loss: Tensor
@@ -78,6 +79,7 @@ class Member:
 
     Attributes:
         parameters: The trainable parameters.
+        sparse: Whether weights have masks (:mod:`tepui.pruning`).
         state: Tensors a method keeps per member; the engine checkpoints them.
         strata: How batches are divided, if the method asks for it; kept by the engine.
         peak_learning_rate: The learning rate before any schedule.
@@ -103,6 +105,7 @@ class Member:
         self.parameters: list[Tensor] = [
             p for p in module.parameters() if p.requires_grad
         ]
+        self.sparse = bool(masks_of(module))
         self.state: dict[str, Tensor] = {}
         self.strata: Strata | None = None
         self.peak_learning_rate = float(learning_rate)
@@ -163,10 +166,10 @@ class Member:
         with torch.cuda.stream(beside):
             loss = self.losses(first).mean()
             here.wait_stream(beside)
-            values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+            values = self._differentiated(loss)
         found = self.gradient(second)
         here.wait_stream(beside)
-        return Gradient(loss.detach(), list(values)), found
+        return Gradient(loss.detach(), values), found
 
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.
@@ -184,15 +187,33 @@ class Member:
         size = -(-len(batch.targets) // self._accumulate)
         for part in blocks(batch, size):
             loss = self.losses(part).sum() / len(batch.targets)
-            values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+            values = self._differentiated(loss)
             if total is None:
-                total, summed = loss.detach(), list(values)
+                total, summed = loss.detach(), values
             else:
                 total = total + loss.detach()
                 # Not in place: two parameters may share one gradient tensor.
-                summed = list(torch._foreach_add(summed, list(values)))
+                summed = list(torch._foreach_add(summed, values))
         assert total is not None
         return Gradient(total, summed)
+
+    def masked(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Return one tensor per trainable parameter, zero where a weight is pruned.
+
+        Args:
+            values: Gradients, or the parameters themselves.
+
+        Returns:
+            The same tensors for a dense member.
+        """
+        if not self.sparse:
+            return list(values)
+        masks = masks_of(self.module)
+        names = [n for n, p in self.module.named_parameters() if p.requires_grad]
+        return [
+            value * masks[name] if name in masks else value
+            for name, value in zip(names, values, strict=True)
+        ]
 
     @contextmanager
     def moved(
@@ -214,6 +235,10 @@ class Member:
             yield
         finally:
             _copy_all(before, tensors)
+
+    def _differentiated(self, loss: Tensor) -> list[Tensor]:
+        found = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        return self.masked(found)
 
     def _seed_noise(self) -> None:
         if self.noise_seed is None:

@@ -39,6 +39,18 @@ def test_convolution_norms(case, dtype):
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
 
 
+def test_masked_weights_do_not_count():
+    torch.manual_seed(0)
+    module = nn.Conv2d(20, 140, 3, padding=1).to(DEVICE)
+    inputs = torch.randn(2, 20, 4, 4, device=DEVICE)
+    grads = torch.randn_like(module(inputs))
+    mask = torch.rand_like(module.weight) < 0.3
+    found = fused.convolution_norms(module, inputs, grads, (1, 1), mask)
+    whole = layers.gradients(module, inputs, grads, ["weight"])["weight"]
+    expected = (whole * mask).square().flatten(1).sum(1)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("names", [["weight"], ["bias"], ["weight", "bias"]])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_batch_norm_norms(names, dtype):

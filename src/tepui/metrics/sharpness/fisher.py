@@ -2,7 +2,7 @@ r"""The trace of each sample's Fisher matrix: its squared gradient norm.
 
 .. math:: s(j) = \lVert \nabla_\theta \, \ell(f_\theta(x_j), y_j) \rVert_2^2
 
-over all trainable parameters, with the true label, with BatchNorm in eval mode, so that
+over all trainable parameters that are not pruned, with the true label, with BatchNorm in eval mode, so that
 samples do not touch each other. One forward and one backward pass per batch suffice:
 each layer's share follows from its inputs and output gradients
 (:mod:`tepui.metrics.sharpness.layers`), and weight gradients are never formed.
@@ -40,6 +40,7 @@ from tepui.inference import (
 )
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.layers import gradients, is_known, squared_norms
+from tepui.pruning import masks_of
 
 # Elements of one block of whole per-sample gradients, where they must be formed.
 WHOLE_GRADIENT_ELEMENTS = 2**27
@@ -127,6 +128,7 @@ def whole_gradient_norms(
     inner = {name: every[name].detach() for name in chosen}
     fixed = {name: p.detach() for name, p in every.items() if name not in inner}
     fixed |= dict(model.named_buffers())
+    masks = masks_of(model)
 
     def sample_loss(
         parameters: dict[str, Tensor], inputs: Inputs, target: Tensor
@@ -142,8 +144,9 @@ def whole_gradient_norms(
     totals = []
     for part in blocks(batch, block):
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels do not vectorise
-            found = per_sample(inner, part.inputs, part.targets).values()
-        norms = [g.detach().square().flatten(1).sum(1) for g in found]
+            found = per_sample(inner, part.inputs, part.targets)
+        alive = (g * masks[n] if n in masks else g for n, g in found.items())
+        norms = [g.detach().square().flatten(1).sum(1) for g in alive]
         totals.append(torch.stack(norms).sum(0))
     return torch.cat(totals)
 
@@ -177,6 +180,8 @@ class _Recorder:
             for name in names
         )
         self.repeated = {key for key, count in uses.items() if count > 1}
+        masks = masks_of(model)
+        self.masks = {id(p): masks[n] for n, p in self.trainable.items() if n in masks}
         self.whole: bool | None = None
         self._watching = False
         self._begin()
@@ -287,11 +292,13 @@ class _Recorder:
         several = [name for name, key in parameters.items() if key in self.repeated]
         with torch.no_grad(), torch.autocast(grads.device.type, enabled=False):
             if once:
-                self.shares.append(squared_norms(layer, inputs, grads, once))
+                mask = self.masks.get(parameters.get("weight", 0))
+                self.shares.append(squared_norms(layer, inputs, grads, once, mask))
             if not several:
                 return
             for name, value in gradients(layer, inputs, grads, several).items():
                 key = parameters[name]
+                value = value * self.masks[key] if key in self.masks else value
                 self.summed[key] = self.summed.get(key, 0) + value
 
 

@@ -20,7 +20,11 @@ SMALLEST_TILE = 16  # of a matrix product in Triton
 
 
 def convolution_norms(
-    module: nn.Conv2d, inputs: Tensor, grads: Tensor, padding: tuple[int, int]
+    module: nn.Conv2d,
+    inputs: Tensor,
+    grads: Tensor,
+    padding: tuple[int, int],
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Return each sample's squared gradient norm over a convolution's weight.
 
@@ -29,6 +33,7 @@ def convolution_norms(
         inputs: What it was called with, ``(samples, channels, height, width)``.
         grads: Gradient with respect to its output, of a type no wider than float32.
         padding: Zeros above and to the left of the inputs.
+        mask: Which entries of the weight count.
 
     Returns:
         Shape ``(samples,)``, in float32. Products of float32 are not rounded to TF32:
@@ -43,10 +48,12 @@ def convolution_norms(
     column_tiles = -(-channels // columns)
     tiles = taps * -(-out_channels // rows) * column_tiles
     found = torch.empty(samples, tiles, device=grads.device)
+    alive = None if mask is None else mask.permute(2, 3, 0, 1).contiguous()
     _convolution_norms[(samples * tiles,)](
         inputs,
         grads,
         found,
+        found if alive is None else alive,
         channels,
         height,
         width,
@@ -60,6 +67,7 @@ def convolution_norms(
         column_tiles,
         taps,
         tiles,
+        MASKED=alive is not None,
         ROWS=rows,
         COLUMNS=columns,
         POSITIONS=min(_tile(out_height * out_width), 128 // grads.element_size()),
@@ -115,6 +123,7 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
     inputs,
     grads,
     found,
+    alive,
     channels,
     height,
     width,
@@ -131,6 +140,7 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
     column_tiles,
     taps,
     tiles,
+    MASKED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     POSITIONS: tl.constexpr,
@@ -163,6 +173,10 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
             other=0.0,
         )
         total = tl.dot(g, a, total, input_precision="ieee")
+    if MASKED:
+        there = (row[:, None] < out_channels) & (column[None, :] < channels)
+        at = (tap * out_channels + row[:, None]) * channels + column[None, :]
+        total = tl.where(tl.load(alive + at, mask=there, other=0) != 0, total, 0.0)
     square = tl.sum(tl.sum(total * total, 1), 0)
     tl.store(found + sample * tiles + tile, square)
 

@@ -54,7 +54,11 @@ def is_known(module: nn.Module) -> bool:
 
 
 def squared_norms(
-    module: nn.Module, inputs: Tensor, grads: Tensor, names: Collection[str]
+    module: nn.Module,
+    inputs: Tensor,
+    grads: Tensor,
+    names: Collection[str],
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Return each sample's squared gradient norm over some parameters of a layer.
 
@@ -63,6 +67,7 @@ def squared_norms(
         inputs: What it was called with; samples along the first axis.
         grads: Gradient of the summed losses with respect to its output.
         names: Which of its own parameters, at least one.
+        mask: Which entries of the weight of a linear or convolutional layer count.
 
     Returns:
         Shape ``(samples,)``, in float32 or wider.
@@ -79,7 +84,7 @@ def squared_norms(
         )
     parts = []
     if "weight" in names:
-        parts.append(_weight_norm(module, inputs, grads))
+        parts.append(_weight_norm(module, inputs, grads, mask))
     if "bias" in names:
         parts.append(_bias_gradient(module, grads).square().sum(1))
     return torch.stack(parts).sum(0)
@@ -125,12 +130,15 @@ def _bias_gradient(module: Any, grads: Tensor) -> Tensor:
     return _wide(grads).flatten(2).sum(2)
 
 
-def _weight_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
+def _weight_norm(
+    module: Any, inputs: Tensor, grads: Tensor, mask: Tensor | None
+) -> Tensor:
     """Return squared weight gradients, a part of the samples at a time."""
     plain = type(module) is nn.Conv2d and module.groups == 1
     if plain and (fused := _fused(grads)):
         left, _, top, _ = _padding(module)
-        whole: Tensor = fused.convolution_norms(module, inputs, grads, (top, left))
+        corner = (top, left)
+        whole: Tensor = fused.convolution_norms(module, inputs, grads, corner, mask)
         return whole
     positions = grads[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
@@ -138,6 +146,8 @@ def _weight_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     size = max(1, WORKING_ELEMENTS // elements)
     norms = [
         _product_norm(*_matrices(module, some, part))
+        if mask is None
+        else _masked_norm(module, some, part, mask)
         for some, part in zip(inputs.split(size), grads.split(size), strict=True)
     ]
     return torch.cat(norms) if len(norms) > 1 else norms[0]
@@ -239,6 +249,11 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
         second = torch.matmul(right, right.transpose(2, 3))
         return (_wide(first) * _wide(second)).flatten(1).sum(1)
     return _wide(torch.matmul(left, right)).square().flatten(1).sum(1)
+
+
+def _masked_norm(module: Any, inputs: Tensor, grads: Tensor, mask: Tensor) -> Tensor:
+    found = _linear_gradients(module, inputs, grads)["weight"]
+    return (found * mask).square().flatten(1).sum(1)
 
 
 def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:

@@ -33,6 +33,7 @@ from tepui.inference import (
 )
 from tepui.losses import Loss, cross_entropy
 from tepui.optim import sam_perturbation
+from tepui.pruning import masks_of
 
 Parameters = dict[str, Tensor]
 
@@ -61,10 +62,11 @@ def sam_gap(
         Shape ``(samples,)``.
     """
     require(rho >= 0, "rho", "be non-negative", rho)
+    alive = _masked_by(model)
 
     def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
         here = _trainable(model)
-        slope = grad(lambda values: losses(values, batch).mean())(here)
+        slope = alive(grad(lambda values: losses(values, batch).mean())(here))
         offsets = sam_perturbation(list(here.values()), list(slope.values()), rho)
         moved = {
             name: value + offset
@@ -99,6 +101,7 @@ def worst_case_gap(
     """
     require(rho >= 0, "rho", "be non-negative", rho)
     require(steps > 0, "steps", "be positive", steps)
+    alive = _masked_by(model)
 
     def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
         here = _trainable(model)
@@ -114,7 +117,7 @@ def worst_case_gap(
             start = value(offsets)
             best = torch.zeros_like(start)
             for _ in range(steps):
-                slope = grad(value)(offsets)
+                slope = alive(grad(value)(offsets))
                 length = 2 * rho / steps / (_norm(slope) + 1e-12)
                 offsets = {n: offsets[n] + length * slope[n] for n in offsets}
                 shrink = (rho / (_norm(offsets) + 1e-12)).clamp(max=1.0)
@@ -152,11 +155,14 @@ def sample_hessian_trace(
         Shape ``(samples,)``. Unbiased; the same probes serve all samples.
     """
     require(probes > 0, "probes", "be positive", probes)
+    alive = _masked_by(model)
     vectors = [
-        {
-            name: (2.0 * torch.randint(2, p.shape, generator=generator) - 1).to(p)
-            for name, p in _trainable(model).items()
-        }
+        alive(
+            {
+                name: (2.0 * torch.randint(2, p.shape, generator=generator) - 1).to(p)
+                for name, p in _trainable(model).items()
+            }
+        )
         for _ in range(probes)
     ]
 
@@ -212,6 +218,16 @@ def _over_batches(
 
 def _trainable(model: nn.Module) -> Parameters:
     return {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+
+
+def _masked_by(model: nn.Module) -> Callable[[Parameters], Parameters]:
+    """Return what sets the values of pruned weights to zero."""
+    masks = masks_of(model)
+
+    def alive(values: Parameters) -> Parameters:
+        return {n: v * masks[n] if n in masks else v for n, v in values.items()}
+
+    return alive
 
 
 def _norm(values: Parameters) -> Tensor:

@@ -19,7 +19,8 @@ class Numerics:
     Attributes:
         device: Where.
         precision: ``"float32"``; ``"tf32"`` rounds matrix products on the GPU;
-            ``"bfloat16"`` runs forward passes in bfloat16 with float32 weights.
+            ``"bfloat16"`` runs training's forward passes in bfloat16 with float32
+            weights, and everything else as ``"tf32"`` does.
         deterministic: Choose only algorithms that repeat to the bit.
         threads: Threads of the CPU; results depend on their number.
     """
@@ -50,8 +51,8 @@ class Numerics:
             deterministic,
             kept[1] and not self.deterministic,
             not deterministic and self.device.type == "cuda",
-            "high" if self.precision == "tf32" else "highest",
-            self.precision == "tf32",
+            "highest" if self.precision == "float32" else "high",
+            self.precision != "float32",
             self.threads,
         )
         try:

@@ -1,5 +1,6 @@
 """What a training method sees of a member: gradients and perturbed weights."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,7 +87,6 @@ class Member:
         progress: Share of the run's steps that are done, a scalar tensor.
         noise_seed: Seeds dropout at the start of every pass, so that all passes of one
             step see the same masks; None leaves the generators alone.
-        autocast: Type in which forward passes run, None for that of the weights.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Member:
         self.progress = torch.zeros_like(learning_rate)
         self.noise_seed: int | None = None
         self._run = module if run is None else run
-        self.autocast = autocast
+        self._autocast = autocast
         self._accumulate = accumulate
 
     @property
@@ -128,7 +128,7 @@ class Member:
     def outputs(self, batch: Batch) -> Tensor:
         """Return the module's outputs for a batch, in float32 or wider."""
         device = batch.targets.device.type
-        with torch.autocast(device, self.autocast, enabled=self.autocast is not None):
+        with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
             outputs = forward(self._run, batch.inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
@@ -163,11 +163,15 @@ class Member:
             return self.gradient(first), self.gradient(second)
         here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
         beside.wait_stream(here)
-        with torch.cuda.stream(beside):
-            loss = self.losses(first).mean()
-            here.wait_stream(beside)
-            values = self._differentiated(loss)
-        found = self.gradient(second)
+        # Both passes meet at the same parameters, on whose stream does not matter.
+        expected = "The AccumulateGrad node's stream does not match"
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", expected)
+            with torch.cuda.stream(beside):
+                loss = self.losses(first).mean()
+                here.wait_stream(beside)
+                values = self._differentiated(loss)
+            found = self.gradient(second)
         here.wait_stream(beside)
         return Gradient(loss.detach(), values), found
 

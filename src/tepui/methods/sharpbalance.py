@@ -293,9 +293,7 @@ class SharpBalance(ExchangingMethod):
         if callable(self.score):
             return self.score(member.module, dataset)
         if self.score == "fisher":
-            return fisher_trace(
-                member.module, dataset, loss=member.loss, autocast=member.autocast
-            )
+            return fisher_trace(member.module, dataset, loss=member.loss)
         if self.score == "sam_gap":
             return sam_gap(member.module, dataset, rho=self.rho, loss=member.loss)
         if self.score == "worst_case":

@@ -39,6 +39,20 @@ def test_convolution_norms(case, dtype):
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
 
 
+@pytest.mark.skipif(DEVICE == "cpu", reason="Triton's interpreter has no bfloat16")
+def test_rounded_factors_err_little():
+    torch.manual_seed(0)
+    module = nn.Conv2d(64, 64, 3, padding=1).to(DEVICE)
+    inputs = torch.randn(8, 64, 32, 32, device=DEVICE)
+    grads = torch.randn_like(module(inputs))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    found = fused.convolution_norms(module, inputs, grads, (1, 1))
+    torch.set_float32_matmul_precision(before)
+    expected = gradients(module, inputs, grads, "weight")
+    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=0)
+
+
 def test_masked_weights_do_not_count():
     torch.manual_seed(0)
     module = nn.Conv2d(20, 140, 3, padding=1).to(DEVICE)

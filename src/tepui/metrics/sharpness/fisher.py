@@ -2,9 +2,9 @@ r"""The trace of each sample's Fisher matrix: its squared gradient norm.
 
 .. math:: s(j) = \lVert \nabla_\theta \, \ell(f_\theta(x_j), y_j) \rVert_2^2
 
-over all trainable parameters that are not pruned, with the true label, with BatchNorm in eval mode, so that
-samples do not touch each other. One forward and one backward pass per batch suffice:
-each layer's share follows from its inputs and output gradients
+over all trainable parameters that are not pruned, with the true label, with BatchNorm
+in eval mode, so that samples do not touch each other. One forward and one backward pass
+per batch suffice: each layer's share follows from its inputs and output gradients
 (:mod:`tepui.metrics.sharpness.layers`), and weight gradients are never formed.
 Parameters used more than once are summed over their uses before squaring; parameters
 outside known layers are differentiated per sample on their own. If the model computes
@@ -298,8 +298,8 @@ class _Recorder:
                 return
             for name, value in gradients(layer, inputs, grads, several).items():
                 key = parameters[name]
-                value = value * self.masks[key] if key in self.masks else value
-                self.summed[key] = self.summed.get(key, 0) + value
+                alive = value * self.masks[key] if key in self.masks else value
+                self.summed[key] = self.summed.get(key, 0) + alive
 
 
 def _own(part: nn.Module, ids: set[int]) -> list[str]:

@@ -36,8 +36,9 @@ def convolution_norms(
         mask: Which entries of the weight count.
 
     Returns:
-        Shape ``(samples,)``, in float32. Products of float32 are not rounded to TF32:
-        measured, that is slower here.
+        Shape ``(samples,)``, in float32. Where torch may round products of float32 to
+        TF32, factors are rounded to bfloat16 here, which is faster and errs less: it
+        rounds to nearest.
     """
     inputs = inputs.to(grads.dtype).contiguous(memory_format=torch.channels_last)
     grads = grads.contiguous(memory_format=torch.channels_last)
@@ -67,6 +68,7 @@ def convolution_norms(
         column_tiles,
         taps,
         tiles,
+        ROUNDED=torch.get_float32_matmul_precision() != "highest",
         MASKED=alive is not None,
         ROWS=rows,
         COLUMNS=columns,
@@ -140,6 +142,7 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
     column_tiles,
     taps,
     tiles,
+    ROUNDED: tl.constexpr,
     MASKED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -172,6 +175,8 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
             mask=inside[:, None] & (column[None, :] < channels),
             other=0.0,
         )
+        if ROUNDED and g.dtype == tl.float32:
+            g, a = g.to(tl.bfloat16), a.to(tl.bfloat16)
         total = tl.dot(g, a, total, input_precision="ieee")
     if MASKED:
         there = (row[:, None] < out_channels) & (column[None, :] < channels)

@@ -23,6 +23,7 @@ from torch.utils.data import (
 
 from tepui.checks import class_indices
 from tepui.data.arrays import Arrays, Batch, Inputs
+from tepui.data.image_files import ImageFiles
 from tepui.seeding import Key, derive
 
 
@@ -163,6 +164,8 @@ def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
     """Return a data set held in tensors as ``Arrays``, and None for any other."""
     if isinstance(dataset, Arrays):
         return dataset
+    if isinstance(dataset, ImageFiles):
+        return dataset.held
     if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
         return Arrays(*dataset.tensors)
     return None

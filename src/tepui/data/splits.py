@@ -1,8 +1,10 @@
-"""Seeded random splits of a data set."""
+"""Splits of a data set in two: at random from a seed, or as a list says."""
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
+from pathlib import Path
 from typing import TypeVar, cast, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
@@ -60,6 +62,62 @@ def split(
     require(0 < second < samples, "fraction", rule, fraction)
     order = torch.randperm(samples, generator=generator(seed, "split"))
     return _part(dataset, order[second:]), _part(dataset, order[:second])
+
+
+@overload
+def split_at(
+    dataset: Arrays, held_out: Sequence[int] | Tensor | str | Path
+) -> tuple[Arrays, Arrays]: ...
+
+
+@overload
+def split_at(
+    dataset: Dataset[T], held_out: Sequence[int] | Tensor | str | Path
+) -> tuple[Dataset[T], Dataset[T]]: ...
+
+
+def split_at(
+    dataset: Dataset[T], held_out: Sequence[int] | Tensor | str | Path
+) -> tuple[Dataset[T], Dataset[T]]:
+    """Split a data set into the samples that are named and all others.
+
+    Both parts keep the order of the data set.
+
+    Args:
+        dataset: Any map-style data set.
+        held_out: Positions of the samples of the second part, or an ``.npy`` file
+            that holds them.
+
+    Returns:
+        All other samples, then those that are named.
+
+    Raises:
+        ValueError: If positions repeat or lie outside the data set, or a part would
+            be empty.
+
+    Example:
+        >>> data = Arrays(torch.arange(10.0), torch.arange(10))
+        >>> train, held_out = split_at(data, [7, 3])
+        >>> len(train), held_out.targets
+        (8, tensor([3, 7]))
+    """
+    if not isinstance(dataset, Sized):
+        name = type(dataset).__name__
+        raise ValueError(f"dataset must be map-style and have a length, got {name}")
+    if isinstance(held_out, str | Path):
+        held_out = torch.from_numpy(np.load(held_out, allow_pickle=False))
+    rows = torch.as_tensor(held_out)
+    whole = rows.ndim == 1 and not (rows.is_floating_point() or rows.is_complex())
+    rule = "hold whole numbers along one axis"
+    require(whole, "held_out", rule, f"{rows.dtype} of shape {tuple(rows.shape)}")
+    samples = len(dataset)
+    rule = f"hold different numbers from 0 to {samples - 1}, not all and not none"
+    right = 0 < len(rows) < samples and len(rows.unique()) == len(rows)
+    right = right and int(rows.min()) >= 0 and int(rows.max()) < samples
+    require(right, "held_out", rule, f"{len(rows)} numbers")
+    others = torch.ones(samples, dtype=torch.bool)
+    others[rows.long()] = False
+    return _part(dataset, others.nonzero()[:, 0]), _part(dataset, rows.long())
 
 
 def _part(dataset: Dataset[T], rows: Tensor) -> Dataset[T]:

@@ -1,0 +1,231 @@
+"""Corrupted test sets as they were released: read, not made.
+
+Two layouts hold a test set under several corruptions, each at severities 1 to 5:
+
+- one ``.npy`` file per corruption (CIFAR-10-C): bytes ``(5·samples, height, width,
+  channels)``, the rows of severity 1 first, and ``labels.npy`` of the same length;
+- one folder per corruption, in it one per severity, in it one per class
+  (Tiny-ImageNet-C, ImageNet-C).
+
+Either is a mapping from ``(corruption, severity)`` to a data set, as
+:func:`tepui.evaluate` takes for ``shifted``. A cell is read at each access and not
+kept.
+
+References:
+    Hendrycks and Dietterich (2019), Benchmarking Neural Network Robustness to Common
+    Corruptions and Perturbations, ICLR.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import Dataset
+
+from tepui.checks import require
+from tepui.data.arrays import Arrays, Normalize
+from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
+from tepui.data.sources import require_file
+
+SEVERITIES = (1, 2, 3, 4, 5)
+Cell = tuple[str, int]
+
+
+class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
+    """Corrupted copies of a test set, read from disk.
+
+    Attributes:
+        folder: Where they lie.
+        types: Names of the corruptions.
+        severities: Which of the severities 1 to 5.
+    """
+
+    def __init__(
+        self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]
+    ) -> None:
+        found = self._types_in(folder)
+        require(len(found) > 0, str(folder), "hold corrupted copies", "none")
+        self.folder = folder
+        self.types = tuple(found if types is None else types)
+        self.severities = tuple(severities)
+        for name in self.types:
+            require(name in found, "types", f"be among {found}", name)
+        for severity in self.severities:
+            right = severity in SEVERITIES
+            require(right, "severities", "be whole numbers from 1 to 5", severity)
+        require(len(self) > 0, "types and severities", "not be empty", list(self))
+
+    def __getitem__(self, key: Cell) -> Dataset[Any]:
+        if key not in self:
+            raise KeyError(f"key must be one of {list(self)}, got {key!r}")
+        return self._cell(*key)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return ((name, level) for name in self.types for level in self.severities)
+
+    def __len__(self) -> int:
+        return len(self.types) * len(self.severities)
+
+    def __contains__(self, key: object) -> bool:
+        return key in list(self)
+
+    @staticmethod
+    @abstractmethod
+    def _types_in(folder: Path) -> list[str]:
+        """Return the corruptions that a folder holds."""
+
+    @abstractmethod
+    def _cell(self, name: str, severity: int) -> Dataset[Any]:
+        """Return one copy."""
+
+
+class CorruptedArrays(CorruptedFiles):
+    """Corrupted copies in ``.npy`` files.
+
+    Args:
+        folder: Where they lie.
+        normalize: Applied to images as a model sees them.
+        classes: Names of the classes.
+        types: Names of the corruptions; all that are there by default.
+        severities: Which of the severities 1 to 5.
+
+    Raises:
+        FileNotFoundError: If there are no labels.
+        ValueError: If a file is truncated, of another size or no array of bytes.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        normalize: Normalize | None = None,
+        classes: tuple[str, ...] = (),
+        types: Sequence[str] | None = None,
+        severities: Sequence[int] = SEVERITIES,
+    ) -> None:
+        super().__init__(Path(folder), types, severities)
+        self.normalize, self.classes = normalize, classes
+        labels = _opened(self.folder / "labels.npy")
+        right = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
+        described = f"{labels.dtype} of shape {labels.shape}"
+        rule = "hold the labels five times over"
+        require(right, str(self.folder / "labels.npy"), rule, described)
+        self._labels = torch.from_numpy(labels.astype(np.int64))
+        if classes:
+            high = int(self._labels.max())
+            require(high < len(classes), "labels", f"be below {len(classes)}", high)
+
+    @staticmethod
+    def _types_in(folder: Path) -> list[str]:
+        return sorted(p.stem for p in folder.glob("*.npy") if p.stem != "labels")
+
+    def _cell(self, name: str, severity: int) -> Arrays:
+        path = self.folder / f"{name}.npy"
+        images = _opened(path)
+        rows = len(self._labels)
+        right = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
+        described = f"{images.dtype} of shape {images.shape}"
+        rule = f"hold bytes of shape ({rows}, height, width, channels)"
+        require(right, str(path), rule, described)
+        part = slice((severity - 1) * rows // 5, severity * rows // 5)
+        pixels = np.ascontiguousarray(images[part].transpose(0, 3, 1, 2))
+        labels = self._labels[part]
+        return Arrays(torch.from_numpy(pixels), labels, self.normalize, self.classes)
+
+
+class CorruptedFolders(CorruptedFiles):
+    """Corrupted copies in folders ``corruption/severity/class``.
+
+    Args:
+        folder: Where they lie.
+        classes: Names of the folders of the classes, in the order of their numbers.
+        normalize: Applied to images as a model sees them.
+        frame: What images are brought to; None keeps their size.
+        types: Names of the corruptions; all that are there by default.
+        severities: Which of the severities 1 to 5.
+
+    Raises:
+        ValueError: If there are no corruptions.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        classes: Sequence[str],
+        normalize: Normalize | None = None,
+        frame: Frame | None = None,
+        types: Sequence[str] | None = None,
+        severities: Sequence[int] = SEVERITIES,
+    ) -> None:
+        super().__init__(Path(folder), types, severities)
+        self.classes, self.normalize, self.frame = tuple(classes), normalize, frame
+
+    @staticmethod
+    def _types_in(folder: Path) -> list[str]:
+        folders = (path for path in folder.iterdir() if path.is_dir())
+        return sorted(path.name for path in folders if (path / "1").is_dir())
+
+    def _cell(self, name: str, severity: int) -> ImageFiles:
+        numbers = {each: number for number, each in enumerate(self.classes)}
+        folder = self.folder / name / str(severity)
+        folders = class_folders(folder)
+        classes = len(self.classes)
+        require(
+            len(folders) == classes,
+            str(folder),
+            f"hold {classes} classes",
+            len(folders),
+        )
+        files, labels = labelled(folders, numbers)
+        return ImageFiles(
+            files,
+            labels,
+            frame=self.frame,
+            normalize=self.normalize,
+            classes=self.classes,
+        )
+
+
+def corrupted_files(
+    folder: str | Path,
+    like: Arrays | ImageFiles,
+    types: Sequence[str] | None = None,
+    severities: Sequence[int] = SEVERITIES,
+) -> CorruptedFiles:
+    """Return the corrupted copies in a folder, in either layout.
+
+    Args:
+        folder: Where they lie.
+        like: The clean test set: its normalisation, classes and size of images.
+        types: Names of the corruptions; all that are there by default.
+        severities: Which of the severities 1 to 5.
+
+    Returns:
+        A mapping from ``(corruption, severity)`` to data sets.
+
+    Raises:
+        FileNotFoundError: If the folder is not there.
+        ValueError: If it holds no corrupted copies.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path} must be a folder of corrupted copies")
+    if any(path.glob("*.npy")):
+        return CorruptedArrays(path, like.normalize, like.classes, types, severities)
+    frame = like.frame if isinstance(like, ImageFiles) else None
+    return CorruptedFolders(
+        path, like.classes, like.normalize, frame, types, severities
+    )
+
+
+def _opened(path: Path) -> npt.NDArray[Any]:
+    """Return an array that is read from disk where it is used; objects are refused."""
+    require_file(path)
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (EOFError, ValueError) as error:
+        raise ValueError(f"{path} must be a whole .npy file, but: {error}") from error
+    return array

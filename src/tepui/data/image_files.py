@@ -1,0 +1,221 @@
+"""Images in files, decoded when asked for or all at once into tensors.
+
+A set whose images fit into memory as bytes is decoded once and then trains as fast as
+any other held in tensors; a larger one is decoded sample by sample.
+"""
+
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.checks import require
+from tepui.data.arrays import Arrays, Normalize, to_float
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".webp")
+MEMORY = 8 * 2**30
+IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The size that images of any size are brought to.
+
+    Attributes:
+        size: Side of the square that is cut from the centre, in pixels.
+        margin: The shorter side is scaled to this many times ``size`` first.
+    """
+
+    size: int
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.size > 0, "size", "be positive", self.size)
+        require(self.margin >= 1, "margin", "be at least 1", self.margin)
+
+
+class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
+    """A map-style data set of colour images in files.
+
+    Args:
+        files: The images, in order.
+        targets: One label per image.
+        frame: What the images are brought to; None keeps their size, which must then
+            be the same for all.
+        normalize: Applied to images as a model sees them.
+        classes: Names of the classes.
+
+    Attributes:
+        files: The images, in order.
+        targets: One label per image.
+        classes: Names of the classes.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        targets: Sequence[int] | Tensor,
+        *,
+        frame: Frame | None = None,
+        normalize: Normalize | None = IMAGENET,
+        classes: tuple[str, ...] = (),
+    ) -> None:
+        require(len(files) > 0, "files", "hold at least one image", len(files))
+        rule = f"have one label per file ({len(files)})"
+        require(len(targets) == len(files), "targets", rule, len(targets))
+        self.files = tuple(files)
+        self.targets = torch.as_tensor(targets, dtype=torch.int64)
+        self.classes = classes
+        self.normalize = normalize
+        self.frame = frame
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = decode(self.files[index], self.frame)[None]
+        ready = self.normalize(image) if self.normalize else to_float(image)
+        return ready[0], self.targets[index]
+
+    @functools.cached_property
+    def held(self) -> Arrays | None:
+        """All images as bytes in tensors; None if that takes over 8 GiB."""
+        first = decode(self.files[0], self.frame)
+        if len(self) * first.numel() > MEMORY:
+            return None
+        images = decode_all(self.files, self.frame)
+        return Arrays(images, self.targets, self.normalize, self.classes)
+
+
+def decode(path: Path, frame: Frame | None = None) -> Tensor:
+    """Read an image as bytes ``(3, height, width)``.
+
+    Args:
+        path: The file.
+        frame: What to bring it to; None keeps its size.
+
+    Returns:
+        Red, green and blue.
+
+    Raises:
+        ValueError: If the file is no whole image.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("RGB")
+    except FileNotFoundError:
+        raise
+    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
+        raise ValueError(f"{path} must be a whole image, but: {error}") from error
+    if frame is not None:
+        image = _framed(image, frame)
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+def decode_all(files: Sequence[Path], frame: Frame | None = None) -> Tensor:
+    """Read images into one tensor of bytes, with all processors.
+
+    Args:
+        files: The files.
+        frame: What to bring them to; None keeps their size, which must be the same.
+
+    Returns:
+        Bytes of shape ``(files, 3, height, width)``.
+
+    Raises:
+        ValueError: If a file is no whole image, or of another size than the first.
+    """
+    require(len(files) > 0, "files", "hold at least one image", len(files))
+    first = decode(files[0], frame)
+    images = torch.empty((len(files), *first.shape), dtype=torch.uint8)
+
+    def fill(number: int) -> None:
+        image = decode(files[number], frame)
+        if image.shape != first.shape:
+            raise ValueError(
+                f"images must have one size unless a size is given, got "
+                f"{_size(first)} in {files[0]} and {_size(image)} in {files[number]}"
+            )
+        images[number] = image
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(fill, range(len(files)), chunksize=64):
+            pass
+    return images
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Return the images in a folder and all below it, in the order of their names."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path for path in found if path.is_file())
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """Return the folders that each hold one class, in the order of their names.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it holds no folders.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} must be a folder with one folder per class")
+    found = sorted(path for path in folder.iterdir() if path.is_dir())
+    found = [path for path in found if not path.name.startswith(".")]
+    require(len(found) > 0, str(folder), "hold one folder per class", "none")
+    return found
+
+
+def labelled(
+    folders: Iterable[Path], numbers: Mapping[str, int]
+) -> tuple[list[Path], list[int]]:
+    """Return the images in class folders with the number of each one's class.
+
+    Args:
+        folders: One per class.
+        numbers: The classes' numbers by the names of their folders.
+
+    Returns:
+        Files and labels of the same length.
+
+    Raises:
+        ValueError: If a folder's name is not a class, or it holds no image.
+    """
+    files: list[Path] = []
+    labels: list[int] = []
+    for folder in folders:
+        known = folder.name in numbers
+        require(known, str(folder), f"be one of {len(numbers)} classes", folder.name)
+        found = images_in(folder)
+        require(len(found) > 0, str(folder), "hold images", "none")
+        files += found
+        labels += [numbers[folder.name]] * len(found)
+    return files, labels
+
+
+def _framed(image: "Image.Image", frame: Frame) -> "Image.Image":
+    """Scale the shorter side, then cut a square from the centre."""
+    from PIL import Image
+
+    short = round(frame.size * frame.margin)
+    scale = short / min(image.size)
+    width, height = (max(short, round(side * scale)) for side in image.size)
+    left, top = (width - frame.size) // 2, (height - frame.size) // 2
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return resized.crop((left, top, left + frame.size, top + frame.size))
+
+
+def _size(image: Tensor) -> str:
+    return f"{image.shape[2]}x{image.shape[1]} pixels"

@@ -1,0 +1,96 @@
+"""Where data sets lie on disk, and where they come from.
+
+Every set has one folder below the data folder, under the name its authors gave it. The
+data folder is the one the environment variable ``TEPUI_DATA`` names, else the cache
+folder of the platform.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ENVIRONMENT = "TEPUI_DATA"
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file that can be fetched.
+
+    Attributes:
+        url: Its address; the last part is the file's name.
+        known_hash: Its hash, as ``algorithm:digits``.
+        published_by: Who published that hash.
+        size: Bytes, in round numbers.
+    """
+
+    url: str
+    known_hash: str
+    published_by: str
+    size: int
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a data set needs on disk.
+
+    Attributes:
+        about: What it is, in a few words.
+        folders: Names under which it may lie below the data folder; the first is the
+            one that downloads create.
+        downloads: Files to fetch; none for a set that must be placed by hand.
+        by_hand: How to place it without a download.
+        elsewhere: Folders that other software fills with it.
+    """
+
+    about: str
+    folders: tuple[str, ...]
+    downloads: tuple[Download, ...] = ()
+    by_hand: str = ""
+    elsewhere: tuple[str, ...] = ()
+
+    def find(self, root: str | Path | None = None) -> Path | None:
+        """Return the folder the set lies in.
+
+        Args:
+            root: The data folder, or the set's own; by default that of the
+                environment, then folders that other software fills.
+
+        Returns:
+            The first folder that is there, None if there is none.
+        """
+        base = data_folder() if root is None else Path(root)
+        places = [base / name for name in self.folders]
+        if base.name in self.folders:
+            places.insert(0, base)
+        if root is None:
+            places += map(Path, self.elsewhere)
+        return next((place for place in places if place.is_dir()), None)
+
+
+def data_folder() -> Path:
+    """Return the folder that holds data sets: ``TEPUI_DATA``, else the platform's."""
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("tepui"))
+
+
+def require_file(path: Path) -> None:
+    """Raise a ``FileNotFoundError`` that names the file and what its folder holds.
+
+    Args:
+        path: The file.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+    """
+    if not path.is_file():
+        beside = sorted(item.name for item in path.parent.glob("*"))[:20]
+        raise FileNotFoundError(f"{path} must be there; its folder holds {beside}")

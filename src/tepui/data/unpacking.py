@@ -1,0 +1,90 @@
+"""Archives unpacked with nothing outside the folder and nothing but files.
+
+An archive of a data set holds regular files and folders. A link, a device, or a name
+that leads out of the folder is an error that names it; so is an archive that ends
+early.
+"""
+
+import lzma
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PureWindowsPath
+
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    OSError,
+)
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file's name is that of an archive with files in it."""
+    name = path.name.lower()
+    return name.endswith((".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz"))
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a tar or zip archive into a folder.
+
+    What was unpacked before an error stays there: unpack into a folder of your own and
+    move it when all is well.
+
+    Args:
+        archive: The archive.
+        folder: Where its files go; created if need be.
+
+    Raises:
+        ValueError: If the archive is damaged or truncated, or holds anything but
+            files and folders inside itself.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    members = _from_zip if archive.suffix.lower() == ".zip" else _from_tar
+    try:
+        for _ in members(archive, folder):
+            pass
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the disk, not the archive
+        raise ValueError(
+            f"{archive} must be a whole archive, but: {error or type(error).__name__}"
+        ) from error
+
+
+def _from_tar(archive: Path, folder: Path) -> Iterator[str]:
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            _check_name(archive, member.name)
+            if not (member.isreg() or member.isdir()):
+                _refuse(archive, member.name, "a link or a device")
+            tar.extract(member, folder, filter="data")
+            yield member.name
+
+
+def _from_zip(archive: Path, folder: Path) -> Iterator[str]:
+    with zipfile.ZipFile(archive) as zipped:
+        for member in zipped.infolist():
+            _check_name(archive, member.filename)
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                _refuse(archive, member.filename, "a link or a device")
+            zipped.extract(member, folder)
+            yield member.filename
+
+
+def _check_name(archive: Path, name: str) -> None:
+    path = PureWindowsPath(name)  # knows both kinds of slash, and drives
+    if path.anchor or ".." in path.parts:
+        _refuse(archive, name, "a path that leads out of the folder")
+
+
+def _refuse(archive: Path, name: str, what: str) -> None:
+    raise ValueError(
+        f"{archive} must hold only files and folders inside itself, "
+        f"got {name!r}: {what}"
+    )

@@ -1,10 +1,12 @@
 """The ``tepui`` command: flags and YAML from the commands' typed signatures."""
 
+import inspect
 import re
 import sys
 from argparse import Action
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, set_parsing_settings
 from torch.nn import Module
@@ -12,6 +14,8 @@ from torch.utils.data import Dataset
 
 from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
 from tepui.cli.compare import compare
+from tepui.cli.data import EXAMPLE as DATA_EXAMPLE
+from tepui.cli.data import Verb, data
 from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
 from tepui.cli.names import check_names, foreign_packages, known_names, normalised
@@ -29,6 +33,14 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "train": (train, TRAIN_EXAMPLE),
     "evaluate": (evaluate, EVALUATE_EXAMPLE),
     "report": (report, REPORT_EXAMPLE),
+    "data": (data, DATA_EXAMPLE),
+}
+# Words that may follow a command without a name of their own.
+WORDS: dict[str, dict[str, tuple[Any, str]]] = {
+    "data": {
+        "action": (Verb, "List all sets, fetch one, or verify one that is there."),
+        "name": (str | None, "Which one to fetch or verify."),
+    }
 }
 
 
@@ -66,7 +78,11 @@ def build_parser() -> ArgumentParser:
         command.add_argument(
             "--config", action="config", help="Read options from a YAML file."
         )
-        command.add_function_arguments(function, as_positional=True)
+        words = WORDS.get(name, {})
+        for word, (kind, about) in words.items():
+            value = inspect.signature(function).parameters[word].default
+            command.add_argument(word, nargs="?", type=kind, default=value, help=about)
+        command.add_function_arguments(function, as_positional=True, skip={*words})
         commands.add_subcommand(name, command, help=summary)
     return parser
 

@@ -23,7 +23,7 @@ def known_names() -> dict[str, list[str]]:
     method_names = _classes(methods, methods.Method)
     augmentations = _classes(data, Augmentation)
     return {
-        "--data": _classes(data, Dataset, without=("Arrays",)),
+        "--data": [name for name in _classes(data, Dataset) if _has_parts(name)],
         "--model": _classes(models, models.Model),
         "--method": method_names,
         "--methods": method_names,
@@ -132,12 +132,14 @@ def _items(text: str) -> list[str]:
     return text.strip("[] ").replace(",", " ").split()
 
 
-def _classes(module: object, base: type, without: tuple[str, ...] = ()) -> list[str]:
+def _has_parts(name: str) -> bool:
+    """Return whether a data set can be asked for its training or its test part."""
+    return "train" in inspect.signature(getattr(data, name)).parameters
+
+
+def _classes(module: object, base: type) -> list[str]:
     return sorted(
         name
         for name, item in inspect.getmembers(module, inspect.isclass)
-        if issubclass(item, base)
-        and not inspect.isabstract(item)
-        and item is not base
-        and name not in without
+        if issubclass(item, base) and not inspect.isabstract(item) and item is not base
     )

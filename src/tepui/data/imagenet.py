@@ -30,7 +30,10 @@ from tepui.data.sources import Source
 
 CLASSES = 1000
 FRAME = Frame(224, margin=256 / 224)
-_BY_HAND = "Place it by hand: {}, one folder per class named by its WordNet identifier."
+_BY_HAND = (
+    "Place it by hand (from {}): {}, one folder per class named by its WordNet "
+    "identifier."
+)
 
 
 class _ClassFolders(ImageFiles):
@@ -70,7 +73,7 @@ class ImageNet(_ClassFolders):
     source: ClassVar[Source] = Source(
         about="ImageNet (ILSVRC 2012), 1000 classes",
         folders=("imagenet",),
-        by_hand=_BY_HAND.format("imagenet/train and imagenet/val"),
+        by_hand=_BY_HAND.format("image-net.org", "imagenet/train and imagenet/val"),
     )
 
     def __init__(
@@ -98,7 +101,9 @@ class ImageNetA(_ClassFolders):
     source: ClassVar[Source] = Source(
         about="ImageNet-A, 7500 natural images that fool classifiers, 200 classes",
         folders=("imagenet-a",),
-        by_hand=_BY_HAND.format("imagenet-a"),
+        by_hand=_BY_HAND.format(
+            "github.com/hendrycks/natural-adv-examples", "imagenet-a"
+        ),
     )
 
     def __init__(
@@ -126,7 +131,7 @@ class ImageNetR(_ClassFolders):
     source: ClassVar[Source] = Source(
         about="ImageNet-R, 30 000 renditions (art, toys, sketches), 200 classes",
         folders=("imagenet-r",),
-        by_hand=_BY_HAND.format("imagenet-r"),
+        by_hand=_BY_HAND.format("github.com/hendrycks/imagenet-r", "imagenet-r"),
     )
 
     def __init__(
@@ -154,7 +159,9 @@ class ImageNetSketch(_ClassFolders):
     source: ClassVar[Source] = Source(
         about="ImageNet-Sketch, 50 000 black and white sketches, 1000 classes",
         folders=("imagenet-sketch",),
-        by_hand=_BY_HAND.format("imagenet-sketch"),
+        by_hand=_BY_HAND.format(
+            "github.com/HaohanWang/ImageNet-Sketch", "imagenet-sketch"
+        ),
     )
 
     def __init__(

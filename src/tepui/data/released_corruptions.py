@@ -155,7 +155,10 @@ class ImageNetC(CorruptedFolders):
     source: ClassVar[Source] = Source(
         about="ImageNet-C, ImageNet's validation images under corruptions",
         folders=("imagenet-c",),
-        by_hand="Place its folders by hand, such as imagenet-c/fog/1/n01440764.",
+        by_hand=(
+            "Place it by hand (from zenodo.org/records/2235448), such as "
+            "imagenet-c/fog/1/n01440764."
+        ),
     )
 
     def __init__(

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.checks import class_indices, require
+from tepui.data.arrays import Inputs
 from tepui.data.loading import as_arrays, in_order
 from tepui.engine.graphs import GraphRunner
 from tepui.engine.learner import Learner
@@ -44,12 +45,24 @@ def classes_of(
     """
     few = next(in_order(dataset, 2, device=device))
     with evaluating(ensemble), torch.no_grad():
-        outputs = [forward(member, few.inputs) for member in ensemble.members]
+        outputs = [_tried(member, few.inputs) for member in ensemble.members]
     known = isinstance(loss, CrossEntropy)
     known |= getattr(loss, "func", loss) is cross_entropy
     if not known or few.targets.is_floating_point():
         return None
     return min(output.shape[-1] for output in outputs)
+
+
+def _tried(member: nn.Module, inputs: Inputs) -> Tensor:
+    """Run a member for the first time; a refusal names the shape of a sample."""
+    try:
+        return forward(member, inputs)
+    except RuntimeError as error:
+        tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
+        shapes = ", ".join(str(tuple(tensor.shape[1:])) for tensor in tensors)
+        raise ValueError(
+            f"model must accept samples of shape {shapes}, but: {error}"
+        ) from error
 
 
 def check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:

@@ -1,0 +1,125 @@
+"""``tepui data``: what data sets are known and present; fetch and verify them."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.table import Table
+
+from tepui import data as datasets
+from tepui.checks import one_of, require
+from tepui.cli.console import console
+from tepui.cli.names import known_names
+from tepui.data.installing import advice, install, verify
+from tepui.data.sources import Source, data_folder
+
+EXAMPLE = "tepui data fetch CIFAR10"
+
+Verb = Literal["list", "fetch", "verify"]
+
+
+def data(
+    action: Verb = "list", name: str | None = None, root: Path | None = None
+) -> None:
+    """List data sets; fetch or verify one.
+
+    Args:
+        action: list them all, fetch one, or verify one that is there.
+        name: Which one to fetch or verify.
+        root: The data folder; the one TEPUI_DATA names by default.
+    """
+    if action == "list":
+        require(name is None, "action", "be fetch or verify with a name", action)
+        console().print(_table(root), f"data folder: {root or data_folder()}")
+        return
+    known = dict(_in_files())
+    one_of("name", name or "", known)
+    assert name is not None
+    (_fetch if action == "fetch" else _verify)(name, known[name], root)
+
+
+def _fetch(name: str, dataset: Any, root: Path | None) -> None:
+    source: Source = dataset.source
+    if not source.downloads:
+        raise ValueError(f"{name} cannot be fetched. {source.by_hand}")
+    for download in source.downloads:
+        console().print(
+            f"{download.url}\n{download.known_hash}, from {download.published_by}"
+        )
+    console().print(f"installed in {install(source, root)}")
+
+
+def _verify(name: str, dataset: Any, root: Path | None) -> None:
+    """Compare hashes where they were recorded, then open every part."""
+    folder = dataset.source.find(root)
+    if folder is None:
+        base = root or data_folder()
+        raise FileNotFoundError(
+            f"{name} is not in {base}. {advice(name, dataset.source)}"
+        )
+    files = verify(folder)
+    hashes = (
+        "placed by hand, without a record of hashes"
+        if files is None
+        else f"{files} files have the hashes they were installed with"
+    )
+    console().print(f"{name} in {folder}: {hashes}")
+    for line in _read(dataset, root):
+        console().print(line)
+
+
+def _read(dataset: Any, root: Path | None) -> Iterator[str]:
+    """Open every part of a data set; say how much each holds, or that it is absent."""
+    train = inspect.signature(dataset).parameters.get("train")
+    if train is None:
+        for (kind, severity), copy in dataset(root).items():
+            yield f"{kind} {severity}: {len(copy)} samples"
+        return
+    if train.default:
+        try:
+            yield f"training part: {len(dataset(root, train=True))} samples"
+        except FileNotFoundError as error:
+            yield f"training part: absent ({error})"
+    yield f"test part: {len(dataset(root, train=False))} samples"
+
+
+def _table(root: Path | None) -> Table:
+    table = Table(title="data sets")
+    for column in ("name", "what", "present", "needs"):
+        table.add_column(column, overflow="fold")
+    for name, dataset in _in_files():
+        source: Source = dataset.source
+        folder = source.find(root)
+        present = "no" if folder is None else str(folder)
+        table.add_row(name, source.about, present, _needs(source))
+    files = dict(_in_files())
+    for name in known_names()["--data"]:
+        if name not in files:
+            table.add_row(name, *_by_signature(getattr(datasets, name)))
+    return table
+
+
+def _needs(source: Source) -> str:
+    if not source.downloads:
+        return source.by_hand
+    size = sum(download.size for download in source.downloads) / 1e6
+    return f"fetch: {size:,.0f} MB. {source.by_hand}".strip()
+
+
+def _by_signature(dataset: Any) -> tuple[str, str, str]:
+    """Describe a data set that needs no folder of its own."""
+    about = (dataset.__doc__ or "").splitlines()[0].rstrip(".")
+    needed = [
+        f"--data.{name}"
+        for name, parameter in inspect.signature(dataset).parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    ]
+    return about, "" if needed else "yes", " ".join(needed) or "nothing"
+
+
+def _in_files() -> Iterator[tuple[str, Any]]:
+    """Yield the data sets that lie in the data folder, by name."""
+    for name, item in inspect.getmembers(datasets, inspect.isclass):
+        if isinstance(getattr(item, "source", None), Source):
+            yield name, item

@@ -15,12 +15,13 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-_OPCODES = (
+_ALLOWED = (
     "PROTO STOP MARK BINPUT LONG_BINPUT BINGET LONG_BINGET "
     "EMPTY_DICT EMPTY_LIST EMPTY_TUPLE APPEND APPENDS SETITEM SETITEMS "
     "TUPLE TUPLE1 TUPLE2 TUPLE3 NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 "
     "SHORT_BINSTRING BINSTRING GLOBAL REDUCE BUILD"
 )
+_OPCODES = frozenset(_ALLOWED.split())
 
 
 class _Kind:
@@ -81,7 +82,7 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
     content = path.read_bytes()
     try:
         for opcode, argument, _ in pickletools.genops(content):
-            if opcode.name not in _OPCODES.split():
+            if opcode.name not in _OPCODES:
                 _refuse(path, f"the instruction {opcode.name}")
             if opcode.name == "GLOBAL" and argument not in _NAMES:
                 _refuse(path, f"the name {argument!r}")

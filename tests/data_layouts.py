@@ -33,7 +33,9 @@ def _pickled(value, memo):
         items = b"".join(_pickled(item, memo) for item in value)
         return b"]" + memo.put() + b"(" + items + b"e"
     if isinstance(value, dict):
-        items = b"".join(_pickled(k, memo) + _pickled(v, memo) for k, v in value.items())
+        items = b"".join(
+            _pickled(k, memo) + _pickled(v, memo) for k, v in value.items()
+        )
         return b"}" + memo.put() + b"(" + items + b"u"
     return _array(value, memo)
 

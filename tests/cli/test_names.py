@@ -35,7 +35,8 @@ def test_known_names_hold_no_abstract_classes():
     assert known["--method"] == ["DeepEnsemble", "EoA", "GSAM", "SAM", "SharpBalance"]
     assert "Model" not in known["--model"]
     assert {"ConvNet", "MLP", "ResNet18"} <= set(known["--model"])
-    assert known["--data"] == ["Digits"]
+    assert {"ArrayFile", "CIFAR10", "Digits", "ImageFolder"} <= set(known["--data"])
+    assert not {"Arrays", "ImageFiles", "UniformNoise"} & set(known["--data"])
     assert known["--schedule"] == ["Constant", "Cosine", "MultiStep"]
     assert "RandomCrop" in known["--augment"]
 

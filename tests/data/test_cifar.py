@@ -4,6 +4,7 @@ import time
 import numpy as np
 import pytest
 import torch
+
 from data_layouts import (
     cifar10_binary,
     cifar10_python,
@@ -13,7 +14,6 @@ from data_layouts import (
     names,
     python2_pickle,
 )
-
 from tepui.data import CIFAR10, CIFAR100, split, split_at
 
 CASES = [
@@ -75,7 +75,7 @@ def test_a_truncated_file_is_refused(dataset, write, classes, length, tmp_path):
 def test_another_count_is_refused(dataset, write, classes, tmp_path, monkeypatch):
     made(tmp_path, write, classes)
     monkeypatch.setattr("tepui.data.cifar.ROWS_PER_FILE", 5)
-    with pytest.raises(ValueError, match="hold (5|25) images"):
+    with pytest.raises(ValueError, match=r"hold (5|25) images"):
         dataset(tmp_path)
 
 
@@ -121,7 +121,7 @@ def test_another_number_of_classes_is_refused(tmp_path):
 
 
 def test_absence_says_how_to_get_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match="CIFAR100 is not in .*fetch CIFAR100"):
+    with pytest.raises(FileNotFoundError, match=r"is not in .*fetch CIFAR100"):
         CIFAR100(tmp_path)
 
 

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from data_layouts import cifar10_python, images_and_labels
 
+from data_layouts import cifar10_python, images_and_labels
 from tepui.data import CIFAR10
 from tepui.data.installing import RECORD, install, located, verify
 from tepui.data.sources import Download, Source, data_folder
@@ -249,7 +249,9 @@ def test_a_data_set_downloads_itself(server, tmp_path, monkeypatch):
         f"{folder.name}/{path.name}": path.read_bytes() for path in folder.iterdir()
     }
     download = serve(server, "cifar-10-python.tar.gz", tarred(files))
-    monkeypatch.setattr(CIFAR10, "source", replace(CIFAR10.source, downloads=(download,)))
+    monkeypatch.setattr(
+        CIFAR10, "source", replace(CIFAR10.source, downloads=(download,))
+    )
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
     with pytest.raises(FileNotFoundError, match="tepui data fetch CIFAR10"):
         CIFAR10()

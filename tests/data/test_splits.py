@@ -1,10 +1,12 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import Dataset, IterableDataset, Subset
 
-from tepui.data import Arrays, Normalize, split
+from data_layouts import picture
+from tepui.data import Arrays, ImageFiles, Normalize, split, split_at
 
 
 class Squares(Dataset):
@@ -83,3 +85,55 @@ def test_streams_are_refused():
 
     with pytest.raises(ValueError, match=r"dataset must be map-style .* got Stream"):
         split(Stream(), 0.5, seed=0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 40), st.data())
+def test_named_samples_are_the_second_part(samples, data):
+    numbers = st.lists(st.integers(0, samples - 1), min_size=1, unique=True)
+    rows = data.draw(numbers.filter(lambda rows: len(rows) < samples))
+    for dataset in (_arrays(samples), Squares(samples)):
+        first, second = split_at(dataset, rows)
+        assert _numbers(second) == sorted(rows)
+        assert _numbers(first) == [i for i in range(samples) if i not in rows]
+
+
+def _numbers(part):
+    scale = 2 if isinstance(part, Arrays) else 1  # undoes the normalisation
+    return [round(float(part[i][0]) * scale) for i in range(len(part))]
+
+
+def test_names_may_lie_in_a_file(tmp_path):
+    np.save(tmp_path / "rows.npy", np.array([4, 1]))
+    for path in (tmp_path / "rows.npy", str(tmp_path / "rows.npy")):
+        assert split_at(_arrays(6), path)[1].targets.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (torch.tensor([], dtype=torch.int64), "held_out must hold different numbers"),
+        ([0, 0], "held_out must hold different numbers"),
+        ([4], "from 0 to 3"),
+        ([-1], "from 0 to 3"),
+        ([0, 1, 2, 3], "not all"),
+        ([0.5], "held_out must hold whole numbers along one axis"),
+        ([[0, 1]], "whole numbers along one axis"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        split_at(_arrays(4), rows)
+
+
+def test_split_at_needs_a_length():
+    with pytest.raises(ValueError, match="must be map-style and have a length"):
+        split_at(Dataset(), [0])
+
+
+def test_images_that_fit_stay_in_tensors(tmp_path):
+    files = [picture(tmp_path / f"{i}.png", (i, i, i), size=(4, 4)) for i in range(5)]
+    first, second = split(ImageFiles(files, range(5)), 0.4, seed=1)
+    for part in (first, second):
+        assert isinstance(part, Arrays)
+        assert part.inputs[:, 0, 0, 0].tolist() == part.targets.tolist()

@@ -90,14 +90,19 @@ def _table(root: Path | None) -> Table:
         table.add_column(column, overflow="fold")
     for name, dataset in _in_files():
         source: Source = dataset.source
-        folder = source.find(root)
-        present = "no" if folder is None else str(folder)
+        present = _where(source.find(root), root or data_folder())
         table.add_row(name, source.about, present, _needs(source))
     files = dict(_in_files())
     for name in known_names()["--data"]:
         if name not in files:
             table.add_row(name, *_by_signature(getattr(datasets, name)))
     return table
+
+
+def _where(folder: Path | None, base: Path) -> str:
+    if folder is None:
+        return "no"
+    return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
 
 
 def _needs(source: Source) -> str:

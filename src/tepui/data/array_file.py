@@ -65,10 +65,10 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
     file = path / f"{name}.npy" if path.is_dir() else path
     require_file(file)
     try:
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
+        with file.open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
             require(name in found, str(file), f"hold {name!r}", found.files)
             array: npt.NDArray[Any] = found[name]
             return array

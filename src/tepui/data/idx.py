@@ -34,12 +34,13 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     right = content[:2] == b"\0\0" and content[2] == _UNSIGNED_BYTES
     require(right, str(found), "be an idx file of bytes", content[:4])
     start = 4 + 4 * content[3]
+    rule = f"hold the sizes of {content[3]} axes"
+    require(len(content) >= start, str(found), rule, f"{len(content)} bytes")
     shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
     size = int(np.prod(shape, dtype=np.int64))
     rule = f"hold {size} values of shape {shape}"
-    values = np.frombuffer(content, dtype=np.uint8, offset=min(start, len(content)))
-    whole = len(shape) == content[3] and len(values) == size
-    require(whole, str(found), rule, len(values))
+    values = np.frombuffer(content, dtype=np.uint8, offset=start)
+    require(len(values) == size, str(found), rule, len(values))
     return values.reshape(shape).copy()
 
 

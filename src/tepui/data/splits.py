@@ -11,6 +11,7 @@ from torch.utils.data import Dataset, Subset
 
 from tepui.checks import require
 from tepui.data.arrays import Arrays
+from tepui.data.image_files import ImageFiles
 from tepui.seeding import generator
 
 T = TypeVar("T")
@@ -40,7 +41,8 @@ def split(
 
     Returns:
         First ``n - round(fraction * n)`` samples, then ``round(fraction * n)``. Both
-        are ``Arrays`` if the data set is, otherwise ``torch.utils.data.Subset``.
+        are ``Arrays`` if the data set is, or holds images that fit into memory;
+        otherwise ``torch.utils.data.Subset``.
 
     Raises:
         ValueError: If the data set has no length, ``fraction`` lies outside (0, 1), or
@@ -122,6 +124,7 @@ def split_at(
 
 def _part(dataset: Dataset[T], rows: Tensor) -> Dataset[T]:
     index: list[int] = rows.sort().values.tolist()
-    if isinstance(dataset, Arrays):
-        return cast(Dataset[T], dataset.subset(index))
+    held = dataset.held if isinstance(dataset, ImageFiles) else dataset
+    if isinstance(held, Arrays):
+        return cast(Dataset[T], held.subset(index))
     return Subset(dataset, index)

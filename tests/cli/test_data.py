@@ -1,0 +1,197 @@
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from data_layouts import (
+    cifar10_binary,
+    fashion_mnist,
+    images_and_labels,
+    picture,
+    tiny_imagenet,
+)
+from tepui.cli.main import main
+from tepui.data import CIFAR10, Digits, FashionMNIST
+from tepui.data.installing import RECORD
+from tepui.data.sources import Download, Source
+
+SMALL = ["--epochs", "1", "--members", "2", "--batch-size", "8", "--quiet"]
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A data folder with small copies of the real sets."""
+    folder = tmp_path / "data"
+    monkeypatch.setenv("TEPUI_DATA", str(folder))
+    monkeypatch.setattr("tepui.data.cifar.ROWS_PER_FILE", 8)
+    monkeypatch.setattr("tepui.data.fashion_mnist.SAMPLES", {True: 40, False: 10})
+    data = [*images_and_labels(40, 10), *images_and_labels(8, 10, seed=1)]
+    cifar10_binary(folder, *data)
+    for part, samples in (("train", 40), ("t10k", 10)):
+        grey = images_and_labels(samples, 10, shape=(1, 28, 28))
+        fashion_mnist(folder / "fashion-mnist", *grey, part)
+    for name in ("cat", "dog"):
+        for number in range(20):
+            picture(folder / "mine" / name / f"{number}.png", size=(12, 10))
+    x, y = images_and_labels(20, 3, shape=(8, 8, 3))
+    np.savez(folder / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    return folder
+
+
+def options(name, root):
+    colour = ["--model", "ConvNet", "--model.in_channels", "3"]
+    return {
+        "CIFAR10": ["--data", "CIFAR10", *colour],
+        "FashionMNIST": ["--data", "FashionMNIST", "--model", "ConvNet"],
+        "ImageFolder": [
+            *["--data", "ImageFolder", "--data.path", str(root / "mine")],
+            *["--data.size", "8", *colour],
+        ],
+        "ArrayFile": [
+            "--data",
+            "ArrayFile",
+            f"--data.path={root / 'mine.npz'}",
+            *colour,
+        ],
+        "root": ["--data", "CIFAR10", f"--data.root={root}", *colour],
+    }[name]
+
+
+NAMES = ["CIFAR10", "FashionMNIST", "ImageFolder", "ArrayFile", "root"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_train_and_evaluate_by_name(name, root, tmp_path, monkeypatch, capsys):
+    if name == "root":
+        monkeypatch.delenv("TEPUI_DATA")
+    out = str(tmp_path / "run")
+    chosen = options(name, root)
+    train = ["--augment", "RandomCrop", "--validation", "0.25"]
+    main(["train", *chosen, *SMALL, *train, "--out", out])
+    config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
+    assert config["validation"]["samples"] == {"ImageFolder": 8, "ArrayFile": 5}.get(
+        name, 10
+    )
+    data = chosen[: chosen.index("--model")]
+    main(["evaluate", out, *data, "--corruptions", "none"])
+    samples = json.loads((tmp_path / "run" / "evaluation.json").read_text())["samples"]
+    expected = {"FashionMNIST": 10, "ImageFolder": 8, "ArrayFile": 20}
+    assert samples == expected.get(name, 8)
+    assert "individual accuracy" in capsys.readouterr().out
+
+
+def test_compare_takes_real_sets_too(root, tmp_path, capsys):
+    chosen = ["--methods", "DeepEnsemble", "--ensembles", "1", "--corruptions", "none"]
+    out = ["--out", str(tmp_path / "run")]
+    main(["compare", *options("CIFAR10", root), *SMALL, *chosen, *out])
+    assert "Ensembles on CIFAR10" in capsys.readouterr().out
+
+
+def test_a_model_for_other_images_names_the_shape(root, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--data", "CIFAR10", *SMALL, "--out", str(tmp_path / "run")])
+    error = capsys.readouterr().err
+    assert "model must accept samples of shape (3, 32, 32)" in error
+
+
+@pytest.mark.parametrize("words", [["data"], ["data", "list"]])
+def test_the_list_says_what_is_there_and_what_is_needed(words, root, capsys):
+    main(words)
+    shown = " ".join(capsys.readouterr().out.split())
+    for name in ("CIFAR10", "TinyImageNetC", "ImageNetA", "Digits", "ImageFolder"):
+        assert name in shown
+    assert "cifar-10-batches-bin" in shown
+    assert "fetch: 2,918 MB" in shown
+    assert "Place it by hand" in shown
+    assert "--data.path" in shown
+    assert f"data folder: {root}" in shown
+
+
+def test_verify_opens_both_parts(root, capsys):
+    main(["data", "verify", "CIFAR10"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "without a record of hashes" in shown
+    assert "training part: 40 samples test part: 8 samples" in shown
+    (root / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
+    main(["data", "verify", "CIFAR10"])
+    assert "training part: absent" in capsys.readouterr().out
+    (root / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(b"0")
+    with pytest.raises(SystemExit):
+        main(["data", "verify", "CIFAR10"])
+    assert "test_batch.bin must hold 8 images" in capsys.readouterr().err
+
+
+def test_verify_opens_every_corrupted_copy(root, capsys):
+    (root / "CIFAR-10-C").mkdir()
+    images = np.zeros((10, 32, 32, 3), dtype=np.uint8)
+    np.save(root / "CIFAR-10-C" / "fog.npy", images)
+    np.save(root / "CIFAR-10-C" / "labels.npy", np.zeros(10, dtype=np.uint8))
+    main(["data", "verify", "CIFAR10C"])
+    assert "fog 5: 2 samples" in capsys.readouterr().out
+
+
+def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
+    """Without a network: the files lie in the data folder, as placed by hand."""
+    downloads = []
+    for path in sorted((root / "fashion-mnist").iterdir()):
+        content = path.read_bytes()
+        path.rename(root / path.name)
+        known = f"md5:{hashlib.md5(content).hexdigest()}"
+        downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, "me", 1))
+    (root / "fashion-mnist").rmdir()
+    source = Source("clothes", ("fashion-mnist",), tuple(downloads))
+    monkeypatch.setattr(FashionMNIST, "source", source)
+    main(["data", "fetch", "FashionMNIST"])
+    assert "from me" in capsys.readouterr().out
+    main(["data", "verify", "FashionMNIST"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "4 files have the hashes they were installed with" in shown
+    changed = root / "fashion-mnist" / downloads[0].file
+    changed.write_bytes(changed.read_bytes()[:-1])
+    with pytest.raises(SystemExit):
+        main(["data", "verify", "FashionMNIST"])
+    assert "must have sha256" in capsys.readouterr().err
+    assert (root / "fashion-mnist" / RECORD).exists()
+
+
+def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tepui.data.tiny_imagenet.CLASSES", 2)
+    monkeypatch.setattr("tepui.data.tiny_imagenet.SAMPLES", {True: 4, False: 4})
+    tiny_imagenet(tmp_path / "other", ["n01", "n02"])
+    main(["data", "verify", "TinyImageNet", "--root", str(tmp_path / "other")])
+    assert "test part: 4 samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fetch", "CIFAR"], "did you mean 'CIFAR10'"),
+        (["fetch"], "name must be one of"),
+        (["fetch", "ImageNetA"], "ImageNetA cannot be fetched. Place it by hand"),
+        (["fetch", "CIFAR10", "--root", "here"], "could not be downloaded whole"),
+        (["verify", "SVHN"], "SVHN is not in"),
+        (["list", "SVHN"], "action must be fetch or verify with a name"),
+        (["fetsh", "SVHN"], "fetsh"),
+    ],
+)
+def test_mistakes_end_in_one_line(words, message, root, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", "nobody", 1)
+    monkeypatch.setattr(
+        CIFAR10, "source", Source("x", ("cifar-10-batches-py",), (nowhere,))
+    )
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with pytest.raises(SystemExit) as stop:
+        main(["data", *words])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_digits_stay_the_default(tmp_path):
+    out = tmp_path / "run"
+    main(["train", *SMALL, "--out", str(out)])
+    config = json.loads((out / "run.json").read_text())["config"]
+    assert str(len(Digits())) in json.dumps(config)

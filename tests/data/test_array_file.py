@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import torch
+
+from tepui.data import ArrayFile, Normalize
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+
+
+def arrays(x=IMAGES, y=LABELS):
+    return {"x_train": x, "y_train": y, "x_test": x[:2], "y_test": y[:2]}
+
+
+def write(path, content, suffix):
+    if suffix == ".npz":
+        np.savez(path.with_suffix(".npz"), **content)
+        return path.with_suffix(".npz")
+    path.mkdir()
+    for name, array in content.items():
+        np.save(path / f"{name}.npy", array)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy"])
+def test_both_parts_come_out_as_they_went_in(suffix, tmp_path):
+    path = write(tmp_path / "mine", arrays(), suffix)
+    train, test = ArrayFile(path), ArrayFile(str(path), train=False)
+    assert (train.inputs.numpy() == IMAGES.transpose(0, 3, 1, 2)).all()
+    assert train.targets.tolist() == LABELS.tolist()
+    assert len(test) == 2
+    assert train.inputs.dtype == torch.uint8
+    assert train.normalize is None
+
+
+@pytest.mark.parametrize(
+    ("array", "channels", "shape", "dtype"),
+    [
+        (IMAGES, "first", (6, 5, 4, 3), torch.uint8),
+        (IMAGES[..., 0], "last", (6, 1, 5, 4), torch.uint8),
+        (IMAGES.astype(np.float64), "last", (6, 3, 5, 4), torch.float32),
+        (IMAGES.astype(">f4"), "last", (6, 3, 5, 4), torch.float32),
+        (IMAGES[:, 0, 0].astype(np.int16), "last", (6, 3), torch.float32),
+    ],
+)
+def test_shapes_and_types(array, channels, shape, dtype, tmp_path):
+    path = write(tmp_path / "x", arrays(array), ".npz")
+    data = ArrayFile(path, channels=channels)
+    assert data.inputs.shape == shape
+    assert data.inputs.dtype == dtype
+
+
+def test_labels_may_be_a_column_and_images_normalised(tmp_path):
+    path = write(tmp_path / "x", arrays(y=LABELS[:, None]), ".npz")
+    data = ArrayFile(path, mean=(0.5,) * 3, std=(0.2,) * 3)
+    assert data.targets.tolist() == LABELS.tolist()
+    assert data.normalize == Normalize((0.5,) * 3, (0.2,) * 3)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_train": LABELS + 0.5}, "y_train must hold one integer per sample"),
+        ({"y_train": LABELS[:5]}, r"inputs must have as many samples as targets \(5\)"),
+        ({"y_train": np.eye(6, dtype=int)}, "y_train must hold one integer per sample"),
+        ({"x_train": np.array(["a"] * 6)}, "x must hold numbers"),
+        ({"x_train": LABELS}, "x must hold numbers, samples along the first axis"),
+        ({"x_train": np.array([{}] * 6, dtype=object)}, "x_train must be an array in"),
+    ],
+)
+def test_mistakes_are_named(suffix, change, message, tmp_path):
+    path = write(tmp_path / "x", arrays() | change, suffix)
+    with pytest.raises(ValueError, match=message):
+        ArrayFile(path)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    content = arrays()
+    del content["x_test"]
+    with pytest.raises(ValueError, match="must hold 'x_test'"):
+        ArrayFile(write(tmp_path / "x", content, ".npz"), train=False)
+    with pytest.raises(FileNotFoundError, match=r"x_test\.npy must be there"):
+        ArrayFile(write(tmp_path / "x", content, ".npy"), train=False)
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz must be there"):
+        ArrayFile(tmp_path / "nothing.npz")
+    with pytest.raises(ValueError, match="std must be given with mean"):
+        ArrayFile(write(tmp_path / "y", arrays(), ".npz"), mean=(0.5,) * 3)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
+def test_a_truncated_file_is_refused(share, tmp_path):
+    path = write(tmp_path / "x", arrays(), ".npz")
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match="must be an array in"):
+        ArrayFile(path)

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import tepui
+from data_layouts import picture
+from tepui.data import Arrays, Frame, ImageFiles, Normalize, arrays_of
+from tepui.data.image_files import decode, decode_all, images_in
+from tepui.data.loading import as_arrays
+
+
+@pytest.fixture
+def files(tmp_path):
+    random = np.random.default_rng(0)
+    made = []
+    for number in range(6):
+        pixels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+        made.append(tmp_path / f"{number}.png")
+        Image.fromarray(pixels).save(made[-1])
+    return made
+
+
+def naive(path):
+    return torch.from_numpy(np.array(Image.open(path))).permute(2, 0, 1)
+
+
+def test_images_are_bytes_with_channels_first(files):
+    assert all(torch.equal(decode(path), naive(path)) for path in files)
+    assert torch.equal(decode_all(files), torch.stack([naive(path) for path in files]))
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "1", "CMYK"])
+def test_other_kinds_of_images_become_colour(mode, tmp_path):
+    path = tmp_path / ("x.jpg" if mode == "CMYK" else "x.png")
+    Image.new("RGB", (4, 4), (255, 255, 255)).convert(mode).save(path)
+    assert decode(path).shape == (3, 4, 4)
+    assert (decode(path) >= 254).all()
+
+
+def test_a_frame_scales_the_shorter_side_and_cuts_the_centre(tmp_path):
+    pixels = np.zeros((20, 40, 3), dtype=np.uint8)
+    pixels[:, 10:30] = 200  # the centre, a square
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    image = decode(tmp_path / "x.png", Frame(10))
+    assert image.shape == (3, 10, 10)
+    assert (image[:, :, 1:-1] == 200).all()
+
+
+def test_a_margin_leaves_the_border_out(tmp_path):
+    pixels = np.zeros((256, 300, 3), dtype=np.uint8)
+    pixels[16:-16, 38:-38] = 200
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    image = decode(tmp_path / "x.png", Frame(224, margin=256 / 224))
+    assert image.shape == (3, 224, 224)
+    assert (image == 200).all()
+
+
+@pytest.mark.parametrize("size", [(3, 5), (5, 3), (7, 7), (1, 9)])
+@pytest.mark.parametrize("side", [1, 2, 6])
+def test_any_size_fits_any_frame(size, side, tmp_path):
+    path = picture(tmp_path / "x.png", size=size)
+    image = decode(path, Frame(side))
+    assert image.shape == (3, side, side)
+    assert (image == torch.tensor([120, 60, 30])[:, None, None]).all()
+
+
+@pytest.mark.parametrize("length", [0, 10, 200])
+def test_damaged_images_are_named(length, tmp_path):
+    path = picture(tmp_path / "x.jpg", size=(100, 100))
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(ValueError, match=r"x\.jpg must be a whole image"):
+        decode(path)
+
+
+def test_images_of_two_sizes_are_named(files, tmp_path):
+    odd = picture(tmp_path / "odd.png", size=(9, 8))
+    with pytest.raises(ValueError, match=r"8x8 pixels in .*0\.png and 9x8 .*odd\.png"):
+        decode_all([*files, odd])
+    assert decode_all([*files, odd], Frame(8)).shape == (7, 3, 8, 8)
+
+
+def test_images_are_found_at_any_depth_in_order(tmp_path):
+    expected = [
+        picture(tmp_path / name) for name in ("a/1.PNG", "a/b/2.jpeg", "c.JPEG")
+    ]
+    (tmp_path / "a" / "boxes.txt").write_text("")
+    (tmp_path / "folder.png").mkdir()
+    assert images_in(tmp_path) == expected
+
+
+NORMALIZE = Normalize((0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
+
+
+def test_samples_are_normalised_as_batches_are(files):
+    data = ImageFiles(files, range(6), normalize=NORMALIZE)
+    expected = NORMALIZE(torch.stack([naive(path) for path in files]))
+    assert torch.equal(torch.stack([data[i][0] for i in range(6)]), expected)
+    assert torch.equal(data.held.prepare(data.held.inputs), expected)
+    assert data[3][1] == 3
+    assert len(data) == 6
+
+
+def test_what_fits_is_held_in_tensors_once(files, monkeypatch):
+    data = ImageFiles(files, range(6))
+    held = as_arrays(data)
+    assert isinstance(held, Arrays)
+    assert held.inputs.dtype == torch.uint8
+    assert as_arrays(data) is held
+    assert arrays_of(data) is held
+    monkeypatch.setattr("tepui.data.image_files.MEMORY", 6 * 8 * 8 * 3 - 1)
+    assert as_arrays(ImageFiles(files, range(6))) is None
+
+
+def test_what_does_not_fit_trains_and_evaluates_the_same(files, monkeypatch):
+    def trained():
+        data = ImageFiles(files, [0, 1, 0, 1, 0, 1])
+        ensemble = tepui.Ensemble.build(
+            lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2)), 2
+        )
+        method = tepui.methods.DeepEnsemble()
+        options = {"epochs": 2, "batch_size": 2, "progress": "none"}
+        tepui.fit(ensemble, data, method=method, **options)
+        return tepui.evaluate(ensemble, data).clean
+
+    held = trained()
+    monkeypatch.setattr("tepui.data.image_files.MEMORY", 0)
+    assert trained().nll == pytest.approx(held.nll, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ImageFiles([], []), "files must hold at least one image"),
+        (lambda: ImageFiles(["a"], [1, 2]), "targets must have one label per file"),
+        (lambda: Frame(0), "size must be positive, got 0"),
+        (lambda: Frame(8, 0.5), "margin must be at least 1"),
+    ],
+)
+def test_mistakes_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

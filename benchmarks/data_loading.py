@@ -2,9 +2,10 @@
 
     python benchmarks/data_loading.py FOLDER
 
-FOLDER holds CIFAR-10's binary version (``cifar-10-batches-bin``). The script packs it as
-``.tar.gz`` and measures what ``CIFAR10(download=True)`` does with an archive that lies in
-the data folder: its hash, unpacking, the record of hashes; then reading both parts.
+FOLDER holds CIFAR-10's binary version (``cifar-10-batches-bin``). The script packs it
+as ``.tar.gz`` and measures what ``CIFAR10(download=True)`` does with an archive that
+lies in the data folder: its hash, unpacking, the record of hashes; then reading both
+parts.
 """
 
 import hashlib

@@ -198,6 +198,17 @@ def test_folders_beside_an_image_folder_take_its_size(tmp_path):
     assert corrupted_files(tmp_path / "c", like)["snow", 2][1][0].shape == (3, 16, 16)
 
 
+def test_grey_copies_of_unnamed_classes_keep_the_order_of_their_names(tmp_path):
+    for number, name in enumerate("1010"):
+        path = tmp_path / "fog" / "1" / name / f"{number}.png"
+        picture(path, (50 * number,), size=(8, 8), mode="L")
+    like = Arrays(torch.zeros(2, 1, 8, 8), torch.tensor([0, 1]))
+    copy = corrupted_files(tmp_path, like, severities=(1,))["fog", 1].held
+    assert copy.inputs[:, 0, 0, 0].tolist() == [0, 50, 100, 150]
+    assert copy.inputs.shape == (4, 1, 8, 8)
+    assert copy.targets.tolist() == [1, 0, 1, 0]
+
+
 def test_copies_can_be_evaluated_on(tmp_path):
     write_arrays(tmp_path / "CIFAR-10-C")
     images = torch.zeros(SAMPLES, 3, 32, 32, dtype=torch.uint8)

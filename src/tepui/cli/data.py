@@ -11,7 +11,7 @@ from tepui import data as datasets
 from tepui.checks import one_of, require
 from tepui.cli.console import console
 from tepui.cli.names import known_names
-from tepui.data.installing import advice, install, verify
+from tepui.data.installing import install, located, verify
 from tepui.data.sources import Source, data_folder
 
 EXAMPLE = "tepui data fetch CIFAR10"
@@ -52,21 +52,16 @@ def _fetch(name: str, dataset: Any, root: Path | None) -> None:
 
 def _verify(name: str, dataset: Any, root: Path | None) -> None:
     """Compare hashes where they were recorded, then open every part."""
-    folder = dataset.source.find(root)
-    if folder is None:
-        base = root or data_folder()
-        raise FileNotFoundError(
-            f"{name} is not in {base}. {advice(name, dataset.source)}"
-        )
+    folder = located(name, dataset.source, root)
     files = verify(folder)
     hashes = (
         "placed by hand, without a record of hashes"
         if files is None
         else f"{files} files have the hashes they were installed with"
     )
-    console().print(f"{name} in {folder}: {hashes}")
+    console().print(f"{name} in {folder}: {hashes}", markup=False)
     for line in _read(dataset, root):
-        console().print(line)
+        console().print(line, markup=False)
 
 
 def _read(dataset: Any, root: Path | None) -> Iterator[str]:

@@ -39,7 +39,7 @@ class _Version(NamedTuple):
         folder: Its folder.
         train: The files of the training part.
         test: The file of the test part.
-        files: How many times ``ROWS_PER_FILE`` images each training file holds.
+        parts: How many times ``ROWS_PER_FILE`` images each training file holds.
         labels: Label bytes of a binary row, or the key of a pickle's labels.
         names: The file of the classes' names, and its key in a pickle.
     """
@@ -47,7 +47,7 @@ class _Version(NamedTuple):
     folder: str
     train: tuple[str, ...]
     test: str
-    files: int
+    parts: int
     labels: int | str
     names: tuple[str, str | None]
 
@@ -182,7 +182,7 @@ def _read(
     """Return images, labels and class names of one part."""
     version = next(item for item in versions if item.folder == folder.name)
     files = version.train if train else (version.test,)
-    rows = ROWS_PER_FILE * (version.files if train else 1)
+    rows = ROWS_PER_FILE * (version.parts if train else 1)
     images = np.empty((len(files) * rows, _PIXELS), dtype=np.uint8)
     labels = np.empty(len(images), dtype=np.int64)
     for number, file in enumerate(files):

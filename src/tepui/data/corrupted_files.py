@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.checks import require
@@ -144,6 +145,7 @@ class CorruptedFolders(CorruptedFiles):
         classes: Names of the folders of the classes, in the order of their numbers.
         normalize: Applied to images as a model sees them.
         frame: What images are brought to; None keeps their size.
+        grey: Read one channel of grey in place of three of colour.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -157,11 +159,13 @@ class CorruptedFolders(CorruptedFiles):
         classes: Sequence[str],
         normalize: Normalize | None = None,
         frame: Frame | None = None,
+        grey: bool = False,
         types: Sequence[str] | None = None,
         severities: Sequence[int] = SEVERITIES,
     ) -> None:
         super().__init__(Path(folder), types, severities)
-        self.classes, self.normalize, self.frame = tuple(classes), normalize, frame
+        self.classes, self.normalize = tuple(classes), normalize
+        self.frame, self.grey = frame, grey
 
     @staticmethod
     def _types_in(folder: Path) -> list[str]:
@@ -179,11 +183,13 @@ class CorruptedFolders(CorruptedFiles):
             f"hold {classes} classes",
             len(folders),
         )
-        files, labels = labelled(folders, numbers)
+        samples = zip(*labelled(folders, numbers), strict=True)
+        ordered = sorted(samples, key=lambda sample: sample[0].name)
         return ImageFiles(
-            files,
-            labels,
+            [file for file, _ in ordered],
+            [label for _, label in ordered],
             frame=self.frame,
+            grey=self.grey,
             normalize=self.normalize,
             classes=self.classes,
         )
@@ -216,9 +222,21 @@ def corrupted_files(
     if any(path.glob("*.npy")):
         return CorruptedArrays(path, like.normalize, like.classes, types, severities)
     frame = like.frame if isinstance(like, ImageFiles) else None
+    image = like[0][0]
     return CorruptedFolders(
-        path, like.classes, like.normalize, frame, types, severities
+        path,
+        like.classes or _numbered(like),
+        like.normalize,
+        frame,
+        isinstance(image, Tensor) and image.shape[:1] == (1,),
+        types,
+        severities,
     )
+
+
+def _numbered(like: Arrays | ImageFiles) -> tuple[str, ...]:
+    """Return names for classes that have none."""
+    return tuple(str(number) for number in range(int(like.targets.max()) + 1))
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:

@@ -46,13 +46,14 @@ class Frame:
 
 
 class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
-    """A map-style data set of colour images in files.
+    """A map-style data set of images in files.
 
     Args:
         files: The images, in order.
         targets: One label per image.
         frame: What the images are brought to; None keeps their size, which must then
             be the same for all.
+        grey: Read one channel of grey in place of three of colour.
         normalize: Applied to images as a model sees them.
         classes: Names of the classes.
 
@@ -68,6 +69,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         targets: Sequence[int] | Tensor,
         *,
         frame: Frame | None = None,
+        grey: bool = False,
         normalize: Normalize | None = IMAGENET,
         classes: tuple[str, ...] = (),
     ) -> None:
@@ -79,71 +81,77 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         self.classes = classes
         self.normalize = normalize
         self.frame = frame
+        self.grey = grey
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        image = decode(self.files[index], self.frame)[None]
+        image = decode(self.files[index], self.frame, self.grey)[None]
         ready = self.normalize(image) if self.normalize else to_float(image)
         return ready[0], self.targets[index]
 
     @functools.cached_property
     def held(self) -> Arrays | None:
         """All images as bytes in tensors; None if that takes over 8 GiB."""
-        first = decode(self.files[0], self.frame)
+        first = decode(self.files[0], self.frame, self.grey)
         if len(self) * first.numel() > MEMORY:
             return None
-        images = decode_all(self.files, self.frame)
+        images = decode_all(self.files, self.frame, self.grey)
         return Arrays(images, self.targets, self.normalize, self.classes)
 
 
-def decode(path: Path, frame: Frame | None = None) -> Tensor:
-    """Read an image as bytes ``(3, height, width)``.
+def decode(path: Path, frame: Frame | None = None, grey: bool = False) -> Tensor:
+    """Read an image as bytes ``(channels, height, width)``.
 
     Args:
         path: The file.
         frame: What to bring it to; None keeps its size.
+        grey: One channel of grey in place of red, green and blue.
 
     Returns:
-        Red, green and blue.
+        The image.
 
     Raises:
         ValueError: If the file is no whole image.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with Image.open(path) as opened:
-            image = opened.convert("RGB")
+            image = opened.convert("L" if grey else "RGB")
     except FileNotFoundError:
         raise
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} must be a whole image, but: {error}") from error
     if frame is not None:
         image = _framed(image, frame)
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+    pixels = torch.from_numpy(np.array(image))
+    return pixels[None] if grey else pixels.permute(2, 0, 1).contiguous()
 
 
-def decode_all(files: Sequence[Path], frame: Frame | None = None) -> Tensor:
+def decode_all(
+    files: Sequence[Path], frame: Frame | None = None, grey: bool = False
+) -> Tensor:
     """Read images into one tensor of bytes, with all processors.
 
     Args:
         files: The files.
         frame: What to bring them to; None keeps their size, which must be the same.
+        grey: One channel of grey in place of red, green and blue.
 
     Returns:
-        Bytes of shape ``(files, 3, height, width)``.
+        Bytes of shape ``(files, channels, height, width)``.
 
     Raises:
         ValueError: If a file is no whole image, or of another size than the first.
     """
     require(len(files) > 0, "files", "hold at least one image", len(files))
-    first = decode(files[0], frame)
+    first = decode(files[0], frame, grey)
     images = torch.empty((len(files), *first.shape), dtype=torch.uint8)
 
     def fill(number: int) -> None:
-        image = decode(files[number], frame)
+        image = decode(files[number], frame, grey)
         if image.shape != first.shape:
             raise ValueError(
                 f"images must have one size unless a size is given, got "

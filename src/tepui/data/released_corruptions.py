@@ -135,7 +135,7 @@ class TinyImageNetC(CorruptedFolders):
     ) -> None:
         folder = located("TinyImageNetC", self.source, root, download)
         classes, normalize = _classes(folder, TINY_CLASSES), TinyImageNet.normalization
-        super().__init__(folder, classes, normalize, None, types, severities)
+        super().__init__(folder, classes, normalize, types=types, severities=severities)
 
 
 @final
@@ -169,7 +169,7 @@ class ImageNetC(CorruptedFolders):
     ) -> None:
         folder = located("ImageNetC", self.source, root)
         classes = _classes(folder, IMAGENET_CLASSES)
-        super().__init__(folder, classes, IMAGENET, FRAME, types, severities)
+        super().__init__(folder, classes, IMAGENET, FRAME, False, types, severities)
 
 
 def _classes(folder: Path, number: int) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def main() -> None:
     test = test.to(device)
     evaluation = tepui.evaluate(ensemble, test, shifted=corrupted(test))
     found = {
-        "rule": arguments.rule,
+        "name": arguments.rule,
         "method": described(method),
         "epochs": arguments.epochs,
         "members": arguments.members,
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def show(found: dict) -> None:
-    table = Table(title=f"{found['rule']}: {found['epochs']} epochs")
+    table = Table(title=f"{found['name']}: {found['epochs']} epochs")
     for column in ("data", "members", "ensemble", "improvement", "DER", "ECE", "NLL"):
         table.add_column(column, justify="right")
     keys = ("individual_accuracy", "accuracy", "improvement", "der", "ece", "nll")

@@ -1,7 +1,9 @@
 """The hooks for methods whose members meet: between epochs, or inside the loss."""
 
+import itertools
 import os
 import signal
+import warnings
 from dataclasses import dataclass
 from typing import final
 
@@ -26,7 +28,8 @@ from engine.cases import (
 )
 from tepui.engine import LocalExchange
 from tepui.engine.batches import index_stream
-from tepui.methods import CoupledMethod, ExchangingMethod, Gradient
+from tepui.engine.learner import Learner
+from tepui.methods import CoupledMethod, ExchangingMethod, Gradient, Meeting, Turn
 from tepui.per_member import per_member
 from tepui.seeding import derive, generator
 from tepui.storage import read_tensors
@@ -180,14 +183,16 @@ class Repelled(CoupledMethod):
     weight: float = 0.5
     chosen: int = 2
 
-    def active(self, members, generator):
+    def turn(self, members, progress, generator):
         picked = torch.randperm(members, generator=generator)[: self.chosen]
         LOG.append(("active", sorted(picked.tolist())))
-        return sorted(picked.tolist())
+        return Turn(tuple(sorted(picked.tolist())), (), progress)
 
-    def loss(self, outputs, losses, batch):
-        assert outputs.shape == (self.chosen, len(batch.targets), CLASSES)
+    def loss(self, meeting):
+        outputs, losses = meeting.outputs, meeting.losses
+        assert outputs.shape == (self.chosen, len(meeting.targets), CLASSES)
         assert losses.shape == outputs.shape[:2]
+        assert meeting.unlabeled is None
         centre = outputs.mean(0, keepdim=True)
         return losses.mean() - self.weight * (outputs - centre).square().mean()
 
@@ -203,15 +208,16 @@ def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
     ensemble.train()
     rows = index_stream(len(data), batch_size, seed, 0, epochs * steps)
     for step, row in enumerate(rows):
-        active = method.active(len(ensemble), generator(seed, "active", step))
+        stream = generator(seed, "active", step)
+        active = method.turn(len(ensemble), step / (epochs * steps), stream).active
         outputs = []
         for index in active:
             torch.manual_seed(derive(ensemble.seeds[index], "noise", step))
             outputs.append(ensemble.members[index](data.inputs[row]))
         targets = data.targets[row]
         losses = [F.cross_entropy(o, targets, reduction="none") for o in outputs]
-        batch = tepui.data.arrays.Batch(data.inputs[row], targets, row)
-        total = method.loss(torch.stack(outputs), torch.stack(losses), batch)
+        meeting = Meeting(torch.stack(outputs), torch.stack(losses), targets, None)
+        total = method.loss(meeting)
         total.backward()
         totals.append(total.detach())
         for index in active:
@@ -291,3 +297,130 @@ def test_a_coupled_loss_must_return_one_value_per_sample():
 def test_coupled_members_cannot_accumulate():
     with pytest.raises(ValueError, match=r"accumulate must be 1 where .* got 2"):
         fitted(images(), method=Repelled(), accumulate=2)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class InTurn(CoupledMethod):
+    """One member after the other, away from what earlier ones say of unlabeled data."""
+
+    @property
+    def needs_unlabeled(self):
+        return True
+
+    @property
+    def fixed_shapes(self):
+        return False
+
+    def turn(self, members, progress, generator):
+        now = min(int(progress * members), members - 1)
+        return Turn((now,), tuple(range(now)), progress * members - now)
+
+    def loss(self, meeting):
+        now, *earlier = meeting.unlabeled
+        LOG.append(("turn", len(earlier), [e.detach() for e in earlier], now.shape))
+        apart = sum((now - outputs).square().mean() for outputs in earlier)
+        return meeting.losses.mean() - 0.1 * apart
+
+
+def unlabeled(samples=10):
+    data = images(samples, seed=5)
+    return tepui.data.Arrays(data.inputs, torch.full_like(data.targets, -1))
+
+
+def in_turn(**how):
+    settings = {"method": InTurn(), "members": 3, "epochs": 6, "unlabeled": unlabeled()}
+    return fitted(images(), **settings | how)
+
+
+def test_observed_members_are_seen_but_not_touched(tmp_path):
+    how = {"schedule": tepui.Constant(), "out": tmp_path, "checkpoint_every": 2}
+    states = []
+
+    def note(record):
+        states.append([copied(member) for member in ensemble.members])
+
+    ensemble = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    tepui.fit(
+        ensemble,
+        images(),
+        method=InTurn(),
+        epochs=6,
+        batch_size=8,
+        unlabeled=unlabeled(),
+        callbacks=[note],
+        progress="none",
+        **how,
+    )
+    # Three members have two epochs of three steps each.
+    assert [entry[1] for entry in logged("turn")] == [0] * 6 + [1] * 6 + [2] * 6
+    assert {entry[3] for entry in logged("turn")} == {(8, CLASSES)}
+    for epoch, (before, after) in enumerate(itertools.pairwise(states), start=1):
+        for member in range(3):
+            same = assert_same_bits if member != epoch // 2 else assert_different
+            same(before[member], after[member])
+
+
+def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
+    seen = []
+
+    class Noting(Learner):
+        def set_time(self, factor, progress):
+            seen.append((self.index, factor, progress))
+            super().set_time(factor, progress)
+
+    monkeypatch.setattr("tepui.engine.prepare.Learner", Noting)
+    in_turn(schedule=tepui.Cosine(), epochs=3)
+    # Nine steps; the engine sets every member's time again at the end of an epoch.
+    own = [entry for entry in seen if entry[2] * 9 % 3 == pytest.approx(0, abs=1e-9)]
+    starts = {index: factor for index, factor, progress in own if progress == 0}
+    assert starts == {0: 1.0, 1: 1.0, 2: 1.0}
+
+
+def test_a_run_with_unlabeled_data_resumes_to_the_same_bits(tmp_path):
+    whole = in_turn(out=tmp_path / "whole")
+    for epoch in (0, 2, 4):
+        out = tmp_path / str(epoch)
+        with pytest.raises(StoppedError):
+            in_turn(out=out, callbacks=[stop_after(epoch)])
+        assert_same_runs(whole, in_turn(out=out, resume=True))
+
+
+def test_unlabeled_data_matter_and_are_part_of_the_run(tmp_path):
+    other = tepui.data.Arrays(unlabeled().inputs.flip(2), unlabeled().targets)
+    assert_different(in_turn(), in_turn(unlabeled=other))
+    in_turn(out=tmp_path)
+    with pytest.raises(ValueError, match="unlabeled"):
+        in_turn(out=tmp_path, resume=True, unlabeled=other)
+
+
+def test_unlabeled_data_only_where_they_are_used():
+    with pytest.raises(ValueError, match=r"a data set for InTurn.*SED.*need none"):
+        in_turn(unlabeled=None)
+    with pytest.raises(ValueError, match="unlabeled must be None for Repelled"):
+        fitted(images(), method=Repelled(), unlabeled=unlabeled())
+    with pytest.raises(ValueError, match="unlabeled must be None for DeepEnsemble"):
+        fitted(images(), unlabeled=unlabeled())
+
+
+def equal_members():
+    ensemble = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    ensemble.members[1].load_state_dict(ensemble.members[0].state_dict())
+    return ensemble
+
+
+def test_equal_members_are_told_apart_and_it_is_said():
+    ensemble = equal_members()
+    assert_same_bits(ensemble.members[0], ensemble.members[1])
+    how = {"epochs": 1, "batch_size": 8, "progress": "none"}
+    with pytest.warns(UserWarning, match=r"members \[1\] start equal to another"):
+        tepui.fit(ensemble, images(), method=Repelled(chosen=1), **how)
+    assert_different(ensemble.members[0], ensemble.members[1])
+
+
+def test_independent_members_may_start_equal():
+    ensemble = equal_members()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        how = {"epochs": 1, "batch_size": 8, "progress": "none"}
+        tepui.fit(ensemble, images(), method=tepui.methods.DeepEnsemble(), **how)

@@ -27,6 +27,7 @@ from tepui.engine.prepare import (
     loss_of,
     optimizer_of,
     runner_of,
+    separate,
     to_device,
 )
 from tepui.engine.progress import Style, showing
@@ -57,6 +58,7 @@ def fit(
     schedule: Schedule | None = None,
     augment: Sequence[Augmentation] = (),
     validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
     keep: Keep = "last",
     accumulate: int = 1,
     clip_norm: float | None = None,
@@ -91,6 +93,8 @@ def fit(
             half and at three quarters of the run by default.
         augment: Random changes of image batches, in order.
         validation: A data set, or the share of ``dataset`` to hold out for it.
+        unlabeled: Data whose targets are not read, for methods that make members
+            disagree on them (``A2D``, ``DivDis``).
         keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.
         accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
@@ -133,6 +137,7 @@ def fit(
     require(isinstance(method, Method), "method", "be a method, such as SAM()", method)
     _check(epochs, batch_size, keep, accumulate, checkpoint_every, validation)
     require(clip_norm is None or clip_norm > 0, "clip_norm", "be positive", clip_norm)
+    _check_coupling(method, len(ensemble), unlabeled)
     one_of("runner", runner, get_args(RunnerName))
     one_of("progress", progress, get_args(Style))
     require(
@@ -173,6 +178,7 @@ def fit(
         config = {name: described(value) for name, value in asked.items()}
         config["models"] = [description(member) for member in ensemble.members]
         config["data"] = fingerprint(train)
+        config["unlabeled"] = None if unlabeled is None else fingerprint(unlabeled)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
     if prune is not None:
@@ -186,6 +192,9 @@ def fit(
     classes = classes_of(ensemble, train, loss, rest)
     check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
+    beside = None
+    if unlabeled is not None:
+        beside = source_of(unlabeled, augment, numerics.device, workers, None)
     steps = steps_per_epoch(source.samples, batch_size)
     compiled = compiles(compile, numerics, steps * epochs * len(ensemble))
     learners = []
@@ -205,6 +214,10 @@ def fit(
             home=rest if sequential else None,
         )
         learners.append(learner)
+    if isinstance(method, CoupledMethod):
+        separate(learners)
+        for learner in learners:
+            learner.losses = learners[0].losses  # one loss for all
     if isinstance(method, ExchangingMethod):
         method.exchanges_before(0, epochs)  # refuses a plan that does not fit the run
 
@@ -232,6 +245,7 @@ def fit(
         )
         plan = Plan(
             source=source,
+            unlabeled=beside,
             batch_size=batch_size,
             epochs=epochs,
             schedule=schedule,
@@ -292,6 +306,29 @@ def _check(
         'be given to keep the "best" weights',
         None,
     )
+
+
+def _check_coupling(
+    method: Method, members: int, unlabeled: Dataset[Any] | None
+) -> None:
+    coupled = method if isinstance(method, CoupledMethod) else None
+    wanted = coupled is not None and coupled.needs_unlabeled
+    name = type(method).__name__
+    require(
+        wanted or unlabeled is None,
+        "unlabeled",
+        f"be None for {name}, which uses no such data",
+        type(unlabeled).__name__,
+    )
+    require(
+        not wanted or unlabeled is not None,
+        "unlabeled",
+        f"be a data set for {name}, whose members disagree on it (SED and methods "
+        "with independent members need none)",
+        None,
+    )
+    if coupled is not None:
+        coupled.check_members(members)
 
 
 def _split(

@@ -100,7 +100,7 @@ class GraphRunner(Runner):
             captured.replay(batch)
             learner.losses[learner.step % self.plan.steps].copy_(captured.loss)
         learner.step += 1
-        self.plan.advance()
+        self.plan.advance(1)
         return True
 
     def _capture_all(self, learners: Sequence[Learner], epoch: int) -> None:

@@ -1,5 +1,6 @@
 """From a caller's arguments to members that are ready to train."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -21,11 +22,15 @@ from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, MemberMethod, Method
 from tepui.methods.member import Member
 from tepui.per_member import for_member
+from tepui.seeding import generator
 
 RunnerName = Literal["auto", "eager", "graph"]
 
 # A compiled step saves about a millisecond and costs half a minute to build.
 STEPS_WORTH_COMPILING = 20_000
+
+# Noise that tells equal coupled members apart, relative to their head's weights.
+SEPARATION = 0.01
 
 
 def classes_of(
@@ -178,6 +183,42 @@ def learner_of(
     )
     learner.rest()
     return learner
+
+
+def separate(learners: Sequence[Learner]) -> None:
+    """Add noise to the heads of members that are equal, and say so.
+
+    Members that start equal and share all batches have equal gradients under any
+    symmetric loss, so that nothing could ever tell them apart.
+
+    Args:
+        learners: Coupled members, changed in place.
+    """
+    twins = [
+        learner
+        for number, learner in enumerate(learners)
+        if any(_equal(learner, earlier) for earlier in learners[:number])
+    ]
+    if not twins:
+        return
+    for learner in twins:
+        head = [p for p in learner.member.parameters if p.ndim > 1][-1]
+        stream = generator(learner.seed, "separation")
+        noise = torch.randn(head.shape, generator=stream).to(head)
+        with torch.no_grad():
+            head.add_(noise * SEPARATION * head.std(correction=0))
+    warnings.warn(
+        f"members {[learner.index for learner in twins]} start equal to another and "
+        "share all batches, so that they could never separate: their heads get noise "
+        f"of {SEPARATION:.0%} of their weights' spread",
+        stacklevel=3,
+    )
+
+
+def _equal(first: Learner, second: Learner) -> bool:
+    pairs = zip(first.member.parameters, second.member.parameters, strict=False)
+    same_count = len(first.member.parameters) == len(second.member.parameters)
+    return same_count and all(a.equal(b) for a, b in pairs)
 
 
 def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:

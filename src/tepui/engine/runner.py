@@ -1,8 +1,9 @@
 """Running the steps of an epoch, one after the other, on any device."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import final
 
 import torch
@@ -17,7 +18,8 @@ from tepui.engine.batches import (
 )
 from tepui.engine.learner import Learner
 from tepui.engine.schedule import Schedule
-from tepui.methods.base import CoupledMethod, MemberMethod
+from tepui.inference import evaluating
+from tepui.methods.base import CoupledMethod, Meeting, MemberMethod
 from tepui.seeding import derive, generator
 
 
@@ -27,18 +29,20 @@ class Plan:
 
     Attributes:
         source: The training data.
+        unlabeled: Unlabeled data that come beside them, if any.
         batch_size: Samples per step.
         epochs: Length of the run.
         schedule: Learning rate over time.
-        advance: Called after every step.
+        advance: Called with the number of member-steps just done.
         stopping: Whether the run was asked to stop.
     """
 
     source: Source
+    unlabeled: Source | None
     batch_size: int
     epochs: int
     schedule: Schedule
-    advance: Callable[[], None]
+    advance: Callable[[int], None]
     stopping: Callable[[], bool]
 
     @property
@@ -71,6 +75,10 @@ class Plan:
     def time(self, step: int) -> tuple[float, float]:
         """Return the learning rate's factor at a step and the share of the run done."""
         return self.factor(step), step / (self.steps * self.epochs)
+
+    def factor_after(self, progress: float) -> float:
+        """Return the learning rate's factor after a share of the run."""
+        return self.factor(int(progress * self.steps * self.epochs))
 
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
@@ -114,7 +122,7 @@ class EagerRunner(Runner):
         learner.member.module.train()
         for batch in self.plan.source.batches(rows, learner.seed, epoch):
             self._step(learner, batch)
-            self.plan.advance()
+            self.plan.advance(1)
             if self.plan.stopping():
                 return
 
@@ -135,7 +143,7 @@ class CoupledRunner(Runner):
     """All members on the same batches, coupled inside the loss.
 
     Members that sit out a step keep weights and optimizer state; the step's cost
-    follows the active members alone.
+    follows the members of its turn alone.
     """
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
@@ -143,38 +151,69 @@ class CoupledRunner(Runner):
         seed = derive(*(learner.seed for learner in learners), "coupled")
         for learner in learners:
             learner.member.module.train()
-        rows = self.plan.rows(seed, learners[0].step, epoch)
-        for batch in self.plan.source.batches(rows, seed, epoch):
-            self._step(learners, batch, seed)
-            for _ in learners:
-                self.plan.advance()
+        step = learners[0].step
+        labelled = self.plan.source.batches(
+            self.plan.rows(seed, step, epoch), seed, epoch
+        )
+        beside = self._unlabeled(seed, step, epoch)
+        for batch, other in zip(labelled, beside, strict=False):
+            self._step(learners, batch, other, seed)
+            self.plan.advance(len(learners))
             if self.plan.stopping():
-                return
+                break
+        for learner in learners:
+            learner.set_time(*self.plan.time(max(learner.step - 1, 0)))
 
-    def _step(self, learners: Sequence[Learner], batch: Batch, seed: int) -> None:
+    def _unlabeled(self, seed: int, step: int, epoch: int) -> Iterator[Batch | None]:
+        source = self.plan.unlabeled
+        if source is None:
+            return repeat(None)
+        own = derive(seed, "unlabeled")
+        left = (epoch + 1) * self.plan.steps - step
+        rows = index_stream(source.samples, self.plan.batch_size, own, step, left)
+        return source.batches(rows, own, epoch)
+
+    def _step(
+        self, learners: Sequence[Learner], batch: Batch, other: Batch | None, seed: int
+    ) -> None:
         method, step = learners[0].method, learners[0].step
         assert isinstance(method, CoupledMethod)
-        chosen = method.active(len(learners), generator(seed, "active", step))
-        active = [learners[index] for index in chosen]
-        outputs = []
-        for learner in learners:
-            learner.set_time(*self.plan.time(step))
+        _, progress = self.plan.time(step)
+        turn = method.turn(len(learners), progress, generator(seed, "active", step))
+        active = [learners[index] for index in turn.active]
+        observed = [learners[index] for index in turn.observed]
         for learner in active:
+            learner.set_time(self.plan.factor_after(turn.progress), turn.progress)
             learner.member.noise_seed = derive(learner.seed, "noise", step)
-            outputs.append(learner.member.seeded_outputs(batch))
-        losses = torch.stack(
-            [
-                learner.member.losses_of(output, batch.targets)
-                for learner, output in zip(active, outputs, strict=True)
-            ]
+        outputs = _outputs(active, observed, batch)
+        losses = [
+            learner.member.losses_of(output, batch.targets)
+            for learner, output in zip(active, outputs, strict=False)
+        ]
+        meeting = Meeting(
+            outputs,
+            torch.stack(losses),
+            batch.targets,
+            None if other is None else _outputs(active, observed, other),
         )
-        total = method.loss(torch.stack(outputs), losses, batch)
+        total = method.loss(meeting)
         parameters = [p for learner in active for p in learner.member.parameters]
         gradients = torch.autograd.grad(total, parameters, materialize_grads=True)
         own = iter(gradients)
         for learner in active:
             values = [next(own) for _ in learner.member.parameters]
             learner.update(learner.member.masked(values))
+        learners[0].losses[step % self.plan.steps] = total.detach()
         for learner in learners:
-            learner.losses[step % self.plan.steps] = total.detach()
             learner.step += 1
+
+
+def _outputs(
+    active: Sequence[Learner], observed: Sequence[Learner], batch: Batch
+) -> Tensor:
+    """Return outputs of active members, then of observed ones without gradient."""
+    found = [learner.member.seeded_outputs(batch) for learner in active]
+    for learner in observed:
+        with torch.no_grad(), evaluating(learner.member.module):
+            found.append(learner.member.outputs(batch))
+    return torch.stack(found)

@@ -1,6 +1,13 @@
 """Ways to train an ensemble, one file each."""
 
-from tepui.methods.base import CoupledMethod, ExchangingMethod, MemberMethod, Method
+from tepui.methods.base import (
+    CoupledMethod,
+    ExchangingMethod,
+    Meeting,
+    MemberMethod,
+    Method,
+    Turn,
+)
 from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.eoa import EoA
 from tepui.methods.gsam import GSAM
@@ -16,9 +23,11 @@ __all__ = [
     "EoA",
     "ExchangingMethod",
     "Gradient",
+    "Meeting",
     "Member",
     "MemberMethod",
     "Method",
     "SharpBalance",
     "Strata",
+    "Turn",
 ]

@@ -13,7 +13,7 @@ A new method is one new file with one of these as its base.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -142,30 +142,82 @@ class ExchangingMethod(MemberMethod):
         return None
 
 
+class Turn(NamedTuple):
+    """Who takes part in one step of coupled members.
+
+    Attributes:
+        active: The members that the step updates.
+        observed: Further members whose outputs the loss sees, without gradient and in
+            eval mode.
+        progress: Share of their training that the active members have done, which the
+            learning rate follows.
+    """
+
+    active: tuple[int, ...]
+    observed: tuple[int, ...]
+    progress: float
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What coupled members bring to one step.
+
+    Attributes:
+        outputs: Outputs of the active members, then of the observed ones, shape
+            ``(active + observed, samples, outputs)``.
+        losses: Per-sample losses of the active members, ``(active, samples)``.
+        targets: The targets of the batch they share.
+        unlabeled: Outputs on a batch of the unlabeled data, laid out like
+            ``outputs``; None where the method asks for none.
+    """
+
+    outputs: Tensor
+    losses: Tensor
+    targets: Tensor
+    unlabeled: Tensor | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class CoupledMethod(Method, ABC):
     """A method whose members share each batch and meet inside the loss."""
 
-    @abstractmethod
-    def active(self, members: int, generator: torch.Generator) -> Sequence[int]:
-        """Return the members that take part in the next step.
+    @property
+    def needs_unlabeled(self) -> bool:
+        """Whether a batch of unlabeled data comes with every batch."""
+        return False
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether every turn has as many active and as many observed members."""
+        return True
+
+    def check_members(self, members: int) -> None:
+        """Raise if the method cannot train this many members.
 
         Args:
-            members: How many members there are.
-            generator: The stream of this step.
-
-        Returns:
-            Their indices; all others stay untouched, optimizer state included.
+            members: How many there are.
         """
 
     @abstractmethod
-    def loss(self, outputs: Tensor, losses: Tensor, batch: Batch) -> Tensor:
+    def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
+        """Return who takes part in the next step.
+
+        Args:
+            members: How many members there are.
+            progress: Share of the run's steps that are done.
+            generator: The stream of this step.
+
+        Returns:
+            Active and observed members; all others stay untouched, and the observed
+            and resting ones keep their optimizer state.
+        """
+
+    @abstractmethod
+    def loss(self, meeting: Meeting) -> Tensor:
         """Return the scalar that all active members descend together.
 
         Args:
-            outputs: Outputs of the active members, ``(active, samples, outputs)``.
-            losses: Their per-sample losses, ``(active, samples)``.
-            batch: The samples they share.
+            meeting: What the members of this turn bring.
 
         Returns:
             The scalar.

@@ -8,13 +8,14 @@ from tepui.data.augment import (
     RandomResizedCrop,
 )
 from tepui.data.convert import arrays_of
-from tepui.data.corruptions import CORRUPTIONS, corrupt
+from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
 from tepui.data.digits import Digits
 from tepui.data.shifted import Corrupted, corrupted
 from tepui.data.splits import split
 
 __all__ = [
     "CORRUPTIONS",
+    "STANDARD",
     "Arrays",
     "Augmentation",
     "Batch",
@@ -27,5 +28,6 @@ __all__ = [
     "arrays_of",
     "corrupt",
     "corrupted",
+    "load_frost",
     "split",
 ]

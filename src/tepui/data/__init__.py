@@ -12,6 +12,7 @@ from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
 from tepui.data.digits import Digits
 from tepui.data.shifted import Corrupted, corrupted
 from tepui.data.splits import split
+from tepui.data.stored import Stored, store
 
 __all__ = [
     "CORRUPTIONS",
@@ -25,9 +26,11 @@ __all__ = [
     "Normalize",
     "RandomCrop",
     "RandomResizedCrop",
+    "Stored",
     "arrays_of",
     "corrupt",
     "corrupted",
     "load_frost",
     "split",
+    "store",
 ]

@@ -146,6 +146,9 @@ def correlated(images: Tensor, kernel: Tensor, border: Border = "mirror") -> Ten
 def zoom_matrix(side: int, factor: float) -> tuple[Tensor, Tensor]:
     """Return how to enlarge the middle of an axis linearly, to the length it has.
 
+    First and last pixel of the middle stay whole; what exceeds the length is cut off
+    at the end.
+
     Args:
         side: Length of the axis.
         factor: At least 1.
@@ -156,8 +159,7 @@ def zoom_matrix(side: int, factor: float) -> tuple[Tensor, Tensor]:
     """
     cut = math.ceil(side / factor)
     large = round(cut * factor)
-    new = torch.arange(side, dtype=torch.float64) + (large - side) // 2
-    old = new * ((cut - 1) / max(large - 1, 1))
+    old = torch.arange(side, dtype=torch.float64) * ((cut - 1) / max(large - 1, 1))
     left = old.floor().clamp(max=max(cut - 2, 0))
     weight = (old - left)[:, None]
     index = left.long()[:, None] + torch.tensor([0, 1])

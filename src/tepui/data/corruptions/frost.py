@@ -114,17 +114,16 @@ def _ferns(draws: torch.Generator, count: int = 90) -> Tensor:
     place = _SIDE * torch.rand(count, 2, generator=draws)
     angle = 2 * math.pi * torch.rand(count, generator=draws)
     wave = 7 + 7 * torch.rand(count, generator=draws)
-    y, x = torch.meshgrid(
-        *(torch.arange(_SIDE, dtype=torch.float32),) * 2, indexing="ij"
-    )
-    down, right = y - place[:, :1, None], x - place[:, 1:, None]
-    nearest = (down**2 + right**2).argmin(dim=0, keepdim=True)
-    down, right = (offset.gather(0, nearest)[0] for offset in (down, right))
-    turn, length = angle[nearest[0]], wave[nearest[0]]
+    line = torch.arange(_SIDE, dtype=torch.float32)
+    pixels = torch.cartesian_prod(line, line)
+    nearest = torch.cdist(pixels, place).argmin(dim=1)
+    down, right = (pixels - place[nearest]).unbind(1)
+    turn, length = angle[nearest], wave[nearest]
     along = right * turn.cos() + down * turn.sin()
     beside = (down * turn.cos() - right * turn.sin()).abs()
     barbs = ((along - beside) * (2 * math.pi / length)).sin()
-    return barbs * (-beside / 25).exp() + 2 * (-beside / 2).exp()
+    ferns = barbs * (-beside / 25).exp() + 2 * (-beside / 2).exp()
+    return ferns.view(_SIDE, _SIDE)
 
 
 def _roughness(draws: torch.Generator) -> Tensor:

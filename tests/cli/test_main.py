@@ -35,7 +35,7 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
 
 def test_default_comparison_has_corrupted_data(compared):
     document = json.loads((compared / "comparison.json").read_text())
-    assert len(document["settings"]["cells"]) == 7 * 5
+    assert len(document["settings"]["cells"]) == 15 * 5
     for method in document["methods"]:
         assert method["ensembles"][0]["evaluation"]["shifted"] is not None
 

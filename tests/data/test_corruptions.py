@@ -1,209 +1,184 @@
-import colorsys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from PIL import Image
-from scipy import ndimage
 
-from tepui.data import CORRUPTIONS, Digits, corrupt
-from tepui.data.corruptions import PARAMETERS, _box_matrix
-from tepui.seeding import generator
+from tepui.data import CORRUPTIONS, STANDARD, corrupt
+from tepui.data.corruptions import PARAMETERS, load_frost
 
 SEVERITIES = (1, 2, 3, 4, 5)
-NOISES = ("gaussian_noise", "shot_noise", "impulse_noise")
+EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+RANDOM = (
+    "gaussian_noise",
+    "shot_noise",
+    "impulse_noise",
+    "glass_blur",
+    "motion_blur",
+    "snow",
+    "frost",
+    "fog",
+    "elastic_transform",
+    "speckle_noise",
+    "spatter",
+)
+# Snow, glass, elastic, saturate: as published. Frost darkens the image more at the same
+# weight of the ice from severity 3 to 4; spatter turns from water to less mud.
+NOT_MONOTONE = (
+    "glass_blur",
+    "snow",
+    "frost",
+    "elastic_transform",
+    "spatter",
+    "saturate",
+)
+# From severity 3 to 4 the line grows where it has no weight, or the fog's amount stays.
+NEARLY_EQUAL = {("motion_blur", "cifar"): 3, ("fog", "imagenet"): 3}
+SNOW = (
+    "(.1,.2,1,.6,8,3,{})(.1,.2,1,.5,10,4,{})(.15,.3,1.75,.55,10,4,{})"
+    "(.25,.3,2.25,.6,12,6,{})(.3,.3,1.25,.65,14,12,{})"
+)
+ZOOM = "(1.06,.01)(1.11,.01)(1.16,.01)(1.21,.01)(1.26,.01)"
 PUBLISHED = {
-    ("cifar", "gaussian_noise"): ".04 .06 .08 .09 .10",
-    ("cifar", "shot_noise"): "500 250 100 75 50",
-    ("cifar", "impulse_noise"): ".01 .02 .03 .05 .07",
-    ("cifar", "gaussian_blur"): ".4 .6 .7 .8 1",
-    ("cifar", "brightness"): ".05 .1 .15 .2 .3",
-    ("cifar", "contrast"): ".75 .5 .4 .3 .15",
-    ("cifar", "pixelate"): ".95 .9 .85 .75 .65",
-    ("tiny_imagenet", "gaussian_noise"): ".04 .08 .12 .15 .18",
-    ("tiny_imagenet", "shot_noise"): "250 100 50 30 15",
-    ("tiny_imagenet", "impulse_noise"): ".01 .02 .05 .08 .14",
-    ("tiny_imagenet", "gaussian_blur"): ".5 .75 1 1.25 1.5",
-    ("tiny_imagenet", "brightness"): ".1 .2 .3 .4 .5",
-    ("tiny_imagenet", "contrast"): ".4 .3 .2 .1 .05",
-    ("tiny_imagenet", "pixelate"): ".9 .8 .7 .6 .5",
-    ("imagenet", "gaussian_noise"): ".08 .12 .18 .26 .38",
-    ("imagenet", "shot_noise"): "60 25 12 5 3",
-    ("imagenet", "impulse_noise"): ".03 .06 .09 .17 .27",
-    ("imagenet", "gaussian_blur"): "1 2 3 4 6",
-    ("imagenet", "brightness"): ".1 .2 .3 .4 .5",
-    ("imagenet", "contrast"): ".4 .3 .2 .1 .05",
-    ("imagenet", "pixelate"): ".6 .5 .4 .3 .25",
+    "cifar": {
+        "gaussian_noise": ".04 .06 .08 .09 .10",
+        "shot_noise": "500 250 100 75 50",
+        "impulse_noise": ".01 .02 .03 .05 .07",
+        "defocus_blur": "(.3,.4)(.4,.5)(.5,.6)(1,.2)(1.5,.1)",
+        "glass_blur": "(.05,1,1)(.25,1,1)(.4,1,1)(.25,1,2)(.4,1,2)",
+        "motion_blur": "(6,1)(6,1.5)(6,2)(8,2)(9,2.5)",
+        "zoom_blur": ZOOM,
+        "snow": SNOW.format(0.95, 0.9, 0.9, 0.85, 0.8),
+        "frost": "(1,.2,.2)(1,.3,.2)(.9,.4,.2)(.85,.4,.2)(.75,.45,.2)",
+        "fog": "(.2,3)(.5,3)(.75,2.5)(1,2)(1.5,1.75)",
+        "brightness": ".05 .1 .15 .2 .3",
+        "contrast": ".75 .5 .4 .3 .15",
+        "elastic_transform": "(0,0,.08)(.05,.2,.07)(.08,.06,.06)(.1,.04,.05)"
+        "(.1,.03,.03)",
+        "pixelate": ".95 .9 .85 .75 .65",
+        "jpeg_compression": "80 65 58 50 40",
+        "speckle_noise": ".06 .1 .12 .16 .2",
+        "gaussian_blur": ".4 .6 .7 .8 1",
+        "spatter": "(.62,.1,.7,.7,.5,0)(.65,.1,.8,.7,.5,0)(.65,.3,1,.69,.5,0)"
+        "(.65,.1,.7,.69,.6,1)(.65,.1,.5,.68,.6,1)",
+        "saturate": "(.3,0)(.1,0)(1.5,0)(2,.1)(2.5,.2)",
+    },
+    "tiny_imagenet": {
+        "gaussian_noise": ".04 .08 .12 .15 .18",
+        "shot_noise": "250 100 50 30 15",
+        "impulse_noise": ".01 .02 .05 .08 .14",
+        "defocus_blur": "(.5,.6)(1,.1)(1.5,.1)(2.5,.01)(3,.1)",
+        "glass_blur": "(.1,1,1)(.5,1,1)(.6,1,2)(.7,2,1)(.9,2,2)",
+        "motion_blur": "(10,1)(10,1.5)(10,2)(10,2.5)(12,3)",
+        "zoom_blur": ZOOM,
+        "snow": SNOW.format(0.8, 0.8, 0.7, 0.65, 0.6),
+        "frost": "(1,.3,.3)(.9,.4,.3)(.8,.45,.3)(.75,.5,.3)(.7,.55,.3)",
+        "fog": "(.4,3)(.7,3)(1,2.5)(1.5,2)(2,1.75)",
+        "brightness": ".1 .2 .3 .4 .5",
+        "contrast": ".4 .3 .2 .1 .05",
+        "elastic_transform": "(0,0,.08)(.05,.3,.06)(.1,.08,.06)(.1,.03,.03)"
+        "(.16,.03,.02)",
+        "pixelate": ".9 .8 .7 .6 .5",
+        "jpeg_compression": "65 58 50 40 25",
+        "speckle_noise": ".15 .2 .25 .3 .35",
+        "gaussian_blur": ".5 .75 1 1.25 1.5",
+        "spatter": "(.62,.1,.7,.7,.6,0)(.65,.1,.8,.7,.6,0)(.65,.3,1,.69,.6,0)"
+        "(.65,.1,.7,.68,.6,1)(.65,.1,.5,.67,.6,1)",
+        "saturate": "(.3,0)(.1,0)(2,0)(5,.1)(30,.2)",
+    },
+    "imagenet": {
+        "gaussian_noise": ".08 .12 .18 .26 .38",
+        "shot_noise": "60 25 12 5 3",
+        "impulse_noise": ".03 .06 .09 .17 .27",
+        "defocus_blur": "(3,.1)(4,.5)(6,.5)(8,.5)(10,.5)",
+        "glass_blur": "(.7,1,2)(.9,2,1)(1,2,3)(1.1,3,2)(1.5,4,2)",
+        "motion_blur": "(10,3)(15,5)(15,8)(15,12)(20,15)",
+        "zoom_blur": "(1.11,.01)(1.16,.01)(1.21,.02)(1.26,.02)(1.31,.03)",
+        "snow": "(.1,.3,3,.5,10,4,.8)(.2,.3,2,.5,12,4,.7)(.55,.3,4,.9,12,8,.7)"
+        "(.55,.3,4.5,.85,12,8,.65)(.55,.3,2.5,.85,12,12,.55)",
+        "frost": "(1,.4,1)(.8,.6,1)(.7,.7,1)(.65,.7,1)(.6,.75,1)",
+        "fog": "(1.5,2)(2,2)(2.5,1.7)(2.5,1.5)(3,1.4)",
+        "brightness": ".1 .2 .3 .4 .5",
+        "contrast": ".4 .3 .2 .1 .05",
+        # The script's numbers are times 244, for images of 224 pixels.
+        "elastic_transform": "(488,170.8,24.4)(488,19.52,48.8)(12.2,2.44,4.88)"
+        "(17.08,2.44,4.88)(29.28,2.44,4.88)",
+        "pixelate": ".6 .5 .4 .3 .25",
+        "jpeg_compression": "25 18 15 10 7",
+        "speckle_noise": ".15 .2 .35 .45 .6",
+        "gaussian_blur": "1 2 3 4 6",
+        "spatter": "(.65,.3,4,.69,.6,0)(.65,.3,3,.68,.6,0)(.65,.3,2,.68,.5,0)"
+        "(.65,.3,1,.65,1.5,1)(.67,.4,1,.65,1.5,1)",
+        "saturate": "(.3,0)(.1,0)(2,0)(5,.1)(20,.2)",
+    },
 }
 
 
-def noisy(samples, channels, height, width, seed=0):
-    rng = torch.Generator().manual_seed(seed)
-    return torch.rand(
-        samples, channels, height, width, generator=rng, dtype=torch.float64
-    )
+def photographs():
+    """Four photographs of 48 pixels, bytes."""
+    file = Path(__file__).parent / "fixtures" / "imagecorruptions.npz"
+    with np.load(file, allow_pickle=False) as recorded:
+        return torch.from_numpy(recorded["images"]).permute(0, 3, 1, 2).contiguous()
 
 
-def smooth(samples=8, side=32):
-    """RGB images of a few waves, bright and dark."""
-    rng = np.random.default_rng(0)
-    waves = ndimage.gaussian_filter(
-        rng.random((samples, 3, side, side)), (0, 0, 3, 3), mode="wrap"
-    )
-    low, high = waves.min((1, 2, 3), keepdims=True), waves.max((1, 2, 3), keepdims=True)
-    return torch.from_numpy((waves - low) / (high - low)).float()
+@pytest.fixture(scope="module")
+def photos():
+    return photographs()
 
 
-def gaussian_noise_naive(image, std, rng):
-    return image + std * torch.randn(image.shape, generator=rng).double()
+def rows(text):
+    """The numbers of five severities."""
+    groups = text.strip("()").split(")(") if "(" in text else text.split()
+    return np.array([[float(number) for number in g.split(",")] for g in groups])
 
 
-def shot_noise_naive(image, photons, rng):
-    return torch.poisson(image.float() * photons, generator=rng).double() / photons
-
-
-def impulse_noise_naive(image, amount, rng):
-    hit = torch.rand(image.shape, generator=rng).flatten().tolist()
-    salt = torch.rand(image.shape, generator=rng).flatten().tolist()
-    values = image.flatten().tolist()
-    for i, old in enumerate(values):
-        values[i] = (1.0 if salt[i] < 0.5 else 0.0) if hit[i] < amount else old
-    return torch.tensor(values, dtype=image.dtype).view(image.shape)
-
-
-def gaussian_blur_naive(image, sigma, _):
-    channels = [
-        ndimage.gaussian_filter(channel, sigma, mode="nearest", truncate=4.0)
-        for channel in image.numpy()
-    ]
-    return torch.from_numpy(np.stack(channels))
-
-
-def brightness_naive(image, shift, _):
-    out = torch.empty_like(image)
-    for y in range(image.shape[1]):
-        for x in range(image.shape[2]):
-            h, s, v = colorsys.rgb_to_hsv(*image[:, y, x].tolist())
-            rgb = colorsys.hsv_to_rgb(h, s, min(v + shift, 1.0))
-            out[:, y, x] = torch.tensor(rgb, dtype=image.dtype)
-    return out
-
-
-def contrast_naive(image, factor, _):
-    channels = [(c - c.mean()) * factor + c.mean() for c in image]
-    return torch.stack(channels)
-
-
-def pixelate_naive(image, factor, _):
-    _, height, width = image.shape
-    small = max(1, int(width * factor)), max(1, int(height * factor))
-    out = []
-    for channel in image.float().numpy():
-        shrunk = Image.fromarray(channel).resize(small, Image.Resampling.BOX)
-        out.append(np.asarray(shrunk.resize((width, height), Image.Resampling.BOX)))
-    return torch.from_numpy(np.stack(out)).double()
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    st.sampled_from(SEVERITIES),
-    st.sampled_from(sorted(PARAMETERS)),
-    st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 20)),
-    st.integers(0, 99),
-)
-@pytest.mark.parametrize("name", CORRUPTIONS)
-def test_matches_naive(name, severity, strength, shape, seed):
-    samples, height, width = shape
-    images = noisy(samples, 3, height, width, seed)
-    images[0, :, 0, 0] = 0.0
-    found = corrupt(images, name, severity, strength=strength, seed=seed, first=7)
-    naive, value = globals()[f"{name}_naive"], PARAMETERS[strength][name][severity - 1]
-    expected = [
-        naive(image, value, generator(seed, "corrupt", name, severity, 7 + i))
-        for i, image in enumerate(images)
-    ]
-    # Pillow's box filter works in float32.
-    tolerance = 1e-6 if name == "pixelate" else 1e-12
-    torch.testing.assert_close(
-        found, torch.stack(expected).clamp(0, 1), rtol=0, atol=tolerance
-    )
-
-
-@pytest.mark.parametrize("factor", PARAMETERS["cifar"]["pixelate"])
-def test_pixelate_bytes_match_pillow(factor):
-    image = noisy(1, 3, 32, 32).mul(256).to(torch.uint8)
-    severity = PARAMETERS["cifar"]["pixelate"].index(factor) + 1
-    pixels = Image.fromarray(image[0].permute(1, 2, 0).numpy())
-    small = pixels.resize((int(32 * factor),) * 2, Image.Resampling.BOX)
-    expected = np.asarray(small.resize((32, 32), Image.Resampling.BOX)).astype(int)
-    found = corrupt(image, "pixelate", severity)[0].permute(1, 2, 0).numpy()
-    assert np.abs(found - expected).max() <= 1
-    assert np.abs(found - expected).mean() < 0.2
-
-
-def test_box_filter_is_pillows_at_every_size():
-    wrong = []
-    for large in range(1, 41):
-        for small in range(1, large + 1):
-            for side, result in ((large, small), (small, large)):
-                units = Image.fromarray(np.eye(side, dtype=np.float32))
-                columns = units.resize((result, side), Image.Resampling.BOX)
-                gap = _box_matrix(side, result).T.numpy() - np.asarray(columns)
-                if np.abs(gap).max() > 1e-6:
-                    wrong.append((side, result))
-    assert wrong == []
-
-
-@pytest.mark.parametrize("channels", [1, 2, 5])
-def test_brightness_for_any_number_of_channels(channels):
-    images = noisy(2, channels, 3, 3)
-    images[0, :, 1, 1] = 0
-    found = corrupt(images, "brightness", 3)
-    for image, result in zip(images.flatten(2).mT, found.flatten(2).mT, strict=True):
-        for pixel, new in zip(image.tolist(), result.tolist(), strict=True):
-            old = max(pixel)
-            goal = min(old + 0.15, 1)
-            expected = [v / old * goal for v in pixel] if old else [goal] * channels
-            assert new == pytest.approx(expected)
-
-
-def test_tables_are_the_published_ones():
-    rows = {
-        (strength, name): values
-        for strength, table in PARAMETERS.items()
-        for name, values in table.items()
-    }
-    assert rows == {
-        key: tuple(float(number) for number in row.split())
-        for key, row in PUBLISHED.items()
-    }
+def test_types_are_the_published_ones():
+    assert len(STANDARD) == 15
+    assert (*STANDARD, *EXTRA) == CORRUPTIONS
     assert all(tuple(table) == CORRUPTIONS for table in PARAMETERS.values())
 
 
-@pytest.mark.parametrize("kind", ["digits", "smooth"])
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_effect_grows_with_severity(name, kind):
-    images = Digits(train=False).inputs if kind == "digits" else smooth()
+@pytest.mark.parametrize("strength", sorted(PARAMETERS))
+def test_tables_are_the_published_ones(strength, name):
+    expected = rows(PUBLISHED[strength][name])
+    if (strength, name) == ("imagenet", "elastic_transform"):
+        expected = expected / 224
+    found = np.array(PARAMETERS[strength][name], dtype=float).reshape(5, -1)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("strength", sorted(PARAMETERS))
+@pytest.mark.parametrize("name", sorted(set(CORRUPTIONS) - set(NOT_MONOTONE)))
+def test_effect_grows_with_severity(photos, name, strength):
+    images = photos.repeat(32 if name in RANDOM else 1, 1, 1, 1)
     effects = [
-        (corrupt(images, name, severity) - images).abs().mean().item()
+        (corrupt(images, name, severity, strength=strength).float() - images)
+        .abs()
+        .mean()
+        .item()
         for severity in SEVERITIES
     ]
-    if (name, kind) == ("pixelate", "digits"):
-        # Eight pixels shrink to 7, 7, 6, 6 and 5, and 5 happens to hurt less than 6.
-        assert effects[0] == effects[1]
-        assert effects[2] == effects[3] > effects[4]
-        effects = [effects[0], effects[4]]
-    assert np.diff([0, *effects]).min() > 0
+    steps = np.diff([0, *effects])
+    if (name, strength) in NEARLY_EQUAL:
+        step = NEARLY_EQUAL[name, strength]
+        assert abs(steps[step]) < 0.05 * effects[step]
+        steps = np.delete(steps, step)
+    assert steps.min() > 0, effects
+
+
+@pytest.mark.parametrize("name", NOT_MONOTONE)
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_every_severity_has_an_effect(photos, name, severity):
+    found = corrupt(photos, name, severity, strength="imagenet")
+    assert (found.float() - photos).abs().mean() > 0.5
 
 
 @pytest.mark.parametrize("strength", sorted(PARAMETERS))
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_bytes_are_floats_cut_off(name, strength):
-    images = smooth().mul(255).round().to(torch.uint8)
-    found = corrupt(images, name, 4, strength=strength)
-    exact = corrupt(images / 255, name, 4, strength=strength) * 255
+def test_bytes_are_floats_cut_off(photos, name, strength):
+    found = corrupt(photos, name, 4, strength=strength)
+    exact = corrupt(photos / 255, name, 4, strength=strength) * 255
     assert found.dtype == torch.uint8
     lost = exact - found
     low, high = (-0.501, 0.501) if name == "pixelate" else (-1e-3, 1)
@@ -211,7 +186,9 @@ def test_bytes_are_floats_cut_off(name, strength):
     assert lost.max() < high
 
 
-@pytest.mark.parametrize("name", ["gaussian_blur", "contrast", "pixelate"])
+@pytest.mark.parametrize(
+    "name", ["gaussian_blur", "contrast", "pixelate", "defocus_blur", "zoom_blur"]
+)
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_flat_bytes_keep_their_level(name, severity):
     flat = torch.arange(256, dtype=torch.uint8).view(256, 1, 1, 1).expand(-1, 1, 9, 7)
@@ -219,34 +196,70 @@ def test_flat_bytes_keep_their_level(name, severity):
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_floats_keep_type_and_range(name):
-    for dtype in (torch.float32, torch.float64):
-        found = corrupt(smooth().to(dtype), name, 5, strength="imagenet")
-        assert found.dtype == dtype
-        assert found.min() >= 0
-        assert found.max() <= 1
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_floats_keep_type_and_range(photos, name, dtype):
+    found = corrupt((photos / 255).to(dtype), name, 5, strength="imagenet")
+    assert found.dtype == dtype
+    assert found.shape == photos.shape
+    assert found.min() >= 0
+    assert found.max() <= 1
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 8, 8), (3, 5, 12), (4, 33, 2)])
+@pytest.mark.parametrize("strength", ["cifar", "imagenet"])
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_any_size_and_any_number_of_channels(name, strength, shape):
+    rng = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (2, *shape), generator=rng, dtype=torch.uint8)
+    for severity in SEVERITIES:
+        found = corrupt(images / 255, name, severity, strength=strength)
+        assert found.shape == images.shape
+        assert found.isfinite().all()
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_batches_do_not_matter(name):
-    images = smooth().mul(255).to(torch.uint8)
+def test_grey_is_corrupted_as_equal_channels(photos, name):
+    """Noise, which differs between channels, and the red tint of saturate apart."""
+    grey = photos[:, :1]
+    one = corrupt(grey, name, 2, strength="imagenet").int()
+    three = corrupt(grey.repeat(1, 3, 1, 1), name, 2, strength="imagenet").int()
+    if "noise" in name:
+        assert (three - one).abs().max() > 0
+    elif name in ("frost", "spatter"):
+        assert (three.float().mean(1, keepdim=True) - one).abs().max() < 60
+    else:
+        tolerance = 8 if name == "jpeg_compression" else 1
+        assert (three - one).abs().max() <= tolerance
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_batches_do_not_matter(photos, name):
+    images = photos.repeat(3, 1, 1, 1)
     whole = corrupt(images, name, 3, seed=5)
     parts = [
-        corrupt(images[:3], name, 3, seed=5),
-        corrupt(images[3:], name, 3, seed=5, first=3),
+        corrupt(images[:5], name, 3, seed=5),
+        corrupt(images[5:6], name, 3, seed=5, first=5),
+        corrupt(images[6:], name, 3, seed=5, first=6),
     ]
-    assert torch.equal(whole, torch.cat(parts))
+    gap = (whole.int() - torch.cat(parts).int()).abs()
+    # The last bit of a product of matrices may depend on their size.
+    assert gap.max() <= 1
+    assert gap.float().mean() < 1e-4
 
 
-@pytest.mark.parametrize("name", NOISES)
-def test_every_part_of_the_key_changes_the_noise(name):
-    image = torch.full((1, 1, 32, 32), 0.5)
-    base = corrupt(image, name, 5, strength="imagenet")
-    assert torch.equal(base, corrupt(image, name, 5, strength="imagenet"))
+@pytest.mark.parametrize("name", RANDOM)
+def test_every_part_of_the_key_changes_the_draws(photos, name):
+    options = {"strength": "imagenet"}
+    base = corrupt(photos[:1], name, 5, **options)
+    assert torch.equal(base, corrupt(photos[:1], name, 5, **options))
     for key in ({"seed": 1}, {"first": 1}):
-        assert not torch.equal(
-            base, corrupt(image, name, 5, strength="imagenet", **key)
-        )
+        assert not torch.equal(base, corrupt(photos[:1], name, 5, **options, **key))
+
+
+@pytest.mark.parametrize("name", sorted(set(CORRUPTIONS) - set(RANDOM)))
+def test_other_types_draw_nothing(photos, name):
+    base = corrupt(photos, name, 5)
+    assert torch.equal(base, corrupt(photos, name, 5, seed=1, first=9))
 
 
 def test_severities_draw_apart():
@@ -256,31 +269,56 @@ def test_severities_draw_apart():
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_input_and_global_generator_are_left_alone(name):
-    images, before = smooth(), torch.get_rng_state()
+def test_input_and_global_generator_are_left_alone(photos, name):
+    images, before = photos / 255, torch.get_rng_state()
     kept = images.clone()
-    corrupt(images, name, 5)
+    for severity in (1, 5):
+        corrupt(images, name, severity)
     assert torch.equal(images, kept)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_noise_has_its_moments():
-    grey = torch.full((20, 1, 64, 64), 0.5)
-    gaussian = corrupt(grey, "gaussian_noise", 5)
-    assert gaussian.mean() == pytest.approx(0.5, abs=2e-3)
-    assert gaussian.std() == pytest.approx(0.1, rel=0.02)
-    shot = corrupt(grey, "shot_noise", 5)
-    assert shot.mean() == pytest.approx(0.5, abs=2e-3)
-    assert shot.var() == pytest.approx(0.5 / 50, rel=0.03)
-    impulse = corrupt(grey, "impulse_noise", 5, strength="imagenet")
-    assert (impulse == 1).float().mean() == pytest.approx(0.135, abs=5e-3)
-    assert (impulse == 0).float().mean() == pytest.approx(0.135, abs=5e-3)
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("severity", SEVERITIES)
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_gpu_makes_the_same_images(photos, name, severity):
+    for strength in PARAMETERS:
+        host = corrupt(photos, name, severity, strength=strength).int()
+        device = corrupt(photos.cuda(), name, severity, strength=strength).cpu().int()
+        gap = (host - device).abs()
+        # A last bit moves a value over a threshold now and then, most in spatter.
+        assert (gap > 1).float().mean() < (0.02 if name == "spatter" else 1e-3)
+
+
+def test_frost_takes_the_photographs(photos, tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(1, 6):
+        pixels = rng.integers(256, size=(60 + number, 90, 3), dtype=np.uint8)
+        suffix = "png" if number < 4 else "jpg"
+        Image.fromarray(pixels).save(tmp_path / f"frost{number}.{suffix}")
+    textures = load_frost(tmp_path)
+    assert [tuple(t.shape) for t in textures] == [(3, 60 + n, 90) for n in range(1, 6)]
+    options = {"strength": "imagenet", "textures": textures}
+    found = corrupt(torch.zeros(8, 3, 48, 48), "frost", 1, **options)
+    pieces = [t.unfold(1, 48, 1).unfold(2, 48, 1) for t in textures]
+    for image in found:
+        near = [
+            (p - image.view(3, 1, 1, 48, 48) / 0.4).abs().amax((0, 3, 4)).min()
+            for p in pieces
+        ]
+        assert min(near) < 1e-5
+    (tmp_path / "frost5.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match=r"no frost texture .*frost5\.jpg"):
+        load_frost(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (("fog", 1), "name must be one of gaussian_noise, .*, pixelate, got 'fog'"),
+        (("fogg", 1), "name must be one of gaussian_noise, .*, got 'fogg'.*'fog'"),
         (("contrast", 0), "severity must be a whole number from 1 to 5, got 0"),
         (("contrast", 6), "severity must be a whole number from 1 to 5, got 6"),
         (("contrast", 1.5), "severity must be a whole number from 1 to 5, got 1.5"),

@@ -3,7 +3,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 import tepui.data.shifted
-from tepui.data import CORRUPTIONS, Arrays, Corrupted, Normalize, corrupt, corrupted
+from tepui.data import STANDARD, Arrays, Corrupted, Normalize, corrupt, corrupted
 
 
 @pytest.fixture(scope="module")
@@ -17,17 +17,24 @@ def clean():
 def test_keys_are_types_times_severities(clean):
     copies = corrupted(clean)
     assert isinstance(copies, Corrupted)
-    assert list(copies) == [(name, s) for name in CORRUPTIONS for s in range(1, 6)]
-    assert len(copies) == 35
+    assert list(copies) == [(name, s) for name in STANDARD for s in range(1, 6)]
+    assert len(copies) == 75
     few = corrupted(clean, types=["contrast"], severities=[5, 1])
     assert list(few) == [("contrast", 5), ("contrast", 1)]
 
 
 @pytest.mark.parametrize("name", ["shot_noise", "gaussian_blur"])
-def test_copy_is_the_corruption_of_all_images(clean, name):
-    copies = corrupted(clean, strength="imagenet", seed=4)
+def test_copy_is_the_corruption_of_all_images(clean, name, monkeypatch):
+    monkeypatch.setitem(tepui.data.shifted._CHUNK, "cpu", 64 * 40)
+    copies = corrupted(clean, types=[name], strength="imagenet", seed=4)
     expected = corrupt(clean.inputs, name, 2, strength="imagenet", seed=4)
     assert torch.equal(copies[name, 2].inputs, expected)
+
+
+def test_copies_of_floats_are_bytes(clean):
+    floats = clean.like(clean.inputs / 255, clean.targets)
+    found = corrupted(floats)["fog", 3].inputs
+    assert torch.equal(found, corrupted(clean)["fog", 3].inputs)
 
 
 def test_copy_keeps_everything_else(clean):
@@ -70,7 +77,7 @@ def test_unknown_key_lists_the_known(clean):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"types": ("fog",)}, "name must be one of gaussian_noise"),
+        ({"types": ("fogg",)}, "name must be one of gaussian_noise"),
         ({"severities": (1, 6)}, "severity must be a whole number from 1 to 5, got 6"),
         ({"strength": "mnist"}, "strength must be one of cifar"),
         ({"types": ()}, "types and severities must not be empty"),

@@ -1,6 +1,6 @@
 """``tepui evaluate``: measure a trained ensemble on clean and corrupted data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from tepui.cli.console import console
 from tepui.cli.parts import Data, part
-from tepui.data import Digits, corrupted
+from tepui.data import Arrays, Digits, Stored, arrays_of, corrupted
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
 from tepui.evaluation import evaluate as evaluate_ensemble
@@ -25,6 +25,7 @@ def evaluate(
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
+    shifted: Path | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,
@@ -38,6 +39,8 @@ def evaluate(
         data: The data set; its test part is used.
         model: The members' architecture, needed only for models tepui does not know.
         corruptions: Whose strengths of corruption to take, or none.
+        shifted: A folder of corrupted copies to take instead, written by tepui corrupt
+            or published.
         rule: How members are joined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
@@ -49,11 +52,15 @@ def evaluate(
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     test = part(data, train=False)
-    shifted = None if corruptions == "none" else corrupted(test, strength=corruptions)
+    copies: Mapping[tuple[str, int], Arrays] | None = None
+    if shifted is not None:
+        copies = Stored(shifted, arrays_of(test))
+    elif corruptions != "none":
+        copies = corrupted(arrays_of(test).to(place), strength=corruptions)
     evaluation = evaluate_ensemble(
         load(run, model).to(place),
         test,
-        shifted=shifted,
+        shifted=copies,
         rule=rule,
         batch_size=batch_size,
         workers=workers,

@@ -14,11 +14,19 @@ from torch.utils.data import Dataset
 
 from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
 from tepui.cli.compare import compare
+from tepui.cli.corrupt import EXAMPLE as CORRUPT_EXAMPLE
+from tepui.cli.corrupt import corrupt
 from tepui.cli.data import EXAMPLE as DATA_EXAMPLE
 from tepui.cli.data import Verb, data
 from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
-from tepui.cli.names import check_names, foreign_packages, known_names, normalised
+from tepui.cli.names import (
+    check_names,
+    foreign_packages,
+    known_names,
+    normalised,
+    with_data_option,
+)
 from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
@@ -32,6 +40,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare, COMPARE_EXAMPLE),
     "train": (train, TRAIN_EXAMPLE),
     "evaluate": (evaluate, EVALUATE_EXAMPLE),
+    "corrupt": (corrupt, CORRUPT_EXAMPLE),
     "report": (report, REPORT_EXAMPLE),
     "data": (data, DATA_EXAMPLE),
 }
@@ -93,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: The words of the command line; the program's own by default.
     """
-    words = normalised(sys.argv[1:] if arguments is None else arguments)
+    written = sys.argv[1:] if arguments is None else arguments
+    words = normalised(with_data_option(written))
     try:
         check_names(words)
         _allow(foreign_packages(words))

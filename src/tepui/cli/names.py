@@ -14,7 +14,7 @@ from tepui.checks import one_of
 from tepui.data import Augmentation
 from tepui.engine import schedule
 
-LISTS = ("--seeds", "--methods", "--augment")
+LISTS = ("--seeds", "--methods", "--augment", "--types")
 FLAGS = ("--resume", "--quiet", "--overwrite", "--deterministic", "--tensorboard")
 
 
@@ -67,6 +67,26 @@ def normalised(arguments: Sequence[str]) -> list[str]:
         elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
             words.append("true")
     return words
+
+
+def with_data_option(arguments: Sequence[str]) -> list[str]:
+    """Return the words with ``corrupt NAME`` written as ``corrupt --data NAME``.
+
+    Args:
+        arguments: The words as they were written; upper and lower case are one here.
+
+    Returns:
+        The words with the option.
+
+    Example:
+        >>> with_data_option(["corrupt", "digits", "--out", "x"])
+        ['corrupt', '--data', 'Digits', '--out', 'x']
+    """
+    words = list(arguments)
+    if words[:1] != ["corrupt"] or len(words) < 2 or words[1].startswith("-"):
+        return words
+    known = {name.lower(): name for name in known_names()["--data"]}
+    return ["corrupt", "--data", known.get(words[1].lower(), words[1]), *words[2:]]
 
 
 def check_names(arguments: Sequence[str]) -> None:

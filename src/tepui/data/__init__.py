@@ -15,7 +15,7 @@ from tepui.data.corrupted_files import (
     CorruptedFolders,
     corrupted_files,
 )
-from tepui.data.corruptions import CORRUPTIONS, corrupt
+from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
 from tepui.data.digits import Digits
 from tepui.data.fashion_mnist import FashionMNIST
 from tepui.data.image_files import Frame, ImageFiles
@@ -36,6 +36,7 @@ from tepui.data.released_corruptions import (
 )
 from tepui.data.shifted import Corrupted, corrupted
 from tepui.data.splits import split, split_at
+from tepui.data.stored import Stored, store
 from tepui.data.svhn import SVHN
 from tepui.data.tiny_imagenet import TinyImageNet
 from tepui.data.unlabeled import UnlabeledFolder
@@ -46,6 +47,7 @@ __all__ = [
     "CIFAR100",
     "CIFAR100C",
     "CORRUPTIONS",
+    "STANDARD",
     "SVHN",
     "ArrayFile",
     "Arrays",
@@ -69,6 +71,7 @@ __all__ = [
     "Normalize",
     "RandomCrop",
     "RandomResizedCrop",
+    "Stored",
     "TinyImageNet",
     "TinyImageNetC",
     "UniformNoise",
@@ -77,7 +80,9 @@ __all__ = [
     "corrupt",
     "corrupted",
     "corrupted_files",
+    "load_frost",
     "restricted",
     "split",
     "split_at",
+    "store",
 ]

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.checks import require
 from tepui.data.arrays import Arrays
 from tepui.data.convert import arrays_of
-from tepui.data.corruptions import CORRUPTIONS, check_images, corrupt, parameter
+from tepui.data.corruptions import STANDARD, check_images, corrupt, parameter
 
-_CHUNK = 256
+SEVERITIES = (1, 2, 3, 4, 5)
+
+# Values that are corrupted at once: what fits a core's cache, what fills a GPU.
+_CHUNK = {"cpu": 2**20, "cuda": 2**24}
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,14 +24,16 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
     """The corrupted copies of a data set by ``(name, severity)``.
 
     A copy is made at each access and not kept, so that a whole sweep needs the memory
-    of one.
+    of one. Copies are bytes, as in the published sets; floats are rounded to bytes
+    before they are corrupted.
 
     Attributes:
-        dataset: The clean images.
+        dataset: The clean images; they are corrupted where they lie.
         types: Names of the corruptions.
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take, see :func:`tepui.data.corrupt`.
-        seed: Same seed, same noise.
+        seed: Same seed, same draws.
+        textures: For ``frost``, see :func:`tepui.data.load_frost`.
 
     Raises:
         ValueError: If the data set does not hold images, or a name or a severity is
@@ -39,14 +45,15 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
         >>> len(copies), list(copies)[:2]
         (10, [('contrast', 1), ('contrast', 2)])
         >>> copies["brightness", 5].inputs[0, 0, 0]
-        tensor([0.8000, 0.8000, 0.8000, 0.8000])
+        tensor([204, 204, 204, 204], dtype=torch.uint8)
     """
 
     dataset: Arrays
-    types: tuple[str, ...] = CORRUPTIONS
-    severities: tuple[int, ...] = (1, 2, 3, 4, 5)
+    types: tuple[str, ...] = STANDARD
+    severities: tuple[int, ...] = SEVERITIES
     strength: str = "cifar"
     seed: int = 0
+    textures: tuple[Tensor, ...] | None = None
 
     def __post_init__(self) -> None:
         check_images("dataset", self.dataset.inputs)
@@ -57,11 +64,18 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
     def __getitem__(self, key: tuple[str, int]) -> Arrays:
         if key not in self:
             raise KeyError(f"key must be one of {list(self)}, got {key!r}")
-        images = check_images("dataset", self.dataset.inputs)
-        options: dict[str, Any] = {"strength": self.strength, "seed": self.seed}
+        images = _bytes(check_images("dataset", self.dataset.inputs))
+        size = max(1, _CHUNK[images.device.type] // images[0].numel())
         chunks = [
-            corrupt(chunk, *key, first=number * _CHUNK, **options)
-            for number, chunk in enumerate(images.split(_CHUNK))
+            corrupt(
+                chunk,
+                *key,
+                strength=self.strength,
+                seed=self.seed,
+                first=number * size,
+                textures=self.textures,
+            )
+            for number, chunk in enumerate(images.split(size))
         ]
         return self.dataset.like(torch.cat(chunks), self.dataset.targets)
 
@@ -78,25 +92,28 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
 def corrupted(
     dataset: Dataset[Any],
     *,
-    types: Sequence[str] = CORRUPTIONS,
-    severities: Sequence[int] = (1, 2, 3, 4, 5),
+    types: Sequence[str] = STANDARD,
+    severities: Sequence[int] = SEVERITIES,
     strength: str = "cifar",
     seed: int = 0,
+    textures: Sequence[Tensor] | None = None,
 ) -> Corrupted:
     """Return the corrupted copies of any data set of images.
 
     Args:
         dataset: Pairs of an image, bytes or floats in ``[0, 1]``, and a label. What is
             not ``Arrays`` is read once, see :func:`tepui.data.arrays_of`.
-        types: Names of the corruptions.
+        types: Names of the corruptions; the fifteen standard ones by default.
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
             ``"imagenet"``.
-        seed: Same seed, same noise.
+        seed: Same seed, same draws.
+        textures: For ``frost``, from :func:`tepui.data.load_frost`; None for
+            procedural ones.
 
     Returns:
-        A mapping from ``(name, severity)`` to ``Arrays`` with the targets, class names
-        and normalisation of the data set.
+        A mapping from ``(name, severity)`` to ``Arrays`` of bytes with the targets,
+        class names and normalisation of the data set.
 
     Raises:
         ValueError: If the data set does not hold images, or a name or a severity is
@@ -108,4 +125,9 @@ def corrupted(
         tensor([0, 1])
     """
     images = arrays_of(dataset)
-    return Corrupted(images, tuple(types), tuple(severities), strength, seed)
+    frost = None if textures is None else tuple(textures)
+    return Corrupted(images, tuple(types), tuple(severities), strength, seed, frost)
+
+
+def _bytes(images: Tensor) -> Tensor:
+    return images if images.dtype == torch.uint8 else (images * 255).round().byte()

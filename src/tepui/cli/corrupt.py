@@ -1,0 +1,63 @@
+"""``tepui corrupt``: write corrupted copies of a data set in a published layout."""
+
+from pathlib import Path
+from typing import Literal
+
+from rich.progress import Progress
+
+from tepui.cli.console import console
+from tepui.cli.folders import folder_for
+from tepui.cli.parts import Data, part
+from tepui.data import STANDARD, Digits, arrays_of, corrupted, load_frost, store
+
+EXAMPLE = "tepui corrupt digits --out data/digits-c"
+
+
+def corrupt(
+    data: Data = Digits,
+    out: Path | None = None,
+    types: list[str] | None = None,
+    strength: Literal["cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    layout: Literal["arrays", "folders"] | None = None,
+    seed: int = 0,
+    frost: Path | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Write corrupted copies of a data set.
+
+    Args:
+        data: The data set, also as the first word; its test part is used.
+        out: The folder; the next free runs/corrupt-NNN by default.
+        types: Which corruptions, such as: --types fog snow; the fifteen standard ones
+            by default.
+        strength: Whose parameters to take.
+        layout: arrays (TYPE.npy and labels.npy, as CIFAR-10-C) or folders
+            (TYPE/SEVERITY/CLASS/NAME.JPEG, as ImageNet-C); by default arrays at the
+            strength of CIFAR, else folders.
+        seed: What all draws derive from.
+        frost: A folder with the photographs of frost (frost1.png to frost5.jpg);
+            procedural textures by default.
+        device: Where to compute.
+        resume: Add what is missing to the folder.
+        quiet: Show no progress.
+    """
+    folder = folder_for("corrupt", out, resume)
+    copies = corrupted(
+        arrays_of(part(data, train=False)).to(device),
+        types=types or STANDARD,
+        strength=strength,
+        seed=seed,
+        textures=None if frost is None else load_frost(frost),
+    )
+    chosen = layout or ("arrays" if strength == "cifar" else "folders")
+    terminal = console()
+    with Progress(console=terminal, transient=True, disable=quiet) as progress:
+        task = progress.add_task("corrupting", total=len(copies))
+
+        def done(cell: tuple[str, int]) -> None:
+            progress.update(task, advance=1, description=f"{cell[0]} {cell[1]}")
+
+        store(copies, folder, layout=chosen, resume=resume, done=done)
+    terminal.print(f"{len(copies)} corrupted copies in {folder}")

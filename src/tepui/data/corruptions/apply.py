@@ -1,0 +1,156 @@
+"""One call for every corruption: images, a name and a severity in, images out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tepui.checks import one_of, require
+from tepui.data.arrays import to_float
+from tepui.data.corruptions import blur, digital, extra, noise, weather
+from tepui.data.corruptions.draws import Draws
+from tepui.data.corruptions.strengths import PARAMETERS, Parameters
+
+Corruption = Callable[[Tensor, Any, Draws], Tensor]
+
+_STANDARD: Mapping[str, Corruption] = {
+    "gaussian_noise": noise.gaussian_noise,
+    "shot_noise": noise.shot_noise,
+    "impulse_noise": noise.impulse_noise,
+    "defocus_blur": blur.defocus_blur,
+    "glass_blur": blur.glass_blur,
+    "motion_blur": blur.motion_blur,
+    "zoom_blur": blur.zoom_blur,
+    "snow": weather.snow,
+    "frost": weather.frost,
+    "fog": weather.fog,
+    "brightness": weather.brightness,
+    "contrast": digital.contrast,
+    "elastic_transform": digital.elastic_transform,
+    "pixelate": digital.pixelate,
+    "jpeg_compression": digital.jpeg_compression,
+}
+_EXTRA: Mapping[str, Corruption] = {
+    "speckle_noise": extra.speckle_noise,
+    "gaussian_blur": extra.gaussian_blur,
+    "spatter": extra.spatter,
+    "saturate": extra.saturate,
+}
+STANDARD: tuple[str, ...] = tuple(_STANDARD)
+"""The fifteen types that published averages run over."""
+CORRUPTIONS: tuple[str, ...] = (*_STANDARD, *_EXTRA)
+"""All types that :func:`corrupt` knows: the standard fifteen and four extra ones."""
+
+
+def corrupt(
+    images: Tensor,
+    name: str,
+    severity: int,
+    *,
+    strength: str = "cifar",
+    seed: int = 0,
+    first: int = 0,
+    textures: Sequence[Tensor] | None = None,
+) -> Tensor:
+    """Return images with one corruption.
+
+    What is random about an image depends on ``seed``, ``name``, ``severity`` and the
+    image's number, not on the batch it comes in nor on the device.
+
+    Args:
+        images: Bytes or floats in ``[0, 1]`` of shape
+            ``(samples, channels, height, width)``.
+        name: One of :data:`CORRUPTIONS`.
+        severity: From 1, weak, to 5, strong.
+        strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
+            ``"imagenet"``, made for images of 32, 64 and 224 pixels.
+        seed: Same seed, same draws.
+        first: Number of the first image, where the batch is part of a data set.
+        textures: For ``frost``, from :func:`load_frost`; None for procedural ones.
+
+    Returns:
+        Images of the same shape and type. Bytes are cut off as in the published
+        scripts, except those of ``pixelate``, which are rounded as in them.
+
+    Raises:
+        ValueError: If a name is unknown, ``severity`` lies outside 1 to 5, or
+            ``images`` are not images.
+
+    Example:
+        >>> images = torch.full((2, 3, 4, 4), 0.5)
+        >>> corrupt(images, "brightness", 5)[0, 0, 0, 0]
+        tensor(0.8000)
+    """
+    value = parameter(name, severity, strength)
+    check_images("images", images)
+    pixels = to_float(images)
+    if pixels.dtype != torch.float64:
+        pixels = pixels.float()
+    draws = Draws((seed, "corrupt", name, severity), first, len(images), images.device)
+    corruption = {**_STANDARD, **_EXTRA}[name]
+    if name == "frost":
+        corruption = partial(weather.frost, textures=textures)
+    pixels = corruption(pixels, value, draws).clamp_(0, 1)
+    if images.dtype == torch.uint8:
+        return _to_bytes(pixels, name)
+    return pixels.to(images.dtype)
+
+
+def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
+    """Return the parameters behind a corruption, a severity and a strength.
+
+    Args:
+        name: One of :data:`CORRUPTIONS`.
+        severity: From 1, weak, to 5, strong.
+        strength: ``"cifar"``, ``"tiny_imagenet"`` or ``"imagenet"``.
+
+    Returns:
+        A number or a tuple of numbers, see the function of that name.
+
+    Raises:
+        ValueError: If a name is unknown or ``severity`` lies outside 1 to 5.
+
+    Example:
+        >>> parameter("shot_noise", 5, "imagenet")
+        3
+    """
+    one_of("name", name, CORRUPTIONS)
+    one_of("strength", strength, PARAMETERS)
+    whole = isinstance(severity, int) and 1 <= severity <= 5
+    require(whole, "severity", "be a whole number from 1 to 5", severity)
+    return PARAMETERS[strength][name][severity - 1]
+
+
+def check_images(argument: str, images: object) -> Tensor:
+    """Return images that are bytes or floats in ``[0, 1]`` with four axes.
+
+    Args:
+        argument: What the caller calls them.
+        images: What to check.
+
+    Returns:
+        The images.
+
+    Raises:
+        ValueError: If type, shape or values break the rule.
+    """
+    if not isinstance(images, Tensor):
+        kind = type(images).__name__
+        raise ValueError(f"{argument} must hold images in one tensor, got {kind}")
+    shape = tuple(images.shape)
+    rule = "be images of shape (samples, channels, height, width), none of them 0"
+    require(len(shape) == 4 and min(shape) > 0, argument, rule, shape)
+    if images.dtype != torch.uint8:
+        rule = "be uint8 or floating point"
+        require(images.is_floating_point(), argument, rule, images.dtype)
+        low, high = images.min().item(), images.max().item()
+        rule = "lie in [0, 1], before any normalisation"
+        require(low >= 0 and high <= 1, argument, rule, f"values from {low} to {high}")
+    return images
+
+
+def _to_bytes(pixels: Tensor, name: str) -> Tensor:
+    # Without the 1e-4, rounding error would cost flat areas a level.
+    return (pixels * 255 + (0.5 if name == "pixelate" else 1e-4)).to(torch.uint8)

@@ -1,0 +1,66 @@
+"""Noise: Gaussian, shot and impulse."""
+
+import torch
+from torch import Tensor
+
+from tepui.data.corruptions.draws import Draws
+
+_FEW = 10.0
+_MOST = 30  # a count beyond it is rarer than one in a million
+
+
+def gaussian_noise(images: Tensor, std: float, draws: Draws) -> Tensor:
+    """Add normal numbers of standard deviation ``std``."""
+    return images + std * draws.normal(*images.shape[1:]).to(images.dtype)
+
+
+def shot_noise(images: Tensor, photons: float, draws: Draws) -> Tensor:
+    """Count photons, ``photons`` of them where an image is white."""
+    normal = draws.normal(*images.shape[1:])
+    return poisson_quantile(normal, photons * images.float()).to(images.dtype) / photons
+
+
+def impulse_noise(images: Tensor, amount: float, draws: Draws) -> Tensor:
+    """Turn a share ``amount`` of the values into 0 or 1, evenly."""
+    uniform = draws.uniform(*images.shape[1:])
+    salted = torch.where(uniform < amount, torch.ones_like(images), images)
+    return torch.where(uniform < amount / 2, torch.zeros_like(images), salted)
+
+
+def poisson_quantile(normal: Tensor, rate: Tensor) -> Tensor:
+    """Return the Poisson count that is as rare as a normal number.
+
+    Rates up to ten sum the distribution; greater ones take the expansion of the
+    quantile in powers of ``rate ** -0.5`` (Giles 2016), which now and then misses the
+    exact count by one.
+
+    Args:
+        normal: Standard normal numbers, float32.
+        rate: Rates of the same shape, float32.
+
+    Returns:
+        Whole numbers, float32.
+    """
+    count = _expanded(normal, rate.clamp(min=_FEW))
+    few = rate <= _FEW
+    count[few] = _summed(torch.special.ndtr(normal[few]), rate[few])
+    return count
+
+
+def _summed(uniform: Tensor, rate: Tensor) -> Tensor:
+    term = (-rate).exp_()
+    below = term.clone()
+    count = torch.zeros_like(rate)
+    for number in range(1, _MOST):
+        count += uniform >= below
+        below += term.mul_(rate).div_(number)
+    return count
+
+
+def _expanded(w: Tensor, rate: Tensor) -> Tensor:
+    root = rate.sqrt()
+    w2 = w * w
+    first = rate + root * w + (2 + w2) / 6
+    second = -w * (2 + w2) / (72 * root)
+    third = (-16 + 7 * w2 + 3 * w2 * w2) / (810 * rate)
+    return (first + second + third).floor().clamp_(min=0)

@@ -1,0 +1,289 @@
+"""Corrupted copies on disk, in the two layouts of the published sets.
+
+``arrays`` is that of CIFAR-10-C: ``<type>.npy`` holds the images of all five severities
+one after the other, bytes of shape ``(5 * samples, height, width, channels)``, and
+``labels.npy`` the labels five times. ``folders`` is that of Tiny-ImageNet-C and
+ImageNet-C: ``<type>/<severity>/<class>/<name>.JPEG`` in quality 85, so that images read
+back are not quite those written.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tepui.checks import require
+from tepui.data.arrays import Arrays
+from tepui.data.corruptions import CORRUPTIONS
+from tepui.data.shifted import SEVERITIES, Corrupted
+from tepui.storage import read_json, replacing, write_json
+
+Layout = Literal["arrays", "folders"]
+MANIFEST = "corruptions.json"
+LABELS = "labels.npy"
+_QUALITY = 85
+_FORMAT = 1
+
+
+def store(
+    copies: Corrupted,
+    out: str | Path,
+    *,
+    layout: Layout = "arrays",
+    resume: bool = False,
+    done: Callable[[tuple[str, int]], None] = lambda cell: None,
+) -> None:
+    """Write corrupted copies to a folder.
+
+    What is written appears whole or not at all: a type in the layout ``arrays``, a
+    severity of a type in ``folders``.
+
+    Args:
+        copies: From :func:`tepui.data.corrupted`, with all five severities.
+        out: The folder.
+        layout: ``"arrays"`` or ``"folders"``.
+        resume: Add what is missing to a folder with the same images, strength and
+            seed; types may be others.
+        done: Told each type and severity that is there.
+
+    Raises:
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        ValueError: If ``out`` was written from something else, a severity is left
+            out, or images or classes do not suit the layout.
+    """
+    folder = Path(out)
+    rule = "be all of 1 to 5"
+    require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
+    classes = _class_folders(copies.dataset) if layout == "folders" else ()
+    _claim(folder, {"layout": layout, **_about(copies)}, resume)
+    if layout == "arrays":
+        _store_arrays(copies, folder, done)
+    else:
+        _store_folders(copies, folder, classes, done)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Mapping[tuple[str, int], Arrays]):
+    """Corrupted copies that lie in a folder, by ``(name, severity)``.
+
+    A copy is read at each access and not kept.
+
+    Attributes:
+        folder: Written by :func:`store`, or a published set.
+        like: The clean data set, whose classes and normalisation the copies have.
+
+    Raises:
+        FileNotFoundError: If the folder holds no corrupted copies.
+        ValueError: At access, if a file does not hold what the layout asks for.
+    """
+
+    folder: Path
+    like: Arrays
+
+    def __post_init__(self) -> None:
+        if not _cells(self.folder):
+            raise FileNotFoundError(
+                f"{self.folder} holds no corrupted copies: neither {LABELS} with "
+                "TYPE.npy nor TYPE/SEVERITY/CLASS/NAME.JPEG; "
+                "write some with: tepui corrupt DATASET --out FOLDER"
+            )
+
+    def __getitem__(self, key: tuple[str, int]) -> Arrays:
+        if key not in _cells(self.folder):
+            raise KeyError(f"key must be one of {_cells(self.folder)}, got {key!r}")
+        read = _read_array if _has_arrays(self.folder) else _read_folder
+        images, labels = read(self.folder, *key, self.like)
+        return self.like.like(images.permute(0, 3, 1, 2).contiguous(), labels)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(_cells(self.folder))
+
+    def __len__(self) -> int:
+        return len(_cells(self.folder))
+
+
+def _has_arrays(folder: Path) -> bool:
+    return (folder / LABELS).is_file()
+
+
+def _cells(folder: Path) -> list[tuple[str, int]]:
+    """Return the types and severities that lie in a folder, in the known order."""
+    cells = [(name, severity) for name in CORRUPTIONS for severity in SEVERITIES]
+    if _has_arrays(folder):
+        return [cell for cell in cells if (folder / f"{cell[0]}.npy").is_file()]
+    return [cell for cell in cells if (folder / cell[0] / str(cell[1])).is_dir()]
+
+
+def _about(copies: Corrupted) -> dict[str, Any]:
+    """Return what tells these copies from others, as JSON holds it."""
+    dataset = copies.dataset
+    assert isinstance(dataset.inputs, Tensor)
+    return {
+        "format": _FORMAT,
+        "strength": copies.strength,
+        "seed": copies.seed,
+        "samples": len(dataset),
+        "images": _hash(dataset.inputs, dataset.targets),
+        "frost": _hash(*copies.textures) if copies.textures else "procedural",
+    }
+
+
+def _hash(*tensors: Tensor) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+    """Write the manifest, or check that the one that is there says the same."""
+    manifest = folder / MANIFEST
+    if not folder.exists() or not any(folder.iterdir()):
+        write_json(manifest, about)
+        return
+    if not resume:
+        raise FileExistsError(
+            f"{folder} is not empty; pass resume=True (--resume) to add to it, or "
+            "choose another folder"
+        )
+    if not manifest.is_file():
+        raise FileExistsError(f"{folder} is not empty and has no {MANIFEST}")
+    known = read_json(manifest)
+    for name, value in about.items():
+        there = known.get(name) if isinstance(known, dict) else known
+        rule = f"be {there!r} to add to {folder}"
+        require(there == value, name, rule, value)
+
+
+def _store_arrays(
+    copies: Corrupted, folder: Path, done: Callable[[tuple[str, int]], None]
+) -> None:
+    labels = copies.dataset.targets.cpu().numpy()
+    if not (folder / LABELS).exists():
+        with replacing(folder / LABELS) as temporary, temporary.open("wb") as file:
+            np.save(file, np.tile(labels, len(SEVERITIES)))
+    for name in copies.types:
+        if not (folder / f"{name}.npy").exists():
+            with replacing(folder / f"{name}.npy") as temporary:
+                _write_array(copies, name, temporary, done)
+        else:
+            for severity in SEVERITIES:
+                done((name, severity))
+
+
+def _write_array(
+    copies: Corrupted,
+    name: str,
+    file: Path,
+    done: Callable[[tuple[str, int]], None],
+) -> None:
+    assert isinstance(copies.dataset.inputs, Tensor)
+    samples, channels, height, width = copies.dataset.inputs.shape
+    shape = (len(SEVERITIES) * samples, height, width, channels)
+    array = np.lib.format.open_memmap(file, "w+", dtype=np.uint8, shape=shape)
+    for severity in SEVERITIES:
+        start = (severity - 1) * samples
+        array[start : start + samples] = _pictures(copies[name, severity])
+        done((name, severity))
+    array.flush()
+
+
+def _store_folders(
+    copies: Corrupted,
+    folder: Path,
+    classes: tuple[str, ...],
+    done: Callable[[tuple[str, int]], None],
+) -> None:
+    for name, severity in copies:
+        final = folder / name / str(severity)
+        if not final.exists():
+            temporary = final.with_name(f".{severity}.tmp")
+            shutil.rmtree(temporary, ignore_errors=True)
+            _write_folder(copies[name, severity], temporary, classes)
+            temporary.rename(final)
+        done((name, severity))
+
+
+def _write_folder(copy: Arrays, folder: Path, classes: tuple[str, ...]) -> None:
+    from PIL import Image
+
+    for name in classes:
+        (folder / name).mkdir(parents=True)
+    labels = copy.targets.tolist()
+    digits = len(str(len(labels) - 1))
+    for number, picture in enumerate(_pictures(copy)):
+        file = folder / classes[labels[number]] / f"{number:0{digits}d}.JPEG"
+        grey = picture.shape[2] == 1
+        image = Image.fromarray(picture[:, :, 0] if grey else picture)
+        image.save(file, "JPEG", quality=_QUALITY)
+
+
+def _pictures(copy: Arrays) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    assert isinstance(copy.inputs, Tensor)
+    return copy.inputs.permute(0, 2, 3, 1).cpu().contiguous().numpy()
+
+
+def _class_folders(dataset: Arrays) -> tuple[str, ...]:
+    """Return one name of a folder for each class."""
+    assert isinstance(dataset.inputs, Tensor)
+    channels = dataset.inputs.shape[1]
+    require(channels in (1, 3), "layout", "be arrays unless 1 or 3 channels", channels)
+    names = dataset.classes
+    if not names:
+        names = tuple(str(label) for label in range(int(dataset.targets.max()) + 1))
+    for name in names:
+        plain = name == Path(name).name and name not in ("", ".", "..")
+        require(plain, "classes", "be names of folders", name)
+    return names
+
+
+def _read_array(
+    folder: Path, name: str, severity: int, like: Arrays
+) -> tuple[Tensor, Tensor]:
+    file = folder / f"{name}.npy"
+    images, labels = _load(file), _load(folder / LABELS)
+    rule = "hold bytes of shape (5 * samples, height, width, channels)"
+    shape = images.dtype.name, images.shape
+    require(images.dtype == np.uint8 and images.ndim == 4, str(file), rule, shape)
+    rule = f"hold as many images as labels ({len(labels)}), a multiple of 5"
+    fits = len(images) == len(labels) and len(labels) % len(SEVERITIES) == 0
+    require(fits, str(file), rule, len(images))
+    samples = len(labels) // len(SEVERITIES)
+    rows = slice((severity - 1) * samples, severity * samples)
+    targets = torch.from_numpy(np.array(labels[rows], dtype=np.int64))
+    return torch.from_numpy(np.array(images[rows])), targets
+
+
+def _load(file: Path) -> "np.ndarray[Any, Any]":
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ValueError(f"{file} must be a whole .npy file, but: {error}") from error
+
+
+def _read_folder(
+    folder: Path, name: str, severity: int, like: Arrays
+) -> tuple[Tensor, Tensor]:
+    from PIL import Image
+
+    index = {known: number for number, known in enumerate(_class_folders(like))}
+    files = sorted(
+        (folder / name / str(severity)).glob("*/*.JPEG"), key=lambda file: file.name
+    )
+    require(len(files) > 0, str(folder / name / str(severity)), "hold images", 0)
+    images, labels = [], []
+    for file in files:
+        label = file.parent.name
+        require(label in index, "classes", f"hold {label!r}, as {file} does", [*index])
+        with Image.open(file) as picture:
+            pixels = np.asarray(picture)
+        images.append(pixels[:, :, None] if pixels.ndim == 2 else pixels)
+        labels.append(index[label])
+    return torch.from_numpy(np.stack(images)), torch.tensor(labels)

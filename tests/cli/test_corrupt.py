@@ -1,0 +1,72 @@
+import json
+import re
+
+import pytest
+
+from tepui.cli.main import main
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("corrupt") / "run"
+    main(["train", *SMALL, "--epochs", "1", "--out", str(out)])
+    return out
+
+
+def evaluation(run, *options):
+    main(["evaluate", str(run), "--overwrite", *options])
+    return json.loads((run / "evaluation.json").read_text())
+
+
+def test_written_copies_score_as_those_made_on_the_fly(run, tmp_path, capsys):
+    out = tmp_path / "x"
+    main(["corrupt", "digits", "--out", str(out), "--quiet"])
+    assert f"75 corrupted copies in {out}" in capsys.readouterr().out
+    found = evaluation(run, "--shifted", str(out))
+    assert len(found["cells"]) == 75
+    assert found == evaluation(run)
+
+
+def test_folders_are_read_too(run, tmp_path):
+    out = tmp_path / "x"
+    options = ["--types", "fog", "saturate", "--strength", "tiny_imagenet", "--quiet"]
+    main(["corrupt", "Digits", "--out", str(out), *options])
+    assert sorted(path.name for path in (out / "fog" / "1").iterdir()) == list("0123456789")
+    found = evaluation(run, "--shifted", str(out))
+    cells = {(cell["type"], cell["severity"]) for cell in found["cells"]}
+    assert cells == {(name, s) for name in ("fog", "saturate") for s in range(1, 6)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["digit"], "--data must be one of .*'Digits'"),
+        (["digits", "--types", "foggy"], r"name must be one of .*did you mean 'fog'"),
+        (["digits", "--frost", "nowhere"], "no frost texture nowhere/frost1.png"),
+    ],
+)
+def test_mistakes_end_in_a_message(options, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["corrupt", *options, "--out", str(tmp_path / "x"), "--quiet"])
+    assert stopped.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_is_not_overwritten_but_resumed(tmp_path, capsys):
+    words = ["corrupt", "digits", "--out", str(tmp_path / "x"), "--quiet", "--types"]
+    main([*words, "contrast"])
+    with pytest.raises(SystemExit):
+        main([*words, "brightness"])
+    assert "--resume" in capsys.readouterr().err
+    main([*words, "brightness", "--resume"])
+    names = {path.stem for path in (tmp_path / "x").glob("*.npy")}
+    assert names == {"contrast", "brightness", "labels"}
+
+
+def test_evaluating_on_a_folder_without_copies_says_so(run, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), "--overwrite", "--shifted", str(tmp_path)])
+    assert "holds no corrupted copies" in capsys.readouterr().err

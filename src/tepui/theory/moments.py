@@ -16,13 +16,23 @@ known; dividing its weights by :math:`x` and giving zero what is left of the mas
 :math:`1 / (1 + R + \dots + R^N)`, makes a Gauss–Radau rule in closed form: positive
 weights, exact for polynomials of degree :math:`2N`, without an eigenvalue problem.
 
+The limit leaves out a term of order :math:`1/d`, which Bai and Silverstein computed:
+
+.. math:: \frac1d \Bigl[ \frac{f(a) + f(b)}4
+    - \frac1{2\pi} \int_0^\pi f(x(t)) \, dt \Bigr],
+    \qquad f(x) = (1 - \eta x - \eta\rho x^2)^i x^j.
+
+On the same nodes the trapezoidal rule gives it exactly.
+
 Differs from the paper: it prints :math:`\varphi` as a multinomial sum over Narayana
 numbers with alternating signs (:func:`phi_multinomial`), which loses all digits in
 float64, and its notebook takes absolute values, which hides wrong signs.
 
 References:
     Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with SharpBalance,
-    NeurIPS 2024. Golub and Meurant, Matrices, moments and quadrature, 2010.
+    NeurIPS 2024. Golub and Meurant, Matrices, moments and quadrature, 2010. Bai and
+    Silverstein, CLT for linear spectral statistics of large-dimensional sample
+    covariance matrices, 2004.
 """
 
 import operator
@@ -40,7 +50,13 @@ FloatArray = NDArray[np.float64]
 
 
 def phi(
-    i: ArrayLike, j: ArrayLike, *, eta: ArrayLike, rho: ArrayLike, ratio: float
+    i: ArrayLike,
+    j: ArrayLike,
+    *,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    ratio: float,
+    d: int | None = None,
 ) -> FloatArray:
     r"""Return :math:`\varphi(i, j)`, the moment of :math:`B^i H^j`.
 
@@ -50,6 +66,7 @@ def phi(
         eta: Step size, a number or an array.
         rho: SAM's perturbation radius, likewise.
         ratio: Rows per column of the data, n / d.
+        d: Columns of the data, to add the correction of order 1/d; None is the limit.
 
     Returns:
         The moments, in the common shape of ``i``, ``j``, ``eta`` and ``rho``; infinite,
@@ -62,7 +79,7 @@ def phi(
         >>> phi(0, [1, 2], eta=0.1, rho=0.2, ratio=2.0).round(12)  # R, R + R²
         array([2., 6.])
     """
-    log, sign = log_phi(i, j, eta=eta, rho=rho, ratio=ratio)
+    log, sign = log_phi(i, j, eta=eta, rho=rho, ratio=ratio, d=d)
     with np.errstate(over="ignore"):
         values = sign * np.exp(log)
     if np.isinf(values).any():
@@ -71,7 +88,13 @@ def phi(
 
 
 def log_phi(
-    i: ArrayLike, j: ArrayLike, *, eta: ArrayLike, rho: ArrayLike, ratio: float
+    i: ArrayLike,
+    j: ArrayLike,
+    *,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    ratio: float,
+    d: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the logarithm of the moment's absolute value, and its sign.
 
@@ -79,41 +102,53 @@ def log_phi(
     """
     i, j = _powers("i", i), _powers("j", j)
     eta, rho = non_negative("eta", eta), non_negative("rho", rho)
-    nodes, weights = marchenko_pastur_rule(ratio, int(i.max() + (j.max() + 1) // 2))
+    count = int(i.max() + (j.max() + 1) // 2)
+    nodes, weights = marchenko_pastur_rule(ratio, count, d)
     i, j, eta, rho = (np.asarray(part)[..., None] for part in (i, j, eta, rho))
     factor = 1 - eta * nodes * (1 + rho * nodes)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(weights) + _log_power(factor, i) + _log_power(nodes, j)
-    largest = logs.max(-1, keepdims=True)
-    signs = np.where(i % 2 == 1, np.sign(factor), 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(np.abs(weights)) + _log_power(factor, i) + _log_power(nodes, j)
+        largest = logs.max(-1, keepdims=True)
+        signs = np.where(i % 2 == 1, np.sign(factor), 1.0) * np.sign(weights)
         total = (signs * np.exp(logs - largest)).sum(-1)
         total = np.where(np.isneginf(largest[..., 0]), 0.0, total)
         return largest[..., 0] + np.log(np.abs(total)), np.sign(total)
 
 
-def marchenko_pastur_rule(ratio: float, count: int) -> tuple[FloatArray, FloatArray]:
+def marchenko_pastur_rule(
+    ratio: float, count: int, d: int | None = None
+) -> tuple[FloatArray, FloatArray]:
     r"""Return nodes and weights that integrate polynomials against :math:`\mu_R`.
 
     Args:
         ratio: Rows per column, R.
-        count: Nodes N in the bulk; one more lies at zero.
+        count: Nodes N inside the bulk; zero and the two edges are further nodes.
+        d: Columns of the data, to add the correction of order 1/d; None is the limit.
 
     Returns:
-        Nodes and positive weights of shape ``(count + 1,)``, exact up to degree
-        ``2 * count``.
+        Nodes and weights of shape ``(count + 3,)``, exact up to degree ``2 * count``.
+        In the limit no weight is negative and the edges have none.
 
     Example:
         >>> nodes, weights = marchenko_pastur_rule(2.0, 3)
         >>> round(float(weights @ nodes**3), 12)  # R + 3R² + R³
         22.0
+        >>> _, weights = marchenko_pastur_rule(2.0, 3, d=10)
+        >>> round(float(weights @ nodes**2), 12)  # R + R² + R/d
+        6.2
     """
     require(np.isfinite(ratio) and ratio > 0, "ratio", "be positive", ratio)
-    angles = np.arange(1, count + 1) * (np.pi / (count + 1))
+    require(d is None or d >= 1, "d", "be at least 1", d)
+    angles = np.arange(count + 2) * (np.pi / (count + 1))
     # (1 - √R)² + 4√R sin²(t/2) is 1 + R - 2√R cos(t) without cancellation.
     root = np.sqrt(ratio)
     bulk = (1 - root) ** 2 + 4 * root * np.sin(angles / 2) ** 2
-    weights = 2 * ratio / (count + 1) * np.sin(angles) ** 2 / bulk
+    weights = np.zeros(count + 2)
+    inner = slice(1, -1)
+    weights[inner] = 2 * ratio / (count + 1) * np.sin(angles[inner]) ** 2 / bulk[inner]
+    if d is not None:
+        weights -= 1 / (2 * d * (count + 1))
+        weights[[0, -1]] = (1 - 1 / (count + 1)) / (4 * d)
     return np.append(0.0, bulk), np.append(_mass_at_zero(ratio, count), weights)
 
 

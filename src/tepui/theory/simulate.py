@@ -14,15 +14,17 @@ the factor 1 - 1 / initialisations for members trained on all rows), and test ro
 averaged exactly.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from tepui.checks import one_of, require
-from tepui.seeding import derive
+from tepui.seeding import generator
 from tepui.theory.moments import FloatArray, non_negative, warn_beyond_range
 from tepui.theory.quadratic import (
     ascended_rise,
@@ -233,30 +235,26 @@ def _draw(
 ) -> _Quadratics:
     check_subsets(subsets, n)
     require(matrices >= 2, "matrices", "be at least 2", matrices)
-    grams = np.empty((matrices, subsets, d, d))
+    grams = torch.empty(matrices, subsets, d, d, dtype=torch.float64)
     for index in range(matrices):
-        stream = np.random.default_rng(derive(seed, "theory data", index))
-        data = stream.standard_normal((n, d)) / np.sqrt(d)
-        for number, block in enumerate(np.array_split(data, subsets)):
+        data = _normal((n, d), seed, "data", index) / math.sqrt(d)
+        for number, block in enumerate(data.tensor_split(subsets)):
             grams[index, number] = block.T @ block
     parts = _spectrum(grams)
     whole = _spectrum(grams.sum(1)) if subsets > 1 else (parts[0][:, 0], parts[1][:, 0])
     teachers = theta_norm * _directions(d, matrices, seed, "teacher")
-    return _Quadratics(grams, *parts, *whole, teachers)
+    return _Quadratics(grams.numpy(), *parts, *whole, teachers)
 
 
-def _spectrum(grams: FloatArray) -> tuple[FloatArray, FloatArray]:
-    eigenvalues, basis = np.linalg.eigh(grams)
-    return np.maximum(eigenvalues, 0.0), basis
+def _spectrum(grams: torch.Tensor) -> tuple[FloatArray, FloatArray]:
+    # torch's, since numpy's threads hinder each other on small matrices.
+    eigenvalues, basis = torch.linalg.eigh(grams)
+    return eigenvalues.clamp(min=0).numpy(), basis.numpy()
 
 
 def _directions(d: int, matrices: int, seed: int, purpose: str) -> FloatArray:
-    streams = (
-        np.random.default_rng(derive(seed, f"theory {purpose}", index))
-        for index in range(matrices)
-    )
-    normal = np.stack([stream.standard_normal(d) for stream in streams])
-    unit: FloatArray = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
+    draws = [_normal((d,), seed, purpose, index) for index in range(matrices)]
+    unit: FloatArray = torch.nn.functional.normalize(torch.stack(draws), dim=-1).numpy()
     return unit
 
 
@@ -265,12 +263,17 @@ def _starts(
 ) -> FloatArray | None:
     if initialisations is None:
         return None
-    streams = (
-        np.random.default_rng(derive(seed, "theory start", index))
-        for index in range(matrices)
-    )
-    draws = [stream.standard_normal((initialisations, d)) for stream in streams]
-    return np.sqrt(sigma2) * np.stack(draws)
+    shape = (initialisations, d)
+    draws = [_normal(shape, seed, "start", index) for index in range(matrices)]
+    starts: FloatArray = math.sqrt(sigma2) * torch.stack(draws).numpy()
+    return starts
+
+
+def _normal(
+    shape: tuple[int, ...], seed: int, purpose: str, index: int
+) -> torch.Tensor:
+    stream = generator(seed, "theory", purpose, index)
+    return torch.randn(shape, generator=stream, dtype=torch.float64)
 
 
 def _average(

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tepui.checks import one_of, require
 from tepui.theory.moments import (
@@ -44,6 +44,7 @@ from tepui.theory.moments import (
 )
 from tepui.theory.stability import upper_edge
 
+IntArray = NDArray[np.int64]
 Gap = Literal["haar", "cauchy_schwarz", "notebook", "paper"]
 Constant = Literal["corrected", "printed"]
 GAPS = ("haar", "cauchy_schwarz", "notebook", "paper")
@@ -76,6 +77,7 @@ def theorem1(
     sigma2: float,
     theta_norm: float,
     gap: Gap = "haar",
+    finite_size: bool = False,
 ) -> TradeOff:
     """Return diversity and bounds of sharpness of SAM on all data.
 
@@ -91,9 +93,11 @@ def theorem1(
         gap: What the lower bound subtracts for Jensen's inequality: ``"haar"`` uses
             that the data have no preferred direction; ``"cauchy_schwarz"`` does not;
             ``"notebook"`` and ``"paper"`` are the released and the printed form.
+        finite_size: Add the corrections of order 1/d to all moments.
 
     Returns:
-        The common shape of ``k``, ``eta`` and ``rho``.
+        The common shape of ``k``, ``eta`` and ``rho``; NaN where d is so small that a
+        correction exceeds its moment.
 
     Raises:
         ValueError: If an argument breaks its rule.
@@ -107,8 +111,9 @@ def theorem1(
     one_of("gap", gap, GAPS)
     check_setting(k, rho0, n, d, sigma2, theta_norm)
     ratio, steps = n / d, np.asarray(k)
-    log_second, _ = log_phi(2 * steps, 2, eta=eta, rho=rho, ratio=ratio)
-    log_fourth, _ = log_phi(4 * steps, 4, eta=eta, rho=rho, ratio=ratio)
+    size = d if finite_size else None
+    log_second = _log_phi(2 * steps, 2, eta, rho, ratio, size)
+    log_fourth = _log_phi(4 * steps, 4, eta, rho, ratio, size)
     with np.errstate(over="ignore"):
         slope = np.exp(log_second / 2)
         spread = np.expm1(log_fourth - 2 * log_second)
@@ -118,7 +123,7 @@ def theorem1(
         warn_beyond_range("sharpness_upper")
     lower_edge = max(np.sqrt(ratio) - 1, 0.0) ** 2
     return TradeOff(
-        phi(2 * steps, 0, eta=eta, rho=rho, ratio=ratio) * sigma2,
+        phi(2 * steps, 0, eta=eta, rho=rho, ratio=ratio, d=size) * sigma2,
         rho0**2 / 2 * upper_edge(ratio) + rho0 * theta_norm * slope,
         rho0**2 / 2 * lower_edge + below,
     )
@@ -136,6 +141,7 @@ def theorem2(
     theta_norm: float,
     subsets: int,
     constant: Constant = "corrected",
+    finite_size: bool = False,
 ) -> TradeOff:
     """Return diversity and a bound of sharpness of SAM on one of S blocks of data.
 
@@ -150,6 +156,8 @@ def theorem2(
         theta_norm: Length of the teacher.
         subsets: Blocks of rows, S; with one this is Theorem 1.
         constant: ``"corrected"``, or C as the paper prints it.
+        finite_size: Add the corrections of order 1/d to all moments. In C one term,
+            where two blocks meet twice, keeps its limit.
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``; the lower bound is NaN.
@@ -166,7 +174,7 @@ def theorem2(
     check_setting(k, rho0, n, d, sigma2, theta_norm)
     check_subsets(subsets, n)
     log_scale, scaled, mean = _scaled_constant(
-        k, eta, rho, n / d / subsets, subsets, constant
+        k, eta, rho, n / d / subsets, subsets, constant, d if finite_size else None
     )
     with np.errstate(over="ignore"):
         slope = np.exp(log_scale / 2) * np.sqrt(scaled) / subsets
@@ -210,7 +218,7 @@ def subset_constant(
     check_steps(k)
     require(subsets >= 1, "subsets", "be at least 1", subsets)
     log_scale, scaled, _ = _scaled_constant(
-        k, eta, rho, ratio / subsets, subsets, constant
+        k, eta, rho, ratio / subsets, subsets, constant, None
     )
     with np.errstate(over="ignore"):
         values = np.exp(log_scale) * scaled
@@ -266,6 +274,19 @@ def _gap(gap: Gap, rho0: float, theta_norm: float, d: int) -> float:
     }[gap]
 
 
+def _log_phi(
+    i: IntArray,
+    j: int,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    ratio: float,
+    d: int | None,
+) -> FloatArray:
+    """Return the logarithm of a moment that must be positive, else NaN."""
+    log, sign = log_phi(i, j, eta=eta, rho=rho, ratio=ratio, d=d)
+    return np.where(sign >= 0, log, np.nan)
+
+
 def _scaled_constant(
     k: ArrayLike,
     eta: ArrayLike,
@@ -273,6 +294,7 @@ def _scaled_constant(
     r: float,
     S: int,
     constant: Constant,
+    d: int | None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log φ'(2k,0), C / φ'(2k,0) and φ'(k,0) / √φ'(2k,0).
 
@@ -280,23 +302,24 @@ def _scaled_constant(
     """
     one_of("constant", constant, CONSTANTS)
     steps = np.asarray(k)
-    log_scale, _ = log_phi(2 * steps, 0, eta=eta, rho=rho, ratio=r)
+    log_scale = _log_phi(2 * steps, 0, eta, rho, r, d)
 
     def moment(power: int, j: int) -> FloatArray:
-        log, sign = log_phi(power * steps, j, eta=eta, rho=rho, ratio=r)
+        log, sign = log_phi(power * steps, j, eta=eta, rho=rho, ratio=r, d=d)
         return sign * np.exp(log - power / 2 * log_scale)
 
     z, y, x = moment(1, 0), moment(1, 1), moment(1, 2)
     c, b, a = moment(2, 0), moment(2, 1), moment(2, 2)
+    square = phi(0, 2, eta=0.0, rho=0.0, ratio=r, d=d)  # E H² = r + r² (+ r / d)
     pairs, triples = S * (S - 1), S * (S - 1) * (S - 2)
-    shared = S * a + 2 * r * pairs * b + 2 * pairs * x * z + r * (1 + r) * pairs * c
+    shared = S * a + 2 * r * pairs * b + 2 * pairs * x * z + square * pairs * c
     shared = shared + r**2 * triples * (S - 3) * z**2
     if constant == "printed":
         rest = 2 * pairs * y**2 + triples * (
-            1.5 * r * (1 + r) * z**2 + 1.5 * r**2 * c + 3 * r * z * y
+            1.5 * square * z**2 + 1.5 * r**2 * c + 3 * r * z * y
         )
     else:
         rest = pairs * (y**2 + 2 * r * z * y - r**2 * z**2) + triples * (
-            r * (1 + r) * z**2 + r**2 * c + 4 * r * z * y
+            square * z**2 + r**2 * c + 4 * r * z * y
         )
     return log_scale, shared + rest, z

@@ -1,5 +1,7 @@
 """SAM on random quadratics: moments, theorems and simulations."""
 
+from tepui.theory.agreement import Agreement, agreement
+from tepui.theory.matching import eta_at_sharpness
 from tepui.theory.moments import (
     marchenko_pastur_rule,
     phi,
@@ -19,12 +21,22 @@ from tepui.theory.simulate import (
     simulate_subset_sam,
 )
 from tepui.theory.stability import largest_stable_eta, largest_stable_rho, stable
-from tepui.theory.theorems import TradeOff, subset_constant, theorem1, theorem2
+from tepui.theory.theorems import (
+    Setting,
+    TradeOff,
+    subset_constant,
+    theorem1,
+    theorem2,
+)
 
 __all__ = [
+    "Agreement",
+    "Setting",
     "Simulation",
     "TradeOff",
+    "agreement",
     "ascended_rise",
+    "eta_at_sharpness",
     "iterate_sam",
     "largest_rise",
     "largest_stable_eta",

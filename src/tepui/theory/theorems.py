@@ -30,7 +30,7 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,24 @@ Gap = Literal["haar", "cauchy_schwarz", "notebook", "paper"]
 Constant = Literal["corrected", "printed"]
 GAPS = ("haar", "cauchy_schwarz", "notebook", "paper")
 CONSTANTS = ("corrected", "printed")
+
+
+class Setting(TypedDict):
+    """What the theorems and simulations share besides the training itself.
+
+    Attributes:
+        rho0: Radius within which sharpness is measured.
+        n: Rows of the data.
+        d: Columns of the data.
+        sigma2: Variance of the initial weights.
+        theta_norm: Length of the teacher.
+    """
+
+    rho0: float
+    n: int
+    d: int
+    sigma2: float
+    theta_norm: float
 
 
 @dataclass(frozen=True)
@@ -194,6 +212,7 @@ def subset_constant(
     ratio: float,
     subsets: int,
     constant: Constant = "corrected",
+    d: int | None = None,
 ) -> FloatArray:
     r"""Return C of Theorem 2, the limit of E tr[(Σ Bₛᵏ)(Σ Hₛ)²(Σ Bₛᵏ)] / d.
 
@@ -204,6 +223,7 @@ def subset_constant(
         ratio: Rows per column of all data, n / d.
         subsets: Blocks of rows, S.
         constant: ``"corrected"``, or as the paper prints it.
+        d: Columns of the data, to correct the moments of single blocks to order 1/d.
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``.
@@ -218,7 +238,7 @@ def subset_constant(
     check_steps(k)
     require(subsets >= 1, "subsets", "be at least 1", subsets)
     log_scale, scaled, _ = _scaled_constant(
-        k, eta, rho, ratio / subsets, subsets, constant, None
+        k, eta, rho, ratio / subsets, subsets, constant, d
     )
     with np.errstate(over="ignore"):
         values = np.exp(log_scale) * scaled

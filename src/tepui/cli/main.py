@@ -17,6 +17,8 @@ from tepui.cli.evaluate import evaluate
 from tepui.cli.names import check_names, foreign_packages, known_names, normalised
 from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
+from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
+from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
 from tepui.data import Augmentation
@@ -29,6 +31,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "train": (train, TRAIN_EXAMPLE),
     "evaluate": (evaluate, EVALUATE_EXAMPLE),
     "report": (report, REPORT_EXAMPLE),
+    "theory": (theory, THEORY_EXAMPLE),
 }
 
 

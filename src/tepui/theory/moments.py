@@ -100,16 +100,16 @@ def log_phi(
 
     Never overflows. Arguments as in :func:`phi`.
     """
-    i, j = _powers("i", i), _powers("j", j)
-    eta, rho = non_negative("eta", eta), non_negative("rho", rho)
-    count = int(i.max() + (j.max() + 1) // 2)
+    power, degree = _powers("i", i)[..., None], _powers("j", j)[..., None]
+    step, radius = non_negative("eta", eta), non_negative("rho", rho)
+    count = int(power.max() + (degree.max() + 1) // 2)
     nodes, weights = marchenko_pastur_rule(ratio, count, d)
-    i, j, eta, rho = (np.asarray(part)[..., None] for part in (i, j, eta, rho))
-    factor = 1 - eta * nodes * (1 + rho * nodes)
+    factor = 1 - step[..., None] * nodes * (1 + radius[..., None] * nodes)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(np.abs(weights)) + _log_power(factor, i) + _log_power(nodes, j)
+        logs = np.log(np.abs(weights)) + _log_power(nodes, degree)
+        logs = logs + _log_power(factor, power)
         largest = logs.max(-1, keepdims=True)
-        signs = np.where(i % 2 == 1, np.sign(factor), 1.0) * np.sign(weights)
+        signs = np.where(power % 2 == 1, np.sign(factor), 1.0) * np.sign(weights)
         total = (signs * np.exp(logs - largest)).sum(-1)
         total = np.where(np.isneginf(largest[..., 0]), 0.0, total)
         return largest[..., 0] + np.log(np.abs(total)), np.sign(total)

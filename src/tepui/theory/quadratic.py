@@ -88,7 +88,8 @@ def unroll_sam(
     """
     eigenvalues, basis = np.linalg.eigh(gram)
     shrunk = contraction(eigenvalues, eta, rho)[..., None, :] ** steps
-    return teacher + ((start - teacher) @ basis * shrunk) @ basis.swapaxes(-1, -2)
+    errors: FloatArray = ((start - teacher) @ basis * shrunk) @ basis.swapaxes(-1, -2)
+    return teacher + errors
 
 
 def contraction(
@@ -134,7 +135,8 @@ def largest_rise(
         if np.all(step <= 1e-15 * shift):
             break
     along = shift + _quotient(unit**2, below + shift[..., None]).sum(-1)
-    return 0.5 * radius * (radius * eigenvalues[..., -1] + size[..., 0] * along)
+    rise = 0.5 * radius * (radius * eigenvalues[..., -1] + size[..., 0] * along)
+    return np.asarray(rise)
 
 
 def ascended_rise(
@@ -171,7 +173,7 @@ def ascended_rise(
         offset = offset + step * (eigenvalues * offset + gradient)
         length = np.linalg.norm(offset, axis=-1, keepdims=True)
         offset = offset * (radius / np.maximum(length, radius))
-    return ((0.5 * eigenvalues * offset + gradient) * offset).sum(-1)
+    return np.asarray(((0.5 * eigenvalues * offset + gradient) * offset).sum(-1))
 
 
 def _newton_step(
@@ -183,7 +185,7 @@ def _newton_step(
     total = squares.sum(-1)
     change = _quotient(squares, gaps).sum(-1)
     step = _quotient(total, change) * (np.sqrt(total) - 1)
-    return np.maximum(step, 0.0)
+    return np.asarray(np.maximum(step, 0.0))
 
 
 def _quotient(above: FloatArray, under: FloatArray) -> FloatArray:

@@ -1,10 +1,10 @@
 """Figures 1b, 2, 9, 10 and 11 of SharpBalance: theory beside simulation.
 
 Random data of 3000 x 150, 50 repetitions; teacher and initial weights of variance 0.1;
-sharpness within 0.01. Ranges are the paper's and, where it is silent (1b; steps and step
-sizes of 2 and 9), those of its notebook; figure 11 takes the radii of figure 10. Every
-figure marks the divergent regime and ends in a comparison that the paper does not make:
-both methods stable and equally sharp.
+sharpness within 0.01. Ranges are the paper's and, where it is silent (1b; steps and
+step sizes of 2 and 9), those of its notebook; figure 11 takes the radii of figure 10.
+Every figure marks the divergent regime and ends in a comparison that the paper does not
+make: both methods stable and equally sharp.
 
 Measured: docs/theory.md.
 

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tepui.checks import require
 from tepui.theory.moments import FloatArray
 from tepui.theory.simulate import (
     simulate_sam,
@@ -99,6 +100,9 @@ def agreement(
         >>> [f"{entry.quantity}, {entry.relation}" for entry in found][:2]
         ['diversity, Theorem 1, equal', 'sharpness, Theorem 1, upper bound']
     """
+    require(d >= 1, "d", "be at least 1", d)
+    require(sigma2 > 0, "sigma2", "be positive", sigma2)
+    check_subsets(subsets, n)
     setting = Setting(
         rho0=rho0, n=n, d=d, sigma2=sigma2, theta_norm=float(np.sqrt(sigma2 * d))
     )
@@ -126,7 +130,6 @@ def _theorem2(
     setting: Setting, subsets: int, matrices: int, seed: int
 ) -> list[Agreement]:
     n, d = setting["n"], setting["d"]
-    check_subsets(subsets, n)
     k, eta, rho = grid = _grid(n / d / subsets)
     said = theorem2(k, eta=eta, rho=rho, subsets=subsets, finite_size=True, **setting)
     seen = simulate_subset_sam(

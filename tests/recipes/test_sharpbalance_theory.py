@@ -61,7 +61,7 @@ def test_each_figure_compares_equally_sharp_members_in_the_stable_regime(name, w
         # Near the start they are equal; the further trained, the further apart.
         gains = [blocks[sharpness] / whole[sharpness] for sharpness in common]
         assert gains == sorted(gains, reverse=True)
-        assert gains[0] > 1.2
+        assert gains[0] > 1.15
         assert gains[-1] == pytest.approx(1, abs=0.01)
 
 

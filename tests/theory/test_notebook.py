@@ -43,7 +43,7 @@ def deviations(figure):
     """Recorded minus simulated, in standard errors of the difference."""
     values, sharpness, diversity = recorded(figure)
     k, rho, subsets = points(figure, values)
-    seen = simulated(k, rho, subsets, matrices=200 if subsets == 1 else 30)
+    seen = simulated(k, rho, subsets, matrices=80 if subsets == 1 else 30)
     # How much the notebook's own means scatter, from its protocol at three points.
     some = [0, len(k) // 2, -1]
     drawn = simulated(

@@ -1,6 +1,7 @@
 """Moments against rational arithmetic, quadrature by scipy, and random matrices."""
 
 import math
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -194,6 +195,24 @@ def test_the_correction_vanishes_as_d_grows():
     limit = phi(12, [0, 1, 2], eta=0.01, rho=0.1, ratio=20.0)
     near = phi(12, [0, 1, 2], eta=0.01, rho=0.1, ratio=20.0, d=10**9)
     np.testing.assert_allclose(near, limit, rtol=1e-6)
+
+
+def shortest(run, times=5):
+    durations = []
+    for _ in range(times):
+        began = time.perf_counter()
+        run()
+        durations.append(time.perf_counter() - began)
+    return min(durations)
+
+
+def test_a_grid_is_fast_and_the_printed_sum_a_thousand_times_slower():
+    rho = np.linspace(0, 0.19, 200)
+    grid = shortest(lambda: phi(200, 0, eta=0.01, rho=rho, ratio=20.0))
+    assert grid < 0.1
+    each = shortest(lambda: phi(40, 0, eta=0.01, rho=rho, ratio=20.0)) / len(rho)
+    printed = shortest(lambda: phi_multinomial(40, 0, eta=0.01, rho=0.1, ratio=20.0))
+    assert printed > 1000 * each
 
 
 @pytest.mark.parametrize(

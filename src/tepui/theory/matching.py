@@ -74,9 +74,12 @@ def eta_at_sharpness(
         under = np.flatnonzero(swept <= wanted)
         if len(under) == 0 or under[0] == 0:
             return float("nan")
+
+        def excess(eta: float) -> float:
+            return float(trade_off(eta).sharpness_upper) - wanted
+
         low, high = etas[under[0] - 1], etas[under[0]]
-        difference = lambda eta: float(trade_off(eta).sharpness_upper) - wanted  # noqa: E731
-        return float(brentq(difference, low, high, xtol=1e-16, rtol=1e-12))
+        return float(brentq(excess, low, high, xtol=1e-16, rtol=1e-12))
 
     wanted = np.asarray(sharpness, dtype=np.float64)
     return np.array([solve(value) for value in wanted.flat]).reshape(wanted.shape)

@@ -161,8 +161,10 @@ def simulate_subset_sam(
         "be at least 2, or None",
         initialisations,
     )
+    points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, theta_norm)
     starts = _starts(d, matrices, initialisations, seed, sigma2)
+    foot = rho0 / 2 * _directions(d, matrices, seed, "ascent")
 
     def measure(k: int, eta: float, rho: float) -> tuple[FloatArray, FloatArray]:
         if starts is None:
@@ -172,10 +174,9 @@ def simulate_subset_sam(
         slope = quadratics.eigenvalues * _rotated(quadratics.basis, mean)
         if maximiser == "exact":
             return diversity, largest_rise(quadratics.eigenvalues, slope, rho0)
-        start = rho0 / 2 * _directions(d, matrices, seed, "ascent")
-        return diversity, ascended_rise(quadratics.eigenvalues, slope, rho0, start)
+        return diversity, ascended_rise(quadratics.eigenvalues, slope, rho0, foot)
 
-    columns = _over_grid(measure, k, eta, rho)
+    columns = _over_grid(measure, points)
     return Simulation(*_mean_and_error(columns[0]), *_mean_and_error(columns[1]))
 
 
@@ -207,6 +208,7 @@ def simulate_subset_constant(
         and ``rho``.
     """
     check_steps(k)
+    points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, 1.0)
     gram = quadratics.grams.sum(1)
 
@@ -216,7 +218,7 @@ def simulate_subset_constant(
         powers = (basis * shrunk[..., None, :]) @ basis.swapaxes(-1, -2)
         return (((gram @ powers.sum(1)) ** 2).sum((-2, -1)) / d,)
 
-    return _mean_and_error(_over_grid(measure, k, eta, rho)[0])
+    return _mean_and_error(_over_grid(measure, points)[0])
 
 
 class _Quadratics(NamedTuple):
@@ -312,16 +314,17 @@ def _rotated(basis: FloatArray, vectors: FloatArray) -> FloatArray:
     return rotated
 
 
-def _over_grid(
-    measure: Callable[[int, float, float], tuple[FloatArray, ...]],
-    k: ArrayLike,
-    eta: ArrayLike,
-    rho: ArrayLike,
-) -> list[FloatArray]:
-    """Return every measured column, of shape ``(*grid, matrices)``."""
-    points = np.broadcast(
+def _grid(k: ArrayLike, eta: ArrayLike, rho: ArrayLike) -> np.broadcast:
+    return np.broadcast(
         np.asarray(k), non_negative("eta", eta), non_negative("rho", rho)
     )
+
+
+def _over_grid(
+    measure: Callable[[int, float, float], tuple[FloatArray, ...]],
+    points: np.broadcast,
+) -> list[FloatArray]:
+    """Return every measured column, of shape ``(*grid, matrices)``."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = [measure(int(step), *point) for step, *point in points]
     columns = [

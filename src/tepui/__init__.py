@@ -1,6 +1,6 @@
 """Deep ensembles whose members are flat and different from each other."""
 
-from tepui import data, losses, methods, metrics, models, optim
+from tepui import data, losses, methods, metrics, models, optim, theory
 from tepui.engine import (
     SGD,
     AdamW,
@@ -44,4 +44,5 @@ __all__ = [
     "metrics",
     "models",
     "optim",
+    "theory",
 ]

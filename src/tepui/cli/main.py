@@ -29,6 +29,8 @@ from tepui.cli.names import (
 )
 from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
+from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
+from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
 from tepui.data import Augmentation
@@ -43,6 +45,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "corrupt": (corrupt, CORRUPT_EXAMPLE),
     "report": (report, REPORT_EXAMPLE),
     "data": (data, DATA_EXAMPLE),
+    "theory": (theory, THEORY_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
 WORDS: dict[str, dict[str, tuple[Any, str]]] = {

@@ -1,0 +1,204 @@
+"""What the theory costs: a moment against the printed sum, and all five figures.
+
+PYTHONPATH=src python3 benchmarks/theory.py [--figures FOLDER]
+"""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from tepui.recipes import sharpbalance_theory
+from tepui.theory import (
+    Setting,
+    eta_at_sharpness,
+    phi,
+    phi_exact,
+    phi_multinomial,
+    simulate_sam,
+    simulate_subset_constant,
+    subset_constant,
+    theorem1,
+    theorem2,
+)
+
+ETA, RATIO = 0.01, 20.0
+PAPER = Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5)
+FIGURES = ("figure1b", "figure2", "figure9", "figure10", "figure11")
+
+
+def best_of(run: Callable[[], object], times: int) -> float:
+    """Return the shortest of several runs, in seconds."""
+    durations = []
+    for _ in range(times):
+        began = time.perf_counter()
+        run()
+        durations.append(time.perf_counter() - began)
+    return min(durations)
+
+
+def moments(console: Console) -> None:
+    rho = np.linspace(0.0, 0.19, 200)
+    table = Table(title="phi(2k, 0), eta 0.01, ratio 20")
+    for title in ("how", "k", "values", "seconds in all", "µs per value", "ratio"):
+        table.add_column(title, justify="right")
+    ways: list[tuple[str, int, int, Callable[[], object], int]] = [
+        ("quadrature", 20, 200, lambda: phi(40, 0, eta=ETA, rho=rho, ratio=RATIO), 20),
+        (
+            "quadrature",
+            100,
+            200,
+            lambda: phi(200, 0, eta=ETA, rho=rho, ratio=RATIO),
+            20,
+        ),
+        (
+            "printed sum, float64",
+            20,
+            1,
+            lambda: phi_multinomial(40, 0, eta=ETA, rho=0.1, ratio=RATIO),
+            5,
+        ),
+        (
+            "rational arithmetic",
+            20,
+            1,
+            lambda: phi_exact(40, 0, eta=ETA, rho=0.1, ratio=RATIO),
+            5,
+        ),
+    ]
+    first = None
+    for name, k, values, run, times in ways:
+        seconds = best_of(run, times)
+        each = seconds / values
+        first = first or each
+        cells = (f"{seconds:.4f}", f"{1e6 * each:.1f}", f"{each / first:.0f}")
+        table.add_row(name, str(k), str(values), *cells)
+    console.print(table)
+
+
+def figures(console: Console, folder: Path) -> None:
+    table = Table(title="figures, 50 matrices of 3000 x 150")
+    table.add_column("figure")
+    table.add_column("seconds", justify="right")
+    total = 0.0
+    for name in FIGURES:
+        began = time.perf_counter()
+        getattr(sharpbalance_theory, name)(folder, overwrite=True)
+        seconds = time.perf_counter() - began
+        total += seconds
+        table.add_row(name, f"{seconds:.1f}")
+    table.add_row("all", f"{total:.1f}")
+    console.print(table)
+
+
+def bounds(console: Console) -> None:
+    rho = np.array([0.02, 0.1, 0.3, 0.5])
+    seen = simulate_sam(3, eta=ETA, rho=rho, **PAPER)
+    gaps = ("haar", "cauchy_schwarz", "notebook", "paper")
+    said = [theorem1(3, eta=ETA, rho=rho, gap=gap, **PAPER) for gap in gaps]
+    table = Table(title="sharpness, k 3, 50 matrices")
+    for title in ("rho", "simulated", "upper", *gaps):
+        table.add_column(title, justify="right")
+    for row, radius in enumerate(rho):
+        lower = [f"{each.sharpness_lower[row]:.4f}" for each in said]
+        simulated = f"{seen.sharpness[row]:.4f} ± {seen.sharpness_error[row]:.4f}"
+        upper = f"{said[0].sharpness_upper[row]:.4f}"
+        table.add_row(f"{radius}", simulated, upper, *lower)
+    console.print(table)
+
+
+def constants(console: Console) -> None:
+    table = Table(title="C of Theorem 2, 50 matrices")
+    for title in ("n, d, S, k, eta, rho", "simulated", "limit", "order 1/d", "printed"):
+        table.add_column(title, justify="right")
+    for n, d, S, k, eta, rho in (
+        (3000, 150, 10, 5, 0.01, 1.0),
+        (3000, 150, 10, 5, 0.01, 0.4),
+        (3000, 150, 10, 14, 0.01, 0.4),
+        (1200, 60, 3, 4, 0.02, 0.1),
+    ):
+        point = {"k": k, "eta": eta, "rho": rho, "subsets": S}
+        mean, error = simulate_subset_constant(n=n, d=d, **point)
+        forms = [
+            subset_constant(ratio=n / d, **point),
+            subset_constant(ratio=n / d, d=d, **point),
+            subset_constant(ratio=n / d, constant="printed", **point),
+        ]
+        case = ", ".join(str(value) for value in (n, d, S, k, eta, rho))
+        cells = [f"{float(form):.2f}" for form in forms]
+        table.add_row(case, f"{float(mean):.2f} ± {float(error):.2f}", *cells)
+    console.print(table)
+
+
+def matched(console: Console) -> None:
+    wanted = np.array([0.75, 0.7, 0.6, 0.5, 0.4, 0.3])
+    table = Table(title="diversity at equal sharpness, k 3, S 10")
+    for title in ("sharpness", "rho", "SAM", "on blocks", "gain in %"):
+        table.add_column(title, justify="right")
+    for rho in (0.4, 0.0):
+        whole, blocks = (
+            theorem2(
+                3,
+                eta=eta_at_sharpness(wanted, 3, rho=rho, subsets=S, **PAPER),
+                rho=rho,
+                subsets=S,
+                **PAPER,
+            ).diversity
+            for S in (1, 10)
+        )
+        for row in zip(wanted, whole, blocks, strict=True):
+            gain = 100 * (row[2] / row[1] - 1)
+            table.add_row(
+                *f"{row[0]} {rho} {row[1]:.4f} {row[2]:.4f} {gain:.1f}".split()
+            )
+    console.print(table)
+
+
+def published(console: Console) -> None:
+    """Figure 1b's SharpBalance against SAM as drawn there, and against stable SAM."""
+    rho = np.array([1.5, 1.0, 0.5, 0.01])
+    blocks = theorem2(3, eta=ETA, rho=rho, subsets=10, **PAPER)
+    drawn = theorem1(3, eta=ETA, rho=np.linspace(0.24, 0.255, 200), **PAPER)
+    there = np.interp(blocks.sharpness_upper, drawn.sharpness_upper, drawn.diversity)
+    eta = eta_at_sharpness(blocks.sharpness_upper, 3, rho=0.05, **PAPER)
+    here = theorem1(3, eta=eta, rho=0.05, **PAPER).diversity
+    table = Table(title="gain of figure 1b's SharpBalance over SAM of equal sharpness")
+    for title in ("rho", "sharpness", "divergent SAM, %", "stable SAM, rho 0.05, %"):
+        table.add_column(title, justify="right")
+    for row, radius in enumerate(rho):
+        gains = [100 * (blocks.diversity[row] / d[row] - 1) for d in (there, here)]
+        sharpness = blocks.sharpness_upper[row]
+        within = sharpness >= drawn.sharpness_upper[0]
+        shown = f"{gains[0]:.0f}" if within else "not drawn"
+        table.add_row(f"{radius}", f"{sharpness:.3f}", shown, f"{gains[1]:.1f}")
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--figures", type=Path, help="where the figures go")
+    parser.add_argument("--tables", action="store_true", help="numbers of the page")
+    chosen = parser.parse_args()
+    console = Console(width=100)
+    console.print(
+        f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"{torch.get_num_threads()} threads, numpy {np.__version__}, "
+        f"torch {torch.__version__}"
+    )
+    moments(console)
+    if chosen.tables:
+        for table in (bounds, constants, matched, published):
+            table(console)
+    if chosen.figures:
+        figures(console, chosen.figures)
+
+
+if __name__ == "__main__":
+    main()

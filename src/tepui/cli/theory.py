@@ -1,0 +1,74 @@
+"""``tepui theory``: the theorems on random quadratics, held against simulation."""
+
+from typing import Literal
+
+from rich.table import Table
+
+from tepui.cli.console import console
+from tepui.theory import Agreement, agreement
+
+EXAMPLE = "tepui theory check --n 3000 --d 150 --matrices 50"
+
+
+def theory(
+    task: Literal["check"],
+    n: int = 3000,
+    d: int = 150,
+    subsets: int = 10,
+    rho0: float = 0.01,
+    sigma2: float = 0.1,
+    matrices: int = 50,
+    seed: int = 0,
+) -> None:
+    """Compare SharpBalance's theorems with simulations over a grid.
+
+    Args:
+        task: check prints how far theory and simulation are apart.
+        n: Rows of the random data.
+        d: Columns of the random data.
+        subsets: Blocks of rows, each member trained on one (Theorem 2).
+        rho0: Radius within which sharpness is measured.
+        sigma2: Variance of the initial weights; the teacher is as long as they are.
+        matrices: Repetitions.
+        seed: What all draws derive from.
+    """
+    found = agreement(
+        n=n,
+        d=d,
+        subsets=subsets,
+        rho0=rho0,
+        sigma2=sigma2,
+        matrices=matrices,
+        seed=seed,
+    )
+    terminal = console()
+    terminal.print(_table(found, f"{matrices} repetitions of {n} x {d}, stable regime"))
+    worst = max(found, key=lambda entry: entry.deviation.max())
+    terminal.print(
+        f"largest deviation: {worst.deviation.max():.2f} standard errors "
+        f"({worst.quantity}, {worst.relation})"
+    )
+
+
+def _table(found: list[Agreement], title: str) -> Table:
+    table = Table(title=title)
+    for name in ("quantity", "relation"):
+        table.add_column(name)
+    for name in ("points", "largest deviation in SE", "at k", "eta", "rho"):
+        table.add_column(name, justify="right")
+    for name in ("theory", "simulated ± SE"):
+        table.add_column(name, justify="right")
+    for entry in found:
+        worst = int(entry.deviation.argmax())
+        table.add_row(
+            entry.quantity,
+            entry.relation,
+            str(len(entry.k)),
+            f"{entry.deviation[worst]:.2f}",
+            f"{entry.k[worst]}",
+            f"{entry.eta[worst]:.4g}",
+            f"{entry.rho[worst]:.4g}",
+            f"{entry.theory[worst]:.5g}",
+            f"{entry.simulated[worst]:.5g} ± {entry.error[worst]:.2g}",
+        )
+    return table

@@ -1,0 +1,1 @@
+"""One recipe per figure or table of the papers."""

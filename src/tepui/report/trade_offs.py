@@ -1,0 +1,220 @@
+"""Diversity against sharpness: curves of theory and simulation, drawn and tabulated."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tepui.report.figures import STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+DIVERGENT = "#fbe3dc"
+SIMULATED = "#444444"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one method along one changing hyperparameter.
+
+    Attributes:
+        method: Its name.
+        k: Steps.
+        eta: Step sizes.
+        rho: SAM's perturbation radii.
+        stable: Whether SAM converges there.
+        diversity: What theory says.
+        sharpness_upper: The upper bound that theory gives.
+        sharpness_lower: The lower bound; NaN where there is none.
+        diversity_simulated: The mean over repetitions; NaN where not simulated.
+        diversity_error: Its standard error.
+        sharpness_simulated: The mean over repetitions.
+        sharpness_error: Its standard error.
+    """
+
+    method: str
+    k: FloatArray
+    eta: FloatArray
+    rho: FloatArray
+    stable: NDArray[np.bool_]
+    diversity: FloatArray
+    sharpness_upper: FloatArray
+    sharpness_lower: FloatArray
+    diversity_simulated: FloatArray
+    diversity_error: FloatArray
+    sharpness_simulated: FloatArray
+    sharpness_error: FloatArray
+
+    def part(self, points: slice) -> "Curve":
+        """Return some of the points."""
+        columns = (getattr(self, name)[points] for name in COLUMNS)
+        return Curve(self.method, *columns)
+
+
+COLUMNS = tuple(field.name for field in fields(Curve))[1:]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves that share axes.
+
+    Attributes:
+        title: What they show.
+        curves: The curves.
+        logarithmic: Whether both axes are.
+    """
+
+    title: str
+    curves: tuple[Curve, ...]
+    logarithmic: bool = False
+
+
+def trade_off_figure(
+    rows: Sequence[Sequence[Panel]], colours: Mapping[str, str]
+) -> "Figure":
+    """Draw panels of diversity against sharpness.
+
+    Lines are theory: solid where SAM is stable, dotted where it diverges; panels with
+    nothing but divergence are tinted. The upper bound lies right of the lower bound.
+    Marks with error bars are simulated.
+
+    Args:
+        rows: Panels, row by row; rows are equally long.
+        colours: A colour for each method.
+
+    Returns:
+        The figure.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    height, width = len(rows), len(rows[0])
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.9 * width, 3.1 * height + 0.8), layout="constrained")
+        axes = figure.subplots(height, width, squeeze=False)
+        panels = [panel for row in rows for panel in row]
+        for axis, panel in zip(axes.flat, panels, strict=True):
+            _draw(axis, panel, colours)
+        for axis in axes[:, 0]:
+            axis.set_ylabel("diversity")
+        for axis in axes[-1]:
+            axis.set_xlabel("sharpness")
+        _legend(figure, list(axes.flat), width)
+    return figure
+
+
+def trade_off_table(rows: Sequence[Sequence[Panel]]) -> str:
+    """Return every point of the panels as CSV.
+
+    Args:
+        rows: Panels, row by row.
+
+    Returns:
+        A header and one line per point; what was not computed is empty.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["panel", "method", *COLUMNS])
+    for panel in (panel for row in rows for panel in row):
+        for curve in panel.curves:
+            columns = [getattr(curve, name).tolist() for name in COLUMNS]
+            for values in zip(*columns, strict=True):
+                cells = ["" if _missing(value) else value for value in values]
+                writer.writerow([panel.title, curve.method, *cells])
+    return text.getvalue()
+
+
+def _draw(axis: "Axes", panel: Panel, colours: Mapping[str, str]) -> None:
+    axis.set_title(panel.title)
+    if not any(curve.stable.any() for curve in panel.curves):
+        axis.set_facecolor(DIVERGENT)
+    for curve in panel.curves:
+        colour = colours[curve.method]
+        _theory(axis, curve, curve.stable, colour, "-", curve.method)
+        _theory(axis, curve, ~curve.stable, colour, ":", f"{curve.method}, divergent")
+        if not np.isnan(curve.diversity_simulated).all():
+            axis.errorbar(
+                curve.sharpness_simulated,
+                curve.diversity_simulated,
+                xerr=curve.sharpness_error,
+                yerr=curve.diversity_error,
+                color=SIMULATED,
+                linestyle="none",
+                linewidth=1,
+                marker=".",
+                markersize=4,
+                label="simulated ± standard error",
+            )
+    if panel.logarithmic:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        for side in (axis.xaxis, axis.yaxis):
+            _few_ticks(side)
+
+
+def _few_ticks(side: "Axis") -> None:
+    """Label round numbers on a short logarithmic axis, powers of ten on a long one."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    low, high = side.get_view_interval()
+    if high / low < 5:
+        side.set_major_locator(MaxNLocator(4))
+    else:
+        between = (1, 2, 5) if high / low < 50 else (1,)
+        side.set_major_locator(LogLocator(subs=between, numticks=5))
+    side.set_major_formatter("{x:g}")
+    side.set_minor_formatter(NullFormatter())
+
+
+def _theory(
+    axis: "Axes",
+    curve: Curve,
+    where: NDArray[np.bool_],
+    colour: str,
+    style: str,
+    name: str,
+) -> None:
+    """Draw the bounds over part of a curve, the lower one paler."""
+    diversity = np.where(where, curve.diversity, np.nan)
+    bounds = [(curve.sharpness_upper, name, 1.0)]
+    bounds += [(curve.sharpness_lower, f"{name}: lower bound", 0.4)]
+    for sharpness, label, alpha in bounds:
+        if np.isfinite(diversity * sharpness).any():
+            axis.plot(
+                sharpness,
+                diversity,
+                color=colour,
+                alpha=alpha,
+                linestyle=style,
+                linewidth=2,
+                label=label,
+            )
+
+
+def _legend(figure: "Figure", axes: "list[Axes]", columns: int) -> None:
+    """Say once what each line and mark is."""
+    entries: dict[str, Artist] = {}
+    for axis in axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+    )
+
+
+def _missing(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,56 @@
+"""SAM on random quadratics: moments, theorems and simulations."""
+
+from tepui.theory.agreement import Agreement, agreement
+from tepui.theory.matching import eta_at_sharpness
+from tepui.theory.moments import (
+    marchenko_pastur_rule,
+    phi,
+    phi_exact,
+    phi_multinomial,
+)
+from tepui.theory.quadratic import (
+    ascended_rise,
+    iterate_sam,
+    largest_rise,
+    unroll_sam,
+)
+from tepui.theory.simulate import (
+    Simulation,
+    simulate_sam,
+    simulate_subset_constant,
+    simulate_subset_sam,
+)
+from tepui.theory.stability import largest_stable_eta, largest_stable_rho, stable
+from tepui.theory.theorems import (
+    Setting,
+    TradeOff,
+    subset_constant,
+    theorem1,
+    theorem2,
+)
+
+__all__ = [
+    "Agreement",
+    "Setting",
+    "Simulation",
+    "TradeOff",
+    "agreement",
+    "ascended_rise",
+    "eta_at_sharpness",
+    "iterate_sam",
+    "largest_rise",
+    "largest_stable_eta",
+    "largest_stable_rho",
+    "marchenko_pastur_rule",
+    "phi",
+    "phi_exact",
+    "phi_multinomial",
+    "simulate_sam",
+    "simulate_subset_constant",
+    "simulate_subset_sam",
+    "stable",
+    "subset_constant",
+    "theorem1",
+    "theorem2",
+    "unroll_sam",
+]

@@ -1,0 +1,155 @@
+"""The theorems held against simulation, in standard errors.
+
+Equalities (diversity, C) deviate in both directions, bounds only where they are broken.
+The grid is stable throughout. Corrections of order 1/d are included, since simulations
+are precise enough to see them.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tepui.checks import require
+from tepui.theory.moments import FloatArray
+from tepui.theory.simulate import (
+    simulate_sam,
+    simulate_subset_constant,
+    simulate_subset_sam,
+)
+from tepui.theory.stability import largest_stable_eta, largest_stable_rho
+from tepui.theory.theorems import (
+    Setting,
+    check_subsets,
+    subset_constant,
+    theorem1,
+    theorem2,
+)
+
+STEPS = (1, 3, 10)
+# Of the largest stable step size without perturbation, and of the radius beside it.
+ETA_SHARES = (0.05, 0.2, 0.5)
+RHO_SHARES = (0.0, 0.3, 0.6, 0.9)
+
+Grid = tuple[NDArray[np.int64], FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Predictions of one quantity beside their simulation, one value per grid point.
+
+    Attributes:
+        quantity: What is compared.
+        relation: Whether the prediction is an equality or a bound.
+        k: Steps.
+        eta: Step sizes.
+        rho: SAM's perturbation radii.
+        theory: Predictions.
+        simulated: Means over repetitions.
+        error: Their standard errors.
+    """
+
+    quantity: str
+    relation: Literal["equal", "upper bound", "lower bound"]
+    k: NDArray[np.int64]
+    eta: FloatArray
+    rho: FloatArray
+    theory: FloatArray
+    simulated: FloatArray
+    error: FloatArray
+
+    @property
+    def deviation(self) -> FloatArray:
+        """How far theory is off, in standard errors; zero where a bound holds."""
+        excess = (self.simulated - self.theory) / self.error
+        if self.relation == "equal":
+            return np.abs(excess)
+        return np.maximum(excess if self.relation == "upper bound" else -excess, 0.0)
+
+
+def agreement(
+    *,
+    n: int = 3000,
+    d: int = 150,
+    subsets: int = 10,
+    rho0: float = 0.01,
+    sigma2: float = 0.1,
+    matrices: int = 50,
+    seed: int = 0,
+) -> list[Agreement]:
+    """Compare Theorems 1 and 2 with simulations over a grid in the stable regime.
+
+    Args:
+        n: Rows of the data.
+        d: Columns of the data.
+        subsets: Blocks of rows in Theorem 2.
+        rho0: Radius within which sharpness is measured.
+        sigma2: Variance of the initial weights; the teacher is as long as they are.
+        matrices: Repetitions.
+        seed: What all draws derive from.
+
+    Returns:
+        One entry per quantity.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+
+    Example:
+        >>> found = agreement(n=40, d=20, subsets=2, matrices=2)
+        >>> [f"{entry.quantity}, {entry.relation}" for entry in found][:2]
+        ['diversity, Theorem 1, equal', 'sharpness, Theorem 1, upper bound']
+    """
+    require(d >= 1, "d", "be at least 1", d)
+    require(sigma2 > 0, "sigma2", "be positive", sigma2)
+    check_subsets(subsets, n)
+    setting = Setting(
+        rho0=rho0, n=n, d=d, sigma2=sigma2, theta_norm=float(np.sqrt(sigma2 * d))
+    )
+    return [
+        *_theorem1(setting, matrices, seed),
+        *_theorem2(setting, subsets, matrices, seed),
+    ]
+
+
+def _theorem1(setting: Setting, matrices: int, seed: int) -> list[Agreement]:
+    k, eta, rho = grid = _grid(setting["n"] / setting["d"])
+    said = theorem1(k, eta=eta, rho=rho, finite_size=True, **setting)
+    seen = simulate_sam(k, eta=eta, rho=rho, matrices=matrices, seed=seed, **setting)
+    diverse = seen.diversity, seen.diversity_error
+    sharp = seen.sharpness, seen.sharpness_error
+    name = "sharpness, Theorem 1"
+    return [
+        Agreement("diversity, Theorem 1", "equal", *grid, said.diversity, *diverse),
+        Agreement(name, "upper bound", *grid, said.sharpness_upper, *sharp),
+        Agreement(name, "lower bound", *grid, said.sharpness_lower, *sharp),
+    ]
+
+
+def _theorem2(
+    setting: Setting, subsets: int, matrices: int, seed: int
+) -> list[Agreement]:
+    n, d = setting["n"], setting["d"]
+    k, eta, rho = grid = _grid(n / d / subsets)
+    said = theorem2(k, eta=eta, rho=rho, subsets=subsets, finite_size=True, **setting)
+    seen = simulate_subset_sam(
+        k, eta=eta, rho=rho, subsets=subsets, matrices=matrices, seed=seed, **setting
+    )
+    constant = subset_constant(k, eta=eta, rho=rho, ratio=n / d, subsets=subsets, d=d)
+    constant_seen = simulate_subset_constant(
+        k, eta=eta, rho=rho, n=n, d=d, subsets=subsets, matrices=matrices, seed=seed
+    )
+    diverse = seen.diversity, seen.diversity_error
+    sharp = seen.sharpness, seen.sharpness_error
+    name = "sharpness, Theorem 2"
+    return [
+        Agreement("diversity, Theorem 2", "equal", *grid, said.diversity, *diverse),
+        Agreement(name, "upper bound", *grid, said.sharpness_upper, *sharp),
+        Agreement("C, Theorem 2", "equal", *grid, constant, *constant_seen),
+    ]
+
+
+def _grid(ratio: float) -> Grid:
+    k, step, radius = np.meshgrid(STEPS, ETA_SHARES, RHO_SHARES, indexing="ij")
+    eta = step.ravel() * largest_stable_eta(0.0, ratio)
+    return k.ravel(), eta, radius.ravel() * largest_stable_rho(eta, ratio)

@@ -1,0 +1,345 @@
+r"""Diversity and sharpness of SAM on random quadratics, in closed form.
+
+Members start at :math:`\theta_0` with mean zero and covariance :math:`\sigma^2 I` and
+take k steps of unnormalised SAM on :math:`\tfrac12\lVert A(\theta-\theta^*)\rVert^2`.
+Diversity is the variance of their predictions on unseen rows; sharpness the largest
+rise of the loss within :math:`\rho_0` of their mean. With :math:`R = n / d`:
+
+Theorem 1, all members trained on all rows:
+
+.. math:: D = \varphi(2k, 0) \sigma^2, \qquad
+    \tfrac{\rho_0^2}{2} (\sqrt R - 1)_+^2 + L - G \le \kappa
+    \le \tfrac{\rho_0^2}{2} (\sqrt R + 1)^2 + L, \qquad
+    L = \rho_0 \sqrt{\varphi(2k, 2)} \lVert\theta^*\rVert.
+
+Theorem 2, each trained on one of S blocks of rows, with :math:`\varphi'` at the ratio
+:math:`r = R / S`:
+
+.. math:: D = \varphi'(2k, 0) \sigma^2 + \tfrac{S-1}{dS}
+    \left(\varphi'(2k, 0) - \varphi'(k, 0)^2\right) \lVert\theta^*\rVert^2, \qquad
+    \kappa \le \tfrac{\rho_0^2}{2} (\sqrt R + 1)^2
+    + \tfrac{\rho_0}{S} \sqrt C \lVert\theta^*\rVert.
+
+Differs from the paper: :math:`G` carries :math:`\rho_0` and the power of
+:math:`\lVert\theta^*\rVert` that dimensions ask for, :math:`C` counts its terms right,
+and no absolute values are taken. The printed forms are options.
+
+References:
+    Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with SharpBalance,
+    NeurIPS 2024, Theorems 1 and 2.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tepui.checks import one_of, require
+from tepui.theory.moments import (
+    FloatArray,
+    log_phi,
+    phi,
+    warn_beyond_range,
+)
+from tepui.theory.stability import upper_edge
+
+IntArray = NDArray[np.int64]
+Gap = Literal["haar", "cauchy_schwarz", "notebook", "paper"]
+Constant = Literal["corrected", "printed"]
+GAPS = ("haar", "cauchy_schwarz", "notebook", "paper")
+CONSTANTS = ("corrected", "printed")
+
+
+class Setting(TypedDict):
+    """What the theorems and simulations share besides the training itself.
+
+    Attributes:
+        rho0: Radius within which sharpness is measured.
+        n: Rows of the data.
+        d: Columns of the data.
+        sigma2: Variance of the initial weights.
+        theta_norm: Length of the teacher.
+    """
+
+    rho0: float
+    n: int
+    d: int
+    sigma2: float
+    theta_norm: float
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """What a theorem says about diversity and sharpness.
+
+    Attributes:
+        diversity: Variance of the members' predictions.
+        sharpness_upper: Upper bound of the sharpness.
+        sharpness_lower: Lower bound of the sharpness; NaN where a theorem has none.
+    """
+
+    diversity: FloatArray
+    sharpness_upper: FloatArray
+    sharpness_lower: FloatArray
+
+
+def theorem1(
+    k: ArrayLike,
+    *,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    rho0: float,
+    n: int,
+    d: int,
+    sigma2: float,
+    theta_norm: float,
+    gap: Gap = "haar",
+    finite_size: bool = False,
+) -> TradeOff:
+    """Return diversity and bounds of sharpness of SAM on all data.
+
+    Args:
+        k: Steps, an integer or an array.
+        eta: Step size, a number or an array.
+        rho: SAM's perturbation radius, likewise.
+        rho0: Radius within which sharpness is measured.
+        n: Rows of the data.
+        d: Columns of the data.
+        sigma2: Variance of the initial weights.
+        theta_norm: Length of the teacher.
+        gap: What the lower bound subtracts for Jensen's inequality: ``"haar"`` uses
+            that the data have no preferred direction; ``"cauchy_schwarz"`` does not;
+            ``"notebook"`` and ``"paper"`` are the released and the printed form.
+        finite_size: Add the corrections of order 1/d to all moments.
+
+    Returns:
+        The common shape of ``k``, ``eta`` and ``rho``; NaN where d is so small that a
+        correction exceeds its moment.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+
+    Example:
+        >>> found = theorem1(0, eta=0.1, rho=0.1, rho0=0.1, n=40, d=20, sigma2=0.5,
+        ...                  theta_norm=1.0)
+        >>> float(found.diversity)
+        0.5
+    """
+    one_of("gap", gap, GAPS)
+    check_setting(k, rho0, n, d, sigma2, theta_norm)
+    ratio, steps = n / d, np.asarray(k)
+    size = d if finite_size else None
+    log_second = _log_phi(2 * steps, 2, eta, rho, ratio, size)
+    log_fourth = _log_phi(4 * steps, 4, eta, rho, ratio, size)
+    with np.errstate(over="ignore"):
+        slope = np.exp(log_second / 2)
+        spread = np.expm1(log_fourth - 2 * log_second)
+        # Without the brackets, beyond the range of floats, this were inf - inf.
+        below = slope * (rho0 * theta_norm - spread * _gap(gap, rho0, theta_norm, d))
+    if np.isinf(slope).any():
+        warn_beyond_range("sharpness_upper")
+    lower_edge = max(np.sqrt(ratio) - 1, 0.0) ** 2
+    return TradeOff(
+        phi(2 * steps, 0, eta=eta, rho=rho, ratio=ratio, d=size) * sigma2,
+        rho0**2 / 2 * upper_edge(ratio) + rho0 * theta_norm * slope,
+        rho0**2 / 2 * lower_edge + below,
+    )
+
+
+def theorem2(
+    k: ArrayLike,
+    *,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    rho0: float,
+    n: int,
+    d: int,
+    sigma2: float,
+    theta_norm: float,
+    subsets: int,
+    constant: Constant = "corrected",
+    finite_size: bool = False,
+) -> TradeOff:
+    """Return diversity and a bound of sharpness of SAM on one of S blocks of data.
+
+    Args:
+        k: Steps, an integer or an array.
+        eta: Step size, a number or an array.
+        rho: SAM's perturbation radius, likewise.
+        rho0: Radius within which sharpness is measured, on all data.
+        n: Rows of the data.
+        d: Columns of the data.
+        sigma2: Variance of the initial weights.
+        theta_norm: Length of the teacher.
+        subsets: Blocks of rows, S; with one this is Theorem 1.
+        constant: ``"corrected"``, or C as the paper prints it.
+        finite_size: Add the corrections of order 1/d to all moments. In C one term,
+            where two blocks meet twice, keeps its limit.
+
+    Returns:
+        The common shape of ``k``, ``eta`` and ``rho``; the lower bound is NaN.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+
+    Example:
+        >>> found = theorem2(0, eta=0.1, rho=0.1, rho0=0.1, n=40, d=20, sigma2=0.5,
+        ...                  theta_norm=1.0, subsets=4)
+        >>> float(found.diversity)
+        0.5
+    """
+    check_setting(k, rho0, n, d, sigma2, theta_norm)
+    check_subsets(subsets, n)
+    log_scale, scaled, mean = _scaled_constant(
+        k, eta, rho, n / d / subsets, subsets, constant, d if finite_size else None
+    )
+    with np.errstate(over="ignore"):
+        slope = np.exp(log_scale / 2) * np.sqrt(scaled) / subsets
+        between = (1 - 1 / subsets) / d * (1 - mean**2) * theta_norm**2
+        diversity = np.exp(log_scale) * (sigma2 + between)
+    if np.isinf(diversity).any():
+        warn_beyond_range("diversity")
+    upper = rho0**2 / 2 * upper_edge(n / d) + rho0 * theta_norm * slope
+    return TradeOff(diversity, upper, np.full_like(upper, np.nan))
+
+
+def subset_constant(
+    k: ArrayLike,
+    *,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    ratio: float,
+    subsets: int,
+    constant: Constant = "corrected",
+    d: int | None = None,
+) -> FloatArray:
+    r"""Return C of Theorem 2, the limit of E tr[(Σ Bₛᵏ)(Σ Hₛ)²(Σ Bₛᵏ)] / d.
+
+    Args:
+        k: Steps, an integer or an array.
+        eta: Step size, a number or an array.
+        rho: SAM's perturbation radius, likewise.
+        ratio: Rows per column of all data, n / d.
+        subsets: Blocks of rows, S.
+        constant: ``"corrected"``, or as the paper prints it.
+        d: Columns of the data, to correct the moments of single blocks to order 1/d.
+
+    Returns:
+        The common shape of ``k``, ``eta`` and ``rho``.
+
+    Example:
+        >>> options = dict(eta=0.01, rho=0.1, ratio=20.0, subsets=3)
+        >>> float(subset_constant(0, **options).round(6))  # S² (R² + R)
+        3780.0
+        >>> float(subset_constant(0, constant="printed", **options).round(6))
+        3800.0
+    """
+    check_steps(k)
+    require(subsets >= 1, "subsets", "be at least 1", subsets)
+    log_scale, scaled, _ = _scaled_constant(
+        k, eta, rho, ratio / subsets, subsets, constant, d
+    )
+    with np.errstate(over="ignore"):
+        values = np.exp(log_scale) * scaled
+    if np.isinf(values).any():
+        warn_beyond_range("C")
+    return values
+
+
+def check_setting(
+    k: ArrayLike, rho0: float, n: int, d: int, sigma2: float, theta_norm: float
+) -> None:
+    """Raise a ``ValueError`` that names the first argument that breaks its rule."""
+    check_steps(k)
+    require(np.isfinite(rho0) and rho0 > 0, "rho0", "be positive", rho0)
+    require(n >= 1, "n", "be at least 1", n)
+    require(d >= 1, "d", "be at least 1", d)
+    require(np.isfinite(sigma2) and sigma2 >= 0, "sigma2", "be non-negative", sigma2)
+    require(
+        np.isfinite(theta_norm) and theta_norm > 0,
+        "theta_norm",
+        "be positive",
+        theta_norm,
+    )
+
+
+def check_steps(k: ArrayLike) -> None:
+    """Raise a ``ValueError`` unless k holds non-negative integers."""
+    require(
+        bool(np.all((np.asarray(k) >= 0) & (np.asarray(k) % 1 == 0))),
+        "k",
+        "be a non-negative integer",
+        k,
+    )
+
+
+def check_subsets(subsets: int, n: int) -> None:
+    """Raise a ``ValueError`` unless every block of rows holds at least one."""
+    require(1 <= subsets <= n, "subsets", f"lie between 1 and n = {n}", subsets)
+
+
+def _gap(gap: Gap, rho0: float, theta_norm: float, d: int) -> float:
+    """Return what multiplies (φ(4k,4) - φ(2k,2)²) / φ(2k,2)^1.5 in G.
+
+    Jensen's gap of a square root is at most half the relative variance of
+    Z = θ*' B²ᵏ H² θ*; for θ* in uniformly random direction that variance is
+    2 (φ(4k,4) / φ(2k,2)² - 1) / (d + 2).
+    """
+    return {
+        "haar": rho0 * theta_norm / (d + 2),
+        "cauchy_schwarz": rho0 * theta_norm / 2,
+        "notebook": rho0 / (2 * theta_norm),
+        "paper": 1 / (2 * theta_norm),
+    }[gap]
+
+
+def _log_phi(
+    i: IntArray,
+    j: int,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    ratio: float,
+    d: int | None,
+) -> FloatArray:
+    """Return the logarithm of a moment that must be positive, else NaN."""
+    log, sign = log_phi(i, j, eta=eta, rho=rho, ratio=ratio, d=d)
+    return np.where(sign >= 0, log, np.nan)
+
+
+def _scaled_constant(
+    k: ArrayLike,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    r: float,
+    S: int,
+    constant: Constant,
+    d: int | None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return log φ'(2k,0), C / φ'(2k,0) and φ'(k,0) / √φ'(2k,0).
+
+    Scaled so, nothing overflows: φ'(k,0)² never exceeds φ'(2k,0).
+    """
+    one_of("constant", constant, CONSTANTS)
+    steps = np.asarray(k)
+    log_scale = _log_phi(2 * steps, 0, eta, rho, r, d)
+
+    def moment(power: int, j: int) -> FloatArray:
+        log, sign = log_phi(power * steps, j, eta=eta, rho=rho, ratio=r, d=d)
+        return sign * np.exp(log - power / 2 * log_scale)
+
+    z, y, x = moment(1, 0), moment(1, 1), moment(1, 2)
+    c, b, a = moment(2, 0), moment(2, 1), moment(2, 2)
+    square = phi(0, 2, eta=0.0, rho=0.0, ratio=r, d=d)  # E H² = r + r² (+ r / d)
+    pairs, triples = S * (S - 1), S * (S - 1) * (S - 2)
+    shared = S * a + 2 * r * pairs * b + 2 * pairs * x * z + square * pairs * c
+    shared = shared + r**2 * triples * (S - 3) * z**2
+    if constant == "printed":
+        rest = 2 * pairs * y**2 + triples * (
+            1.5 * square * z**2 + 1.5 * r**2 * c + 3 * r * z * y
+        )
+    else:
+        rest = pairs * (y**2 + 2 * r * z * y - r**2 * z**2) + triples * (
+            square * z**2 + r**2 * c + 4 * r * z * y
+        )
+    return log_scale, shared + rest, z

@@ -1,0 +1,48 @@
+"""Theory against simulation over a grid, and how deviations are counted."""
+
+import numpy as np
+import pytest
+
+from tepui.theory import Agreement, agreement
+
+
+def entry(relation, simulated):
+    one = np.ones(1)
+    return Agreement(
+        "made up", relation, one.astype(int), one, one, one, np.array([simulated]), one
+    )
+
+
+@pytest.mark.parametrize(
+    ("relation", "simulated", "deviation"),
+    [
+        ("equal", 3.0, 2.0),
+        ("equal", -1.0, 2.0),
+        ("upper bound", 3.0, 2.0),
+        ("upper bound", -1.0, 0.0),
+        ("lower bound", -1.0, 2.0),
+        ("lower bound", 3.0, 0.0),
+    ],
+)
+def test_bounds_deviate_only_where_broken(relation, simulated, deviation):
+    assert entry(relation, simulated).deviation.tolist() == [deviation]
+
+
+def test_theorems_agree_with_simulation():
+    found = agreement(n=600, d=60, subsets=3, matrices=12)
+    assert [len(each.k) for each in found] == [36] * 6
+    assert max(each.deviation.max() for each in found) < 4
+    assert all((each.error > 0).all() for each in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"d": 0}, "d must be at least 1, got 0"),
+        ({"sigma2": 0.0}, "sigma2 must be positive, got 0.0"),
+        ({"subsets": 10**4}, "subsets must lie between 1 and n = 3000, got 10000"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        agreement(**change)

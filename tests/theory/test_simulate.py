@@ -1,0 +1,202 @@
+"""Simulations against literal ones, and the theorems against simulations."""
+
+import numpy as np
+import pytest
+
+from tepui.theory import (
+    largest_stable_rho,
+    simulate_sam,
+    simulate_subset_constant,
+    simulate_subset_sam,
+    stable,
+    subset_constant,
+    theorem1,
+    theorem2,
+)
+
+PAPER = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1, "theta_norm": 15**0.5}
+SMALL = {"rho0": 0.1, "n": 60, "d": 6, "sigma2": 0.2, "theta_norm": 1.5}
+
+
+def simulation_naive(k, eta, rho, subsets, matrices, starts, seed):
+    """The definition: draw data, test data and starts, train, take the variance."""
+    stream = np.random.default_rng(seed)
+    n, d = SMALL["n"], SMALL["d"]
+    diversities = []
+    for _ in range(matrices):
+        A = stream.standard_normal((n, d)) / np.sqrt(d)
+        T = stream.standard_normal((400, d)) / np.sqrt(d)
+        teacher = stream.standard_normal(d)
+        teacher *= SMALL["theta_norm"] / np.linalg.norm(teacher)
+        outputs = []
+        for _ in range(starts):
+            start = np.sqrt(SMALL["sigma2"]) * stream.standard_normal(d)
+            part = np.array_split(A, subsets)[stream.integers(subsets)]
+            w = start
+            for _ in range(k):
+                slope = part.T @ (part @ (w - teacher))
+                w = w - eta * part.T @ (part @ (w + rho * slope - teacher))
+            outputs.append(T @ w)
+        diversities.append(np.var(outputs, axis=0, ddof=1).mean())
+    return np.mean(diversities), np.std(diversities, ddof=1) / np.sqrt(matrices)
+
+
+@pytest.fixture(scope="module")
+def stable_grid():
+    """Theorem 1 beside the paper's simulation, all over the stable regime."""
+    k, eta, share = np.meshgrid([1, 3, 10], [0.002, 0.01], [0, 0.4, 0.8, 1])
+    rho = share * largest_stable_rho(eta, 20.0)
+    assert stable(eta, rho * (1 - 1e-12), 20.0).all()
+    return k, eta, rho, simulate_sam(k, eta=eta, rho=rho, **PAPER)
+
+
+def test_diversity_is_within_three_standard_errors(stable_grid):
+    k, eta, rho, seen = stable_grid
+    said = theorem1(k, eta=eta, rho=rho, finite_size=True, **PAPER)
+    deviation = np.abs(seen.diversity - said.diversity) / seen.diversity_error
+    assert deviation.max() < 3
+
+
+def test_the_limit_alone_is_off_by_what_the_correction_says(stable_grid):
+    k, eta, rho, seen = stable_grid
+    limit = theorem1(k, eta=eta, rho=rho, **PAPER).diversity
+    corrected = theorem1(k, eta=eta, rho=rho, finite_size=True, **PAPER).diversity
+    off = np.abs(seen.diversity - limit)
+    assert (off / seen.diversity_error).max() > 5
+    without_perturbation = rho == 0
+    assert (off / limit)[without_perturbation].max() < 0.005
+    visible = corrected > 1.01 * limit
+    assert visible.sum() > 8
+    assert (np.abs(seen.diversity - corrected) < off / 2)[visible].all()
+
+
+def test_the_upper_bound_holds_and_is_tight(stable_grid):
+    k, eta, rho, seen = stable_grid
+    upper = theorem1(k, eta=eta, rho=rho, finite_size=True, **PAPER).sharpness_upper
+    assert ((seen.sharpness - upper) / seen.sharpness_error).max() < 3
+    few_steps = k <= 3
+    assert (seen.sharpness / upper)[few_steps].min() > 0.95
+
+
+def test_the_haar_lower_bound_holds_and_is_close(stable_grid):
+    k, eta, rho, seen = stable_grid
+    options = {"eta": eta, "rho": rho, "finite_size": True, **PAPER}
+    lower = theorem1(k, **options).sharpness_lower
+    assert ((lower - seen.sharpness) / seen.sharpness_error).max() < 3
+    few_steps = k <= 3
+    assert (lower / seen.sharpness)[few_steps].min() > 0.85
+    for gap in ("cauchy_schwarz", "paper"):
+        assert (theorem1(k, gap=gap, **options).sharpness_lower < lower).all()
+
+
+def test_theorem2_is_within_three_standard_errors():
+    rho = np.array([1.0, 0.4, 0.0])
+    options = {"eta": 0.01, "rho": rho, "subsets": 10, **PAPER}
+    seen = simulate_subset_sam(5, matrices=12, **options)
+    said = theorem2(5, finite_size=True, **options)
+    assert (np.abs(seen.diversity - said.diversity) / seen.diversity_error < 3).all()
+    excess = (seen.sharpness - said.sharpness_upper) / seen.sharpness_error
+    assert (excess < 3).all()
+    assert (seen.sharpness / said.sharpness_upper > 0.98).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "expected", "printed"),
+    [
+        ({"k": 5, "eta": 0.01, "rho": 1.0, "n": 3000, "d": 150, "S": 10}, 19471, 20308),
+        ({"k": 5, "eta": 0.01, "rho": 0.4, "n": 3000, "d": 150, "S": 10}, 26420, 27208),
+        (
+            {"k": 14, "eta": 0.01, "rho": 0.4, "n": 3000, "d": 150, "S": 10},
+            14330,
+            15065,
+        ),
+        ({"k": 4, "eta": 0.02, "rho": 0.1, "n": 1200, "d": 60, "S": 3}, 491.66, 510.5),
+    ],
+)
+def test_the_corrected_constant_agrees_with_random_matrices(case, expected, printed):
+    n, d, S = case["n"], case["d"], case["S"]
+    point = {"k": case["k"], "eta": case["eta"], "rho": case["rho"], "subsets": S}
+    corrected = float(subset_constant(ratio=n / d, **point))
+    other = float(subset_constant(ratio=n / d, constant="printed", **point))
+    assert corrected == pytest.approx(expected, rel=1e-4)
+    assert other == pytest.approx(printed, rel=1e-4)
+    mean, error = simulate_subset_constant(n=n, d=d, matrices=8, **point)
+    assert abs(mean - corrected) < 3 * error
+    assert abs(mean - other) > 10 * error
+
+
+def test_the_maximisers_agree():
+    options = {"eta": 0.01, "rho": [0.0, 0.1, 0.5], "matrices": 4, **PAPER}
+    exact = simulate_sam(3, **options)
+    ascent = simulate_sam(3, maximiser="ascent", **options)
+    assert (ascent.sharpness <= exact.sharpness * (1 + 1e-12)).all()
+    np.testing.assert_allclose(ascent.sharpness, exact.sharpness, rtol=1e-4)
+    np.testing.assert_array_equal(ascent.diversity, exact.diversity)
+
+
+@pytest.mark.parametrize("subsets", [1, 3])
+def test_exact_averages_match_drawn_starts(subsets):
+    point = {"eta": 0.03, "rho": 0.1, "subsets": subsets, **SMALL}
+    exact = simulate_subset_sam(3, matrices=200, **point)
+    drawn = simulate_subset_sam(3, matrices=200, initialisations=100, **point)
+    apart = np.hypot(exact.diversity_error, drawn.diversity_error)
+    assert abs(drawn.diversity - exact.diversity) < 3 * apart
+    # A drawn mean strays from the true one, so the sharpness can only look larger.
+    assert drawn.sharpness == pytest.approx(float(exact.sharpness), rel=0.05)
+
+
+@pytest.mark.parametrize("subsets", [1, 3])
+def test_simulation_matches_its_definition(subsets):
+    mean, error = simulation_naive(3, 0.03, 0.1, subsets, 80, 40, seed=7)
+    point = {"eta": 0.03, "rho": 0.1, "subsets": subsets, "matrices": 300, **SMALL}
+    seen = simulate_subset_sam(3, **point)
+    assert abs(seen.diversity - mean) < 3 * np.hypot(error, seen.diversity_error)
+
+
+def test_two_starts_are_unbiased():
+    point = {"eta": 0.03, "rho": 0.1, "subsets": 3, **SMALL}
+    exact = simulate_subset_sam(3, matrices=400, **point)
+    drawn = simulate_subset_sam(3, matrices=400, initialisations=2, **point)
+    assert abs(drawn.diversity - exact.diversity) < 3 * drawn.diversity_error
+
+
+def test_draws_depend_on_seed_alone():
+    point = {"eta": 0.01, "rho": [0.1, 0.2], **SMALL}
+    one = simulate_sam(3, matrices=4, seed=1, **point)
+    again = simulate_sam(3, matrices=4, seed=1, **point)
+    other = simulate_sam(3, matrices=4, seed=2, **point)
+    np.testing.assert_array_equal(one.sharpness, again.sharpness)
+    assert (one.sharpness != other.sharpness).all()
+    alone = simulate_sam(3, matrices=4, seed=1, eta=0.01, rho=0.2, **SMALL)
+    assert float(alone.sharpness) == pytest.approx(one.sharpness[1], rel=1e-12)
+
+
+def test_fewer_rows_than_columns():
+    setting = {**SMALL, "n": 4, "d": 16}
+    seen = simulate_sam(50, eta=0.5, rho=0.1, matrices=20, **setting)
+    # Three quarters of the directions never move.
+    assert float(seen.diversity) == pytest.approx(0.75 * 0.2, rel=0.1)
+
+
+def test_divergence_beyond_the_floats_warns():
+    with pytest.warns(RuntimeWarning, match="divergent regime"):
+        seen = simulate_sam(2000, eta=0.5, rho=0.5, matrices=2, **SMALL)
+    assert np.isinf(seen.diversity)
+    assert np.isinf(seen.sharpness)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": -1}, "k must be a non-negative integer, got -1"),
+        ({"eta": -0.1}, "eta must be non-negative"),
+        ({"subsets": 61}, "subsets must lie between 1 and n = 60, got 61"),
+        ({"matrices": 1}, "matrices must be at least 2, got 1"),
+        ({"initialisations": 1}, "initialisations must be at least 2, or None, got 1"),
+        ({"maximiser": "newton"}, "maximiser must be one of exact, ascent"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    options = {"k": 3, "eta": 0.1, "rho": 0.1, "subsets": 2, **SMALL, **change}
+    with pytest.raises(ValueError, match=message):
+        simulate_subset_sam(options.pop("k"), **options)

@@ -1,0 +1,195 @@
+"""Theorems 1 and 2 against counts of terms, recorded values and their limits."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import modest
+from tepui.theory import phi, subset_constant, theorem1, theorem2
+
+SETTING = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1, "theta_norm": 15**0.5}
+GAPS = ("haar", "cauchy_schwarz", "notebook", "paper")
+
+
+def constant_naive(k, eta, rho, ratio, S):
+    """C as the sum over four block indices of E tr[H_a B_b B_c H_d] / dim.
+
+    Blocks are independent and without preferred direction, so that letters of one block
+    meet across scalars; only H_a B_b B_a H_b crosses, and free probability knows it.
+    """
+    r = ratio / S
+
+    def p(i, j):
+        return float(phi(i, j, eta=eta, rho=rho, ratio=r))
+
+    total = 0.0
+    for a, b, c, d in product(range(S), repeat=4):
+        if a == c and b == d and a != b:
+            total += 2 * p(k, 1) * r * p(k, 0) - (r * p(k, 0)) ** 2
+        else:
+            total += math.prod(
+                p(k * [b, c].count(block), [a, d].count(block))
+                for block in {a, b, c, d}
+            )
+    return total
+
+
+@pytest.mark.parametrize("S", [1, 2, 3, 4])
+@pytest.mark.parametrize("k", [0, 1, 4])
+def test_the_corrected_constant_counts_every_term(S, k):
+    options = {"eta": 0.02, "rho": 0.1, "ratio": 20.0}
+    actual = subset_constant(k, subsets=S, **options)
+    assert float(actual) == pytest.approx(constant_naive(k, *options.values(), S))
+
+
+def test_the_constant_without_training():
+    options = {"eta": 0.01, "rho": 0.1, "ratio": 20.0, "subsets": 3}
+    assert float(subset_constant(0, **options)) == pytest.approx(3780, abs=1e-9)
+    printed = subset_constant(0, constant="printed", **options)
+    assert float(printed) == pytest.approx(3800, abs=1e-9)
+
+
+@modest
+@given(
+    k=st.integers(0, 20),
+    eta=st.floats(0, 0.1),
+    share=st.floats(0, 1),
+    ratio=st.floats(0.5, 20),
+    S=st.integers(1, 12),
+)
+def test_the_printed_constant_is_never_smaller(k, eta, share, ratio, S):
+    options = {"eta": eta, "rho": share, "ratio": ratio, "subsets": S}
+    corrected = float(subset_constant(k, **options))
+    printed = float(subset_constant(k, constant="printed", **options))
+    assert printed >= corrected * (1 - 1e-10)
+    r = ratio / S
+    z, y, c = (
+        float(phi(i, j, eta=eta, rho=share, ratio=r))
+        for i, j in ((k, 0), (k, 1), (2 * k, 0))
+    )
+    mixed = r * (1 + r) * z**2 + r**2 * c - 2 * r * z * y
+    gap = S * (S - 1) * ((y - r * z) ** 2 + (S - 2) / 2 * mixed)
+    assert printed - corrected == pytest.approx(gap, rel=1e-6, abs=1e-9 * printed)
+
+
+@pytest.mark.parametrize(
+    ("rho", "diversity"),
+    [(0.5, 14.30), (0.3, 0.2359), (0.1, 0.002384), (0.02, 0.01601)],
+)
+def test_theorem1_from_its_moments(rho, diversity):
+    options = {"eta": 0.01, "rho": rho, "ratio": 20.0}
+    p22, p44 = float(phi(6, 2, **options)), float(phi(12, 4, **options))
+    found = {gap: theorem1(3, eta=0.01, rho=rho, gap=gap, **SETTING) for gap in GAPS}
+    length, rho0 = SETTING["theta_norm"], SETTING["rho0"]
+    spread = (p44 - p22**2) / p22**1.5
+    gaps = {
+        "haar": rho0 * length * spread / 152,
+        "cauchy_schwarz": rho0 * length * spread / 2,
+        "notebook": rho0 * spread / (2 * length),
+        "paper": spread / (2 * length),
+    }
+    slope = rho0 * math.sqrt(p22) * length
+    for gap, trade_off in found.items():
+        assert float(trade_off.diversity) == pytest.approx(diversity, rel=5e-4)
+        upper = rho0**2 / 2 * (math.sqrt(20) + 1) ** 2 + slope
+        assert float(trade_off.sharpness_upper) == pytest.approx(upper)
+        lower = rho0**2 / 2 * (math.sqrt(20) - 1) ** 2 + slope - gaps[gap]
+        assert float(trade_off.sharpness_lower) == pytest.approx(lower), gap
+
+
+def test_the_paper_gap_has_wrong_dimensions():
+    # Doubling the teacher and rho0 and nothing else scales sharpness by four.
+    def bounds(gap, factor):
+        setting = dict(SETTING)
+        setting["rho0"] *= factor
+        setting["theta_norm"] *= factor
+        return theorem1(3, eta=0.01, rho=0.1, gap=gap, **setting).sharpness_lower
+
+    for gap in ("haar", "cauchy_schwarz"):
+        assert bounds(gap, 2.0) == pytest.approx(4 * bounds(gap, 1.0))
+    for gap in ("notebook", "paper"):
+        assert bounds(gap, 2.0) != pytest.approx(4 * bounds(gap, 1.0), rel=1e-3)
+
+
+@pytest.mark.parametrize("finite_size", [False, True])
+def test_one_block_is_theorem_one(finite_size):
+    rho = np.linspace(0, 0.5, 6)
+    k = np.array([[0], [3], [8]])
+    options = {"eta": 0.01, "rho": rho, "finite_size": finite_size, **SETTING}
+    whole, one = theorem1(k, **options), theorem2(k, subsets=1, **options)
+    np.testing.assert_allclose(one.diversity, whole.diversity, rtol=1e-12)
+    np.testing.assert_allclose(one.sharpness_upper, whole.sharpness_upper, rtol=1e-12)
+    assert np.isnan(one.sharpness_lower).all()
+
+
+def test_untrained_members_have_the_variance_of_their_start():
+    whole = theorem1(0, eta=0.01, rho=0.1, **SETTING)
+    part = theorem2(0, eta=0.01, rho=0.1, subsets=10, **SETTING)
+    assert float(whole.diversity) == pytest.approx(0.1)
+    assert float(part.diversity) == pytest.approx(0.1)
+    assert float(part.sharpness_upper) == pytest.approx(float(whole.sharpness_upper))
+
+
+def test_lower_edge_is_zero_where_data_are_short():
+    setting = {**SETTING, "n": 75}
+    found = theorem1(0, eta=0.0, rho=0.0, gap="haar", **setting)
+    slope = 0.01 * math.sqrt(0.75) * 15**0.5
+    spread = float(phi(0, 4, eta=0, rho=0, ratio=0.5)) / 0.75**2 - 1
+    assert float(found.sharpness_lower) == pytest.approx(slope * (1 - spread / 152))
+
+
+def test_the_bound_stays_finite_where_its_square_is_not():
+    # The fourth moment at 4k is near 1e586 here.
+    found = theorem1(90, eta=0.1, rho=0.5, **SETTING)
+    assert 1e140 < float(found.sharpness_upper) < 1e150
+    assert math.isfinite(float(found.sharpness_lower))
+    with pytest.warns(RuntimeWarning, match="C is beyond the range"):
+        subset_constant(160, eta=0.5, rho=0.5, ratio=20.0, subsets=10)
+    with pytest.warns(RuntimeWarning, match="diversity is beyond.*divergent regime"):
+        found = theorem2(160, eta=0.5, rho=0.5, subsets=10, **SETTING)
+    assert float(found.diversity) == math.inf
+    assert math.isfinite(float(found.sharpness_upper))
+
+
+def test_beyond_the_floats_bounds_are_infinite_and_not_nan():
+    with pytest.warns(RuntimeWarning, match="divergent regime"):
+        found = theorem1(1000, eta=0.1, rho=0.5, **SETTING)
+    assert float(found.diversity) == float(found.sharpness_upper) == math.inf
+    assert not math.isnan(float(found.sharpness_lower))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": -1}, "k must be a non-negative integer, got -1"),
+        ({"eta": -0.1}, "eta must be non-negative"),
+        ({"rho": -0.1}, "rho must be non-negative"),
+        ({"rho0": 0.0}, "rho0 must be positive, got 0.0"),
+        ({"n": 0}, "n must be at least 1, got 0"),
+        ({"d": 0}, "d must be at least 1, got 0"),
+        ({"sigma2": -1.0}, "sigma2 must be non-negative, got -1.0"),
+        ({"theta_norm": 0.0}, "theta_norm must be positive, got 0.0"),
+    ],
+)
+@pytest.mark.parametrize("theorem", [theorem1, theorem2])
+def test_bad_input_is_named(theorem, change, message):
+    arguments = {"k": 3, "eta": 0.01, "rho": 0.1, **SETTING, **change}
+    if theorem is theorem2:
+        arguments["subsets"] = 10
+    with pytest.raises(ValueError, match=message):
+        theorem(arguments.pop("k"), **arguments)
+
+
+def test_unknown_forms_and_too_many_blocks_are_named():
+    with pytest.raises(ValueError, match="gap must be one of haar"):
+        theorem1(3, eta=0.01, rho=0.1, gap="har", **SETTING)
+    with pytest.raises(ValueError, match="constant must be one of corrected"):
+        subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=2, constant="right")
+    with pytest.raises(ValueError, match="subsets must lie between 1 and n = 3000"):
+        theorem2(3, eta=0.01, rho=0.1, subsets=3001, **SETTING)
+    with pytest.raises(ValueError, match="subsets must be at least 1, got 0"):
+        subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=0)

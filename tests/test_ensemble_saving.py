@@ -221,7 +221,7 @@ def test_a_wrong_factory_is_told_what_is_missing_and_unexpected(tmp_path):
     saved(tmp_path)
     message = (
         r"^member 0 of .* must fit Linear, got missing \['weight', 'bias'\] \(2\) and "
-        r"unexpected \['classifier.bias', 'classifier.weight', 'layers.0.bias'\] \(4\)"
+        r"unexpected \['classifier.bias', 'classifier.weight', 'layers.1.bias'\] \(4\)"
     )
     with pytest.raises(ValueError, match=message):
         tepui.load(tmp_path, lambda: nn.Linear(4, 3))

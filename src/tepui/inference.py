@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.loading import in_order
+from tepui.models.split import Frozen
 
 
 @contextmanager
@@ -132,12 +133,14 @@ def reestimate_batchnorm(
     """Estimate BatchNorm's running statistics anew, as a mean over all batches.
 
     Args:
-        module: Any module; its modes are restored, its statistics replaced.
+        module: Any module; its modes are restored, its statistics replaced except
+            inside a frozen extractor.
         dataset: The training data, not augmented.
         batch_size: Samples per batch.
     """
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    norms = [p for p in module.modules() if isinstance(p, kinds)]
+    frozen = {q for p in module.modules() if isinstance(p, Frozen) for q in p.modules()}
+    norms = [p for p in module.modules() if isinstance(p, kinds) and p not in frozen]
     norms = [norm for norm in norms if norm.track_running_stats]
     if not norms:
         return

@@ -27,6 +27,7 @@ from tepui.data.imagenet import (
     ImageNetSketch,
     restricted,
 )
+from tepui.data.mrpc import MRPC
 from tepui.data.noise import GaussianNoise, UniformNoise
 from tepui.data.released_corruptions import (
     CIFAR10C,
@@ -38,6 +39,7 @@ from tepui.data.shifted import Corrupted, corrupted
 from tepui.data.splits import split, split_at
 from tepui.data.svhn import SVHN
 from tepui.data.tiny_imagenet import TinyImageNet
+from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
 from tepui.data.unlabeled import UnlabeledFolder
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "CIFAR100",
     "CIFAR100C",
     "CORRUPTIONS",
+    "MRPC",
     "SVHN",
     "ArrayFile",
     "Arrays",
@@ -59,6 +62,7 @@ __all__ = [
     "Frame",
     "GaussianNoise",
     "HorizontalFlip",
+    "HuggingFaceTokenizer",
     "ImageFiles",
     "ImageFolder",
     "ImageNet",
@@ -71,6 +75,7 @@ __all__ = [
     "RandomResizedCrop",
     "TinyImageNet",
     "TinyImageNetC",
+    "Tokenizer",
     "UniformNoise",
     "UnlabeledFolder",
     "arrays_of",

@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from tepui.checks import require
+from tepui.extras import extra
 from tepui.models.base import Composed, Model, positive
-from tepui.models.extras import extra
 
 
 def huggingface(

@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from tepui.checks import require
+from tepui.extras import extra
 from tepui.models.base import Composed, Model
-from tepui.models.extras import extra
 from tepui.models.resize import Resize
 
 HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")

@@ -2,8 +2,8 @@
 
 Two files of tab-separated text, 4076 training and 1725 test pairs from news. Of the
 training pairs 408 are held out for validation: the published ones where their ids are
-supplied (two per line, as in the ``dev_ids.tsv`` of the GLUE benchmark), else ones drawn
-from tepui's generators.
+supplied (two per line, as in the ``dev_ids.tsv`` of the GLUE benchmark), else ones
+drawn from tepui's generators.
 
 References:
     Dolan and Brockett (2005), Automatically Constructing a Corpus of Sentential

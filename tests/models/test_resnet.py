@@ -78,7 +78,7 @@ def test_scaled_shortcuts_start_as_plain_ones(stem):
 def test_larger_stems_draw_from_the_fan_out():
     torch.manual_seed(0)
     weight = ResNet18(width=32, stem="64px").layers[-2].second[0].weight
-    assert float(weight.std()) == pytest.approx((2 / (9 * 256)) ** 0.5, rel=0.02)
+    assert weight.std().item() == pytest.approx((2 / (9 * 256)) ** 0.5, rel=0.02)
 
 
 def test_unknown_stems_are_named():

@@ -57,5 +57,5 @@ def test_weights_are_drawn_from_the_fan_out():
     torch.manual_seed(0)
     model = WideResNet40x2()
     weight = model.layers[-3].convolution2.weight
-    assert float(weight.std()) == pytest.approx((2 / (9 * 128)) ** 0.5, rel=0.02)
+    assert weight.std().item() == pytest.approx((2 / (9 * 128)) ** 0.5, rel=0.02)
     assert not model.classifier.bias.any()

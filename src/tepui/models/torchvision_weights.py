@@ -40,10 +40,11 @@ def load_torchvision(
         >>> published = {"fc.weight": torch.zeros(1000, 512)}
         >>> load_torchvision(ResNet18(stem="imagenet"), published)
         Traceback (most recent call last):
-        ValueError: state must hold the weights of ResNet18, got missing ['conv1.weight', 'bn1.weight', 'bn1.bias'] (121) and unexpected [] (0)
+        ValueError: state must hold the weights of ResNet18, got missing ['conv1.weight', 'bn1.weight', 'bn1.bias'] (101) and unexpected [] (0)
     """  # noqa: E501 - a doctest must show the whole message
     own = model.state_dict()
     names = _names(model, own)
+    names = {n: theirs for n, theirs in names.items() if _is_needed(theirs, state)}
     missing = [theirs for theirs in names.values() if theirs not in state]
     unexpected = sorted(state.keys() - names.values())
     if missing or unexpected:
@@ -70,6 +71,11 @@ def load_torchvision(
         for name, tensor in loaded.items():
             own[name].copy_(tensor)
     return with_head
+
+
+def _is_needed(name: str, state: Mapping[str, Tensor]) -> bool:
+    """Files from before torch 0.4.1 do not count the batches BatchNorm has seen."""
+    return name in state or not name.endswith(".num_batches_tracked")
 
 
 def _names(

@@ -1,6 +1,6 @@
 """The wrappers of other libraries' models as classes, which options can name."""
 
-from jsonargparse import class_from_function
+from jsonargparse import class_from_function  # type: ignore[attr-defined]
 from torch.nn import Module
 
 from tepui import models

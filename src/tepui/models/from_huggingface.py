@@ -38,9 +38,8 @@ def huggingface(
     config = library.AutoConfig.from_pretrained(name, num_labels=num_classes, **options)
     auto = library.AutoModelForSequenceClassification
     if pretrained:
-        model = auto.from_pretrained(
-            name, config=config, use_safetensors=True, ignore_mismatched_sizes=True
-        )
+        safe = {"use_safetensors": True, "ignore_mismatched_sizes": True}
+        model = auto.from_pretrained(name, config=config, **safe)
     else:
         model = auto.from_config(config)
     body, classifier = _beheaded(model, num_classes)

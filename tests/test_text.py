@@ -9,6 +9,7 @@ from engine.cases import one_thread
 from tepui.data import Arrays, Tokenizer
 from tepui.methods import SharpBalance
 from tepui.metrics import sharpness
+from tepui.metrics.sharpness import fisher
 from tepui.models import Albert
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -71,6 +72,18 @@ def test_fisher_trace_of_shared_layers_is_exact():
     member, samples = model().double().eval(), paraphrases(6)
     found = sharpness.fisher_trace(member, samples, batch_size=4)
     torch.testing.assert_close(found, naive_fisher(member, samples), rtol=1e-9, atol=0)
+
+
+def test_few_gradients_of_shared_layers_are_held_at_once(monkeypatch):
+    torch.manual_seed(0)
+    member, samples = model().double().eval(), paraphrases(5)
+    expected = sharpness.fisher_trace(member, samples)
+    limit = 2 * sum(p.numel() for p in member.parameters())
+    monkeypatch.setattr(fisher, "WHOLE_GRADIENT_ELEMENTS", limit)
+    calls = []
+    member.register_forward_hook(lambda *_: calls.append(1))
+    torch.testing.assert_close(sharpness.fisher_trace(member, samples), expected)
+    assert len(calls) > 4
 
 
 def _measures():

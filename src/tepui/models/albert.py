@@ -26,7 +26,7 @@ from tepui.models.base import Model, positive
 
 @final
 class Albert(Model):
-    """A classifier of sentence pairs; its layers are the whole body, cut nowhere.
+    """A classifier of sentence pairs; all before the classifier is one layer.
 
     Args:
         num_classes: Number of logits.

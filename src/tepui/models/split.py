@@ -61,7 +61,8 @@ class Split:
         """Return a new tail, a member for features computed before.
 
         Args:
-            fresh: Draw its weights anew instead of copying them.
+            fresh: Draw its weights anew instead of copying them, in every layer that
+                has ``reset_parameters``.
 
         Returns:
             A trainable model of what the extractor says.

@@ -206,7 +206,11 @@ class _Recorder:
             self.whole = not self._layers_tell_all(next(blocks(batch, 2)))
         if self.whole:
             return whole_gradient_norms(self.model, batch, self.loss)
-        return self._layered(batch, self.loss, self.autocast)
+        # Gradients of repeated parameters are summed whole before they are squared.
+        held = sum(p.numel() for p in self.trainable.values() if id(p) in self.repeated)
+        size = max(1, WHOLE_GRADIENT_ELEMENTS // max(1, held))
+        parts = blocks(batch, size)
+        return torch.cat([self._layered(p, self.loss, self.autocast) for p in parts])
 
     def _layers_tell_all(self, few: Batch) -> bool:
         """Compare with plain differentiation, on outputs that cannot saturate."""

@@ -129,7 +129,8 @@ def test_augmenting_text_is_refused():
 
 def test_tokens_beyond_the_vocabulary_are_named():
     ensemble = tepui.Ensemble.build(lambda: Albert(vocabulary=5), members=1)
-    with pytest.raises(ValueError, match=r"model must accept samples of shape \(\d+,\), .* range"):
+    message = r"model must accept samples of shape \(\d+,\), .* out of range"
+    with pytest.raises(ValueError, match=message):
         tepui.fit(
             ensemble,
             paraphrases(4),

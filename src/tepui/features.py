@@ -53,8 +53,8 @@ def cached_features(
         >>> data = Arrays(torch.ones(3, 2), torch.tensor([0, 1, 0]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     first = cached_features(nn.Linear(2, 4), data, folder)
-        ...     again = len(list(Path(folder).iterdir()))
-        >>> tuple(first.inputs.shape), again
+        ...     files = len(list(Path(folder).iterdir()))
+        >>> tuple(first.inputs.shape), files
         ((3, 4), 1)
     """
     key = features_key(extractor, dataset, batch_size=batch_size, workers=workers)

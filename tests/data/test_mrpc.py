@@ -1,8 +1,5 @@
 """MRPC on invented pairs in its layout, and on the real ones where they are."""
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -160,15 +157,9 @@ def test_a_hugging_face_tokenizer_takes_the_place(root, tmp_path):
     assert data.inputs["token_type_ids"].any()
 
 
-@pytest.mark.skipif(
-    "TEPUI_SHARED_DATA" not in os.environ, reason="TEPUI_SHARED_DATA names no data"
-)
-def test_the_real_pairs():
-    root = Path(os.environ["TEPUI_SHARED_DATA"])
-    if not (root / "mrpc").is_dir():
-        pytest.skip(f"no mrpc in {root}")
-    train, held_out = MRPC(root), MRPC(root, train=False)
-    official = MRPC(root, train=False, test="official")
+def test_the_real_pairs(shared_data):
+    train, held_out = MRPC(shared_data), MRPC(shared_data, train=False)
+    official = MRPC(shared_data, train=False, test="official")
     assert (len(train), len(held_out), len(official)) == (3668, 408, 1725)
     assert int(train.targets.sum() + held_out.targets.sum()) == 2753
     assert int(official.targets.sum()) == 1147

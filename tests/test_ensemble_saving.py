@@ -204,6 +204,13 @@ def test_arguments_that_do_not_fit_the_model_are_refused(tmp_path, described):
         tepui.load(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["huggingface", "timm", "Resize", "Frozen"])
+def test_a_file_can_name_models_only(tmp_path, name):
+    doctored(tmp_path, members=[{"model": name, "config": {"name": "x"}}] * 2)
+    with pytest.raises(ValueError, match=rf"must be one of .*, got '{name}'"):
+        tepui.load(tmp_path)
+
+
 def test_a_subclass_of_a_model_is_foreign(tmp_path):
     kind = type("MLP", (tepui.models.Model,), {"features": lambda self, x: x})
 
@@ -221,7 +228,7 @@ def test_a_wrong_factory_is_told_what_is_missing_and_unexpected(tmp_path):
     saved(tmp_path)
     message = (
         r"^member 0 of .* must fit Linear, got missing \['weight', 'bias'\] \(2\) and "
-        r"unexpected \['classifier.bias', 'classifier.weight', 'layers.0.bias'\] \(4\)"
+        r"unexpected \['classifier.bias', 'classifier.weight', 'layers.1.bias'\] \(4\)"
     )
     with pytest.raises(ValueError, match=message):
         tepui.load(tmp_path, lambda: nn.Linear(4, 3))

@@ -11,7 +11,14 @@ from torch import nn
 
 from strategies import modest
 from tepui.data import Batch
-from tepui.inference import blocks, chunks, device_of, evaluating, forward
+from tepui.inference import (
+    blocks,
+    chunks,
+    device_of,
+    evaluating,
+    forward,
+    over_samples,
+)
 
 
 class Pair(nn.Module):
@@ -145,3 +152,30 @@ def test_blocks_cover_a_batch_in_order_and_keep_it_together(samples, size, mappi
         assert torch.equal(part.targets, 5 * part.index)
         first = part.inputs["a"] if mapping else part.inputs
         assert torch.equal(first, 2 * part.index)
+
+
+def test_samples_that_cannot_be_vectorised_are_taken_in_turn():
+    rows = {"a": torch.arange(6.0).view(3, 2)}, torch.arange(3)
+    calls = []
+
+    def plain(inputs, target):
+        calls.append(1)
+        return {"sum": inputs["a"].sum() + target}
+
+    def looking(inputs, target):
+        bool(inputs["a"].all())
+        return plain(inputs, target)
+
+    together = over_samples(plain, *rows)["sum"]
+    assert len(calls) == 1
+    assert torch.equal(over_samples(looking, *rows)["sum"], together)
+    assert len(calls) == 4
+
+
+def test_other_errors_are_not_hidden():
+    with pytest.raises(RuntimeError, match="own mistake"):
+        over_samples(_mistaken, torch.zeros(2, 3))
+
+
+def _mistaken(x):
+    raise RuntimeError("own mistake")

@@ -15,6 +15,7 @@ from tepui.engine import (
 )
 from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
+from tepui.features import cached_features
 from tepui.prediction import Prediction
 from tepui.pruning import Prune
 from tepui.version import __version__
@@ -35,6 +36,7 @@ __all__ = [
     "TensorBoard",
     "TrainingDiverged",
     "__version__",
+    "cached_features",
     "data",
     "evaluate",
     "fit",

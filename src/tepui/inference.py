@@ -6,10 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import vmap
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset
 
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.loading import in_order
+from tepui.models.split import Frozen
 
 
 @contextmanager
@@ -63,6 +66,33 @@ def one_sample(inputs: Inputs) -> Inputs:
     if isinstance(inputs, Tensor):
         return inputs[None]
     return {name: value[None] for name, value in inputs.items()}
+
+
+def over_samples(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Apply a function of one sample to many, vectorised where that can be done.
+
+    A module that looks into its inputs, to skip a mask without effect for instance,
+    cannot be vectorised; its samples are taken in turn.
+
+    Args:
+        function: Takes one sample of each argument; returns a tensor, or a structure of
+            tensors.
+        arguments: Tensors or mappings of tensors, samples along the first axis.
+
+    Returns:
+        What the function returns, stacked along a new first axis.
+    """
+    try:
+        return vmap(function, randomness="same")(*arguments)
+    except RuntimeError as error:
+        if "vmap" not in str(error):
+            raise
+    samples = len(tree_leaves(arguments)[0])
+    found = [
+        function(*tree_map(lambda tensor, row=row: tensor[row], arguments))
+        for row in range(samples)
+    ]
+    return tree_map(lambda *values: torch.stack(values), *found)
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -132,12 +162,14 @@ def reestimate_batchnorm(
     """Estimate BatchNorm's running statistics anew, as a mean over all batches.
 
     Args:
-        module: Any module; its modes are restored, its statistics replaced.
+        module: Any module; its modes are restored, its statistics replaced except
+            inside a frozen extractor.
         dataset: The training data, not augmented.
         batch_size: Samples per batch.
     """
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    norms = [p for p in module.modules() if isinstance(p, kinds)]
+    frozen = {q for p in module.modules() if isinstance(p, Frozen) for q in p.modules()}
+    norms = [p for p in module.modules() if isinstance(p, kinds) and p not in frozen]
     norms = [norm for norm in norms if norm.track_running_stats]
     if not norms:
         return

@@ -1,5 +1,6 @@
 """A module's state as tensors, and the models that can be rebuilt from a file."""
 
+from inspect import isclass
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def rebuilt(described: dict[str, Any], file: Path) -> nn.Module:
             f"factory must be given: {file} holds members of type {name}, which is "
             "not one of tepui.models"
         )
-    one_of(f"model in {file}", name, models.__all__)
+    one_of(f"model in {file}", name, _rebuildable())
     try:
         module: nn.Module = getattr(models, name)(**described["config"])
     except TypeError as error:
@@ -106,6 +107,12 @@ def rebuilt(described: dict[str, Any], file: Path) -> nn.Module:
             f"config in {file} must hold the arguments of {name}, but: {error}"
         ) from error
     return module
+
+
+def _rebuildable() -> list[str]:
+    """Names of models; a file may not call the functions beside them."""
+    kinds = {name: getattr(models, name) for name in models.__all__}
+    return [n for n, kind in kinds.items() if isclass(kind) and issubclass(kind, Model)]
 
 
 def take_dtypes(module: nn.Module, state: dict[str, Tensor]) -> None:

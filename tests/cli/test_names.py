@@ -34,8 +34,8 @@ def test_known_names_hold_no_abstract_classes():
     known = known_names()
     assert known["--method"] == ["DeepEnsemble", "EoA", "GSAM", "SAM", "SharpBalance"]
     assert "Model" not in known["--model"]
-    assert {"ConvNet", "MLP", "ResNet18"} <= set(known["--model"])
-    assert {"ArrayFile", "CIFAR10", "Digits", "ImageFolder"} <= set(known["--data"])
+    assert {"ConvNet", "MLP", "WideResNet40x2", "timm"} <= set(known["--model"])
+    assert {"CIFAR10", "Digits", "ImageFolder", "MRPC"} <= set(known["--data"])
     assert not {"Arrays", "ImageFiles", "UniformNoise"} & set(known["--data"])
     assert known["--schedule"] == ["Constant", "Cosine", "MultiStep"]
     assert "RandomCrop" in known["--augment"]
@@ -71,3 +71,11 @@ def test_only_packages_written_on_the_command_line_are_foreign():
 def test_lists_of_mappings_stay_as_they_are():
     written = '[{"class_path": "SAM"}, {"class_path": "GSAM"}]'
     assert normalised(["--methods", written]) == ["--methods", written]
+
+
+def test_options_of_the_default_model_need_no_name():
+    words = normalised(["train", "--model.width", "4"])
+    assert words == ["train", "--model", "ConvNet", "--model.width", "4"]
+    for named in (["--model", "MLP"], ["--model=MLP"], ["--config", "mine.yaml"]):
+        words = ["train", *named, "--model.width", "4"]
+        assert normalised(words) == words

@@ -7,22 +7,26 @@ import pytest
 import torch
 
 import tepui.models
+from models.cases import CASES, NAMES, built, data
+from tepui.data.arrays import Batch
+from tepui.inference import blocks, forward
+from tepui.losses import cross_entropy
+from tepui.metrics.sharpness import fisher_trace
+from tepui.metrics.sharpness.fisher import whole_gradient_norms
 from tepui.models import Model
-
-CASES = {
-    "ResNet18": ({"num_classes": 7, "in_channels": 2, "width": 4}, (2, 16, 16)),
-    "ConvNet": ({"num_classes": 7, "in_channels": 2, "width": 4}, (2, 9, 8)),
-    "MLP": ({"in_features": 24, "hidden": (16, 12), "num_classes": 7}, (2, 3, 4)),
-}
-NAMES = sorted(set(tepui.models.__all__) - {"Model"})
+from tepui.models.base import composed
 
 
 @pytest.fixture(params=NAMES)
 def case(request):
     torch.manual_seed(0)
-    arguments, shape = CASES[request.param]
-    model = getattr(tepui.models, request.param)(**arguments)
-    return model, torch.randn(6, *shape)
+    return built(request.param), data(request.param)
+
+
+def _features(model, inputs):
+    if isinstance(inputs, torch.Tensor):
+        return model.features(inputs)
+    return model.features(**inputs)
 
 
 def _shapes(model):
@@ -34,12 +38,23 @@ def test_every_model_has_a_case():
 
 
 def test_forward_is_classifier_of_features(case):
-    model, x = case
+    model, samples = case
     model.eval()
-    features = model.features(x)
+    features = _features(model, samples.inputs)
     assert features.shape == (6, model.classifier.in_features)
-    assert model(x).shape == (6, 7)
-    assert torch.equal(model(x), model.classifier(features))
+    logits = forward(model, samples.inputs)
+    assert logits.shape == (6, 7)
+    assert torch.equal(logits, model.classifier(features))
+
+
+def test_features_are_the_composition_of_the_layers(case):
+    model, samples = case
+    model.eval()
+    inputs = samples.inputs
+    named = {} if isinstance(inputs, torch.Tensor) else inputs
+    arguments = () if named else (inputs,)
+    found = composed(model.layers, *arguments, **named)
+    assert torch.equal(found, _features(model, inputs))
 
 
 def test_config_rebuilds_the_model(case):
@@ -52,14 +67,13 @@ def test_config_rebuilds_the_model(case):
 @pytest.mark.parametrize("name", NAMES)
 def test_config_names_every_argument(name):
     model = getattr(tepui.models, name)
-    assert set(model(**CASES[name][0]).config) == set(
-        inspect.signature(model).parameters
-    )
+    assert set(built(name).config) == set(inspect.signature(model).parameters)
 
 
 def test_gradient_reaches_every_parameter(case):
-    model, x = case
-    torch.nn.functional.cross_entropy(model(x), torch.arange(6)).backward()
+    model, samples = case
+    logits = forward(model, samples.inputs)
+    torch.nn.functional.cross_entropy(logits, samples.targets).backward()
     silent = [
         name for name, p in model.named_parameters() if not p.grad.abs().sum() > 0
     ]
@@ -67,15 +81,30 @@ def test_gradient_reaches_every_parameter(case):
 
 
 def test_samples_do_not_mix_in_eval_mode(case):
-    model, x = case
+    model, samples = case
     model.eval()
-    alone = torch.cat([model(row[None]) for row in x])
-    torch.testing.assert_close(model(x), alone, rtol=1e-4, atol=1e-5)
+    batch = Batch(samples.inputs, samples.targets, samples.targets)
+    alone = torch.cat([forward(model, part.inputs) for part in blocks(batch, 1)])
+    together = forward(model, samples.inputs)
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_tell_all_of_the_fisher_trace(case, recwarn):
+    model, samples = case
+    model.double().eval()
+    if isinstance(samples.inputs, torch.Tensor):
+        samples = samples.like(samples.inputs.double(), samples.targets)
+    batch = Batch(samples.inputs, samples.targets, samples.targets)
+    found = fisher_trace(model, samples)
+    expected = whole_gradient_norms(model, batch, cross_entropy)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+    assert not recwarn.list
 
 
 def test_is_a_model_and_final(case):
     model, _ = case
     assert isinstance(model, Model)
+    assert type(model).__final__
     assert type(model).forward is Model.forward
 
 

@@ -5,7 +5,7 @@ from tepui.models import MLP
 
 def test_matches_hand_written_layers():
     model = MLP(in_features=12, hidden=(5, 4), num_classes=3)
-    first, second = model.layers[0], model.layers[2]
+    first, second = model.layers[1], model.layers[3]
     x = torch.randn(2, 1, 3, 4)
     hidden = (x.reshape(2, 12) @ first.weight.T + first.bias).clamp(min=0)
     hidden = (hidden @ second.weight.T + second.bias).clamp(min=0)

@@ -27,7 +27,7 @@ EXAMPLE = "tepui compare --ensembles 3 --out runs/digits"
 
 def compare(
     data: Data = Digits,
-    model: Callable[[], nn.Module] = ConvNet,
+    model: Callable[[], nn.Module] | None = None,
     methods: list[Method] = DEFAULT_METHODS,
     members: int = 3,
     ensembles: int | None = None,
@@ -51,7 +51,7 @@ def compare(
 
     Args:
         data: The data set.
-        model: The members' architecture.
+        model: The members' architecture; ConvNet by default.
         methods: What to compare, such as: --methods SAM GSAM
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors; two by default, or as
@@ -81,7 +81,7 @@ def compare(
     shifted = None if corruptions == "none" else corrupted(test, strength=corruptions)
     comparison = compare_methods(
         methods,
-        model,
+        model or ConvNet,
         train,
         test,
         shifted=shifted,

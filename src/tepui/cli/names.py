@@ -7,14 +7,17 @@ package is imported only when it is written out on the command line itself.
 import inspect
 from collections.abc import Sequence
 
+from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui import data, methods, models
 from tepui.checks import one_of
+from tepui.cli import wrapped
 from tepui.data import Augmentation
 from tepui.engine import schedule
 
 LISTS = ("--seeds", "--methods", "--augment", "--types")
+DEFAULT_MODEL = "ConvNet"
 FLAGS = ("--resume", "--quiet", "--overwrite", "--deterministic", "--tensorboard")
 
 
@@ -24,7 +27,7 @@ def known_names() -> dict[str, list[str]]:
     augmentations = _classes(data, Augmentation)
     return {
         "--data": [name for name in _classes(data, Dataset) if _has_parts(name)],
-        "--model": _classes(models, models.Model),
+        "--model": _classes(models, models.Model) + _classes(wrapped, Module),
         "--method": method_names,
         "--methods": method_names,
         "--optimizer": ["SGD", "AdamW"],
@@ -66,7 +69,7 @@ def normalised(arguments: Sequence[str]) -> list[str]:
             words.append(f"[{', '.join(values)}]")
         elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
             words.append("true")
-    return words
+    return _with_model(words)
 
 
 def with_data_option(arguments: Sequence[str]) -> list[str]:
@@ -136,6 +139,15 @@ def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
         elif position + 1 < len(arguments):
             pairs.append((option, arguments[position + 1]))
     return pairs
+
+
+def _with_model(words: list[str]) -> list[str]:
+    """Name the default model where only its options are written."""
+    options = [word.partition("=")[0] for word in words]
+    own = [place for place, word in enumerate(options) if word.startswith("--model.")]
+    if not own or "--model" in options or "--config" in options:
+        return words
+    return [*words[: own[0]], "--model", DEFAULT_MODEL, *words[own[0] :]]
 
 
 def _underscored(word: str) -> str:

@@ -22,7 +22,7 @@ EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
 
 def train(
     data: Data = Digits,
-    model: Callable[[], nn.Module] = ConvNet,
+    model: Callable[[], nn.Module] | None = None,
     method: Method = DeepEnsemble(),  # noqa: B008 - a frozen value
     members: int | None = None,
     seed: int = 13,
@@ -52,7 +52,7 @@ def train(
 
     Args:
         data: The data set; its training part is used.
-        model: The members' architecture.
+        model: The members' architecture; ConvNet by default.
         method: How to train.
         members: How many members; as many as seeds, or three.
         seed: What all draws derive from.
@@ -82,7 +82,7 @@ def train(
     folder = folder_for("train", out, resume)
     run = fit(
         Ensemble.build(
-            model,
+            model or ConvNet,
             members or (3 if seeds is None else len(seeds)),
             seed if seeds is None else seeds,
         ),

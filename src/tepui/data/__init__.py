@@ -27,6 +27,7 @@ from tepui.data.imagenet import (
     ImageNetSketch,
     restricted,
 )
+from tepui.data.mrpc import MRPC
 from tepui.data.noise import GaussianNoise, UniformNoise
 from tepui.data.released_corruptions import (
     CIFAR10C,
@@ -39,6 +40,7 @@ from tepui.data.splits import split, split_at
 from tepui.data.stored import Stored, store
 from tepui.data.svhn import SVHN
 from tepui.data.tiny_imagenet import TinyImageNet
+from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
 from tepui.data.unlabeled import UnlabeledFolder
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "CIFAR100",
     "CIFAR100C",
     "CORRUPTIONS",
+    "MRPC",
     "STANDARD",
     "SVHN",
     "ArrayFile",
@@ -61,6 +64,7 @@ __all__ = [
     "Frame",
     "GaussianNoise",
     "HorizontalFlip",
+    "HuggingFaceTokenizer",
     "ImageFiles",
     "ImageFolder",
     "ImageNet",
@@ -74,6 +78,7 @@ __all__ = [
     "Stored",
     "TinyImageNet",
     "TinyImageNetC",
+    "Tokenizer",
     "UniformNoise",
     "UnlabeledFolder",
     "arrays_of",

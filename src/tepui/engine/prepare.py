@@ -47,6 +47,9 @@ def classes_of(
     Returns:
         The smallest number of outputs where labels are class indices of the
         cross-entropy, None where the loss gives targets another meaning.
+
+    Raises:
+        ValueError: If a member cannot take the inputs.
     """
     few = next(in_order(dataset, 2, device=device))
     with evaluating(ensemble), torch.no_grad():
@@ -62,7 +65,9 @@ def _tried(member: nn.Module, inputs: Inputs) -> Tensor:
     """Run a member for the first time; a refusal names the shape of a sample."""
     try:
         return forward(member, inputs)
-    except RuntimeError as error:
+    except torch.OutOfMemoryError:
+        raise
+    except (IndexError, RuntimeError, TypeError) as error:
         tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
         shapes = ", ".join(str(tuple(tensor.shape[1:])) for tensor in tensors)
         raise ValueError(

@@ -1,8 +1,35 @@
 """Models, one architecture in each file."""
 
+from tepui.models.albert import Albert
 from tepui.models.base import Model
 from tepui.models.convnet import ConvNet
+from tepui.models.from_huggingface import huggingface
+from tepui.models.from_timm import timm
 from tepui.models.mlp import MLP
+from tepui.models.resize import Resize
 from tepui.models.resnet import ResNet18
+from tepui.models.split import Frozen, Split, split_last_layers
+from tepui.models.torchvision_weights import load_torchvision
+from tepui.models.vgg import VGG19, VGG19BN
+from tepui.models.vit import ViTSmall, ViTTiny
+from tepui.models.wide_resnet import WideResNet40x2
 
-__all__ = ["MLP", "ConvNet", "Model", "ResNet18"]
+__all__ = [
+    "MLP",
+    "VGG19",
+    "VGG19BN",
+    "Albert",
+    "ConvNet",
+    "Frozen",
+    "Model",
+    "ResNet18",
+    "Resize",
+    "Split",
+    "ViTSmall",
+    "ViTTiny",
+    "WideResNet40x2",
+    "huggingface",
+    "load_torchvision",
+    "split_last_layers",
+    "timm",
+]

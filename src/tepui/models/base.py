@@ -1,12 +1,13 @@
 """What tepui's own models share: features, a linear classifier, and a configuration.
 
 Nothing in the library asks for this class: any ``nn.Module`` can be a member. It lets a
-saved ensemble rebuild its members, and gives methods that train only the last layer a
+saved ensemble rebuild its members, and gives methods that train only the last layers a
 place to cut.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, final
 
 from torch import Tensor, nn
 
@@ -17,36 +18,87 @@ class Model(nn.Module, ABC):
     """A classifier that is linear in its features.
 
     Attributes:
+        layers: Their composition yields the features; a model can be cut between any
+            two of them.
         classifier: The last layer.
         config: Arguments from which the constructor builds the same model; each can
             be written as JSON.
     """
 
+    layers: nn.Sequential
     classifier: nn.Linear
     config: dict[str, Any]
 
     @abstractmethod
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, *inputs: Any, **named: Any) -> Tensor:
         """Return features of shape ``(samples, width)``.
 
         Args:
-            x: A batch of inputs.
+            inputs: A batch of inputs.
+            named: A batch of dict inputs, by name.
 
         Returns:
             What the classifier sees.
         """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor:
         """Return logits of shape ``(samples, classes)``; no model overrides this.
 
         Args:
-            x: A batch of inputs.
+            inputs: A batch of inputs.
+            named: A batch of dict inputs, by name.
 
         Returns:
             The classifier applied to the features.
         """
-        logits: Tensor = self.classifier(self.features(x))
+        logits: Tensor = self.classifier(self.features(*inputs, **named))
         return logits
+
+
+@final
+class Composed(Model):
+    """A model put together from parts; a saved one needs its factory.
+
+    Args:
+        layers: Applied in order; the first may take several or named inputs. Without
+            any the inputs are the features.
+        classifier: The last layer.
+    """
+
+    def __init__(self, layers: Iterable[nn.Module], classifier: nn.Linear) -> None:
+        super().__init__()
+        self.config = {}
+        self.layers = nn.Sequential(*layers)
+        self.classifier = classifier
+
+    def features(self, *inputs: Any, **named: Any) -> Tensor:
+        """Return what the last layer says, ``(samples, width)``.
+
+        Args:
+            inputs: A batch of inputs.
+            named: A batch of dict inputs, by name.
+
+        Returns:
+            What the classifier sees.
+        """
+        return composed(self.layers, *inputs, **named)
+
+
+def composed(layers: Iterable[nn.Module], *inputs: Any, **named: Any) -> Tensor:
+    """Apply layers in order.
+
+    Args:
+        layers: The first takes all inputs, each other one what the one before says.
+        inputs: A batch of inputs.
+        named: A batch of dict inputs, by name.
+
+    Returns:
+        What the last says; the first input if there are no layers.
+    """
+    for layer in layers:
+        inputs, named = (layer(*inputs, **named),), {}
+    x: Tensor = inputs[0]
+    return x
 
 
 def positive(**sizes: int) -> None:
@@ -65,3 +117,19 @@ def positive(**sizes: int) -> None:
     """
     for name, size in sizes.items():
         require(size > 0, name, "be positive", size)
+
+
+def kaiming_fan_out(module: nn.Module) -> None:
+    """Draw convolutions from N(0, 2 / (kernel² · channels out)); biases become zero.
+
+    Args:
+        module: All convolutions inside it are drawn anew, except grouped ones.
+
+    References:
+        He, Zhang, Ren and Sun (2015), Delving Deep into Rectifiers, ICCV.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d) and part.groups == 1:
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)

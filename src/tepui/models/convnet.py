@@ -13,7 +13,6 @@ References:
 
 from typing import final
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.models.base import Model, positive
@@ -52,6 +51,8 @@ class ConvNet(Model):
             nn.MaxPool2d(2),
             *_convolution(width, 2 * width),
             *_convolution(2 * width, 4 * width),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
         )
         self.classifier = nn.Linear(16 * width, num_classes)
 
@@ -64,7 +65,8 @@ class ConvNet(Model):
         Returns:
             What the classifier sees.
         """
-        return F.adaptive_avg_pool2d(self.layers(x), 2).flatten(1)
+        quarters: Tensor = self.layers(x)
+        return quarters
 
 
 def _convolution(channels: int, width: int) -> tuple[nn.Module, nn.Module, nn.Module]:

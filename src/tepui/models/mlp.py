@@ -53,7 +53,7 @@ class MLP(Model):
         }
         widths = [in_features, *hidden]
         layers = ((nn.Linear(*sizes), nn.ReLU()) for sizes in pairwise(widths))
-        self.layers = nn.Sequential(*chain.from_iterable(layers))
+        self.layers = nn.Sequential(nn.Flatten(), *chain.from_iterable(layers))
         self.classifier = nn.Linear(widths[-1], num_classes)
 
     def features(self, x: Tensor) -> Tensor:
@@ -65,5 +65,5 @@ class MLP(Model):
         Returns:
             What the classifier sees.
         """
-        activations: Tensor = self.layers(x.flatten(1))
+        activations: Tensor = self.layers(x)
         return activations

@@ -1,34 +1,43 @@
-"""Residual networks for small images.
+"""ResNet-18 for images of 32, 64 or 224 pixels.
 
-``(n, c, h, w)`` passes a 3×3 convolution of stride 1 without pooling, then four stages
-of two basic blocks with ``w, 2w, 4w, 8w`` channels, the last three of stride 2, so that
-32×32 pixels end as 4×4; then the mean over pixels and a linear layer. A block whose
-shape changes adds its input through a 1×1 convolution and BatchNorm. With the default
-arguments: 11 173 962 parameters and 512 features.
+``(n, c, h, w)`` passes a stem, then four stages of two basic blocks with ``w, 2w, 4w,
+8w`` channels, the last three of stride 2; then the mean over pixels and a linear layer.
+A block whose shape changes adds its input through a 1×1 convolution and BatchNorm. The
+stems for 32 and 64 pixels are one 3×3 convolution of stride 1 without pooling; that for
+64 pixels draws its convolutions as the released TinyImageNet network does. The stem for
+ImageNet is a 7×7 convolution and a 3×3 max-pooling of stride 2 each. With the default
+arguments: 11 173 962 parameters and 512 features; with the ImageNet stem and 1000
+classes: 11 689 512.
 
 References:
     He, Zhang, Ren and Sun (2016), Deep Residual Learning for Image Recognition, CVPR.
 """
 
-from typing import final
+from typing import Literal, final, get_args
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.models.base import Model, positive
+from tepui.checks import one_of
+from tepui.models.base import Model, kaiming_fan_out, positive
+
+Stem = Literal["32px", "64px", "imagenet"]
 
 
 @final
 class ResNet18(Model):
-    """ResNet-18 with the stem for images of 32 or 64 pixels.
+    """ResNet-18; its layers are the stem, eight blocks and the mean over pixels.
 
     Args:
         num_classes: Number of logits.
         in_channels: Channels of the images.
         width: Channels of the first stage; the features are eight times as wide.
+        stem: What the images are first met with.
+        scaled_shortcut: Whether a shortcut that keeps its shape scales each channel by
+            a weight that is learnt and starts at one.
 
     Raises:
-        ValueError: If an argument is not positive.
+        ValueError: If a size is not positive, or the stem unknown.
 
     Example:
         >>> import torch
@@ -38,23 +47,34 @@ class ResNet18(Model):
     """
 
     def __init__(
-        self, num_classes: int = 10, in_channels: int = 3, width: int = 64
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        width: int = 64,
+        stem: Stem = "32px",
+        scaled_shortcut: bool = False,
     ) -> None:
         super().__init__()
         positive(num_classes=num_classes, in_channels=in_channels, width=width)
+        one_of("stem", stem, get_args(Stem))
         self.config = {
             "num_classes": num_classes,
             "in_channels": in_channels,
             "width": width,
+            "stem": stem,
+            "scaled_shortcut": scaled_shortcut,
         }
-        self.stem = _convolution(in_channels, width, kernel=3)
-        self.stages = nn.Sequential(
-            _stage(width, width, stride=1),
-            _stage(width, 2 * width, stride=2),
-            _stage(2 * width, 4 * width, stride=2),
-            _stage(4 * width, 8 * width, stride=2),
+        self.layers = nn.Sequential(
+            _stem(in_channels, width, stem),
+            *_stage(width, width, 1, scaled_shortcut),
+            *_stage(width, 2 * width, 2, scaled_shortcut),
+            *_stage(2 * width, 4 * width, 2, scaled_shortcut),
+            *_stage(4 * width, 8 * width, 2, scaled_shortcut),
+            nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
         )
         self.classifier = nn.Linear(8 * width, num_classes)
+        if stem != "32px":
+            kaiming_fan_out(self)
 
     def features(self, x: Tensor) -> Tensor:
         """Return the last stage averaged over pixels, ``(samples, 8 * width)``.
@@ -65,27 +85,57 @@ class ResNet18(Model):
         Returns:
             What the classifier sees.
         """
-        maps: Tensor = self.stages(F.relu(self.stem(x)))
-        return maps.mean(dim=(2, 3))
+        pooled: Tensor = self.layers(x)
+        return pooled
+
+    def torchvision_names(self) -> dict[str, str]:
+        """Return torchvision's name of each part that holds weights, by its own."""
+        names = {"layers.0.0": "conv1", "layers.0.1": "bn1", "classifier": "fc"}
+        for index in range(8):
+            own = f"layers.{index + 1}"
+            theirs = f"layer{index // 2 + 1}.{index % 2}"
+            for number, part in ((1, "first"), (2, "second")):
+                names[f"{own}.{part}.0"] = f"{theirs}.conv{number}"
+                names[f"{own}.{part}.1"] = f"{theirs}.bn{number}"
+            names[f"{own}.shortcut"] = f"{theirs}.downsample"
+        return names
 
 
 class _Block(nn.Module):
     """Two 3×3 convolutions around a shortcut."""
 
-    def __init__(self, channels: int, width: int, stride: int) -> None:
+    def __init__(self, channels: int, width: int, stride: int, scaled: bool) -> None:
         super().__init__()
         self.first = _convolution(channels, width, kernel=3, stride=stride)
         self.second = _convolution(width, width, kernel=3)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != width:
             self.shortcut = _convolution(channels, width, kernel=1, stride=stride)
+        elif scaled:
+            self.shortcut = _scale(width)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
 
 
-def _stage(channels: int, width: int, stride: int) -> nn.Sequential:
-    return nn.Sequential(_Block(channels, width, stride), _Block(width, width, 1))
+def _stem(channels: int, width: int, stem: Stem) -> nn.Sequential:
+    if stem != "imagenet":
+        return nn.Sequential(*_convolution(channels, width, kernel=3), nn.ReLU())
+    convolution = _convolution(channels, width, kernel=7, stride=2)
+    return nn.Sequential(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+
+
+def _stage(
+    channels: int, width: int, stride: int, scaled: bool
+) -> tuple[_Block, _Block]:
+    return _Block(channels, width, stride, scaled), _Block(width, width, 1, scaled)
+
+
+def _scale(width: int) -> nn.Conv2d:
+    """Return one weight per channel as a layer whose Fisher trace is known."""
+    layer = nn.Conv2d(width, width, 1, groups=width, bias=False)
+    nn.init.ones_(layer.weight)
+    return layer
 
 
 def _convolution(

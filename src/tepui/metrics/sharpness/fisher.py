@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
@@ -37,6 +37,7 @@ from tepui.inference import (
     evaluating,
     forward,
     one_sample,
+    over_samples,
 )
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.layers import gradients, is_known, squared_norms
@@ -138,13 +139,16 @@ def whole_gradient_norms(
         outputs = getattr(outputs, "logits", outputs)
         return loss(outputs, target[None])[0]
 
-    per_sample = vmap(grad(sample_loss), in_dims=(None, 0, 0), randomness="same")
+    def gradient(inputs: Inputs, target: Tensor) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = grad(sample_loss)(inner, inputs, target)
+        return found
+
     size = sum(parameter.numel() for parameter in inner.values())
     block = max(1, WHOLE_GRADIENT_ELEMENTS // size)
     totals = []
     for part in blocks(batch, block):
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels do not vectorise
-            found = per_sample(inner, part.inputs, part.targets)
+            found = over_samples(gradient, part.inputs, part.targets)
         alive = (g * masks[n] if n in masks else g for n, g in found.items())
         norms = [g.detach().square().flatten(1).sum(1) for g in alive]
         totals.append(torch.stack(norms).sum(0))
@@ -202,7 +206,11 @@ class _Recorder:
             self.whole = not self._layers_tell_all(next(blocks(batch, 2)))
         if self.whole:
             return whole_gradient_norms(self.model, batch, self.loss)
-        return self._layered(batch, self.loss, self.autocast)
+        # Gradients of repeated parameters are summed whole before they are squared.
+        held = sum(p.numel() for p in self.trainable.values() if id(p) in self.repeated)
+        size = max(1, WHOLE_GRADIENT_ELEMENTS // max(1, held))
+        parts = blocks(batch, size)
+        return torch.cat([self._layered(p, self.loss, self.autocast) for p in parts])
 
     def _layers_tell_all(self, few: Batch) -> bool:
         """Compare with plain differentiation, on outputs that cannot saturate."""

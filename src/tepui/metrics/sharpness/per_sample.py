@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp, vmap
+from torch.func import functional_call, grad, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
@@ -30,6 +30,7 @@ from tepui.inference import (
     device_of,
     evaluating,
     one_sample,
+    over_samples,
 )
 from tepui.losses import Loss, cross_entropy
 from tepui.optim import sam_perturbation
@@ -126,7 +127,7 @@ def worst_case_gap(
             return best
 
         size = max(1, PERTURBATION_ELEMENTS // sum(p.numel() for p in here.values()))
-        parts = [vmap(one)(*part) for part in blocks(batch, size)]
+        parts = [over_samples(one, *part) for part in blocks(batch, size)]
         return torch.cat(parts)
 
     return _over_batches(model, dataset, loss, batch_size, rises)

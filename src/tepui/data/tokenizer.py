@@ -1,0 +1,229 @@
+"""Text as numbers, without a download.
+
+Lower-case words and single punctuation marks are tokens. The most frequent ones of the
+training text have a number each; every other word falls into one of a fixed number of
+buckets by a hash of its letters. So a word the tokenizer never saw still gets the same
+number in both sentences of a pair. Tokenizers of Hugging Face can take its place.
+"""
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, final
+
+import torch
+from torch import Tensor
+
+from tepui.checks import require
+from tepui.extras import extra
+from tepui.storage import read_json, write_json
+
+PAD, FIRST, SEPARATOR = 0, 1, 2
+SPECIAL = 3
+KIND = "tokenizer"
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@final
+@dataclass(frozen=True)
+class Tokenizer:
+    """Words by number, and buckets for all others.
+
+    Attributes:
+        words: Words with a number of their own, the most frequent first.
+        buckets: How many numbers all other words share.
+
+    Example:
+        >>> tokenizer = Tokenizer.build(["The cat sat.", "A cat ran."], 8, buckets=2)
+        >>> tokenizer.words, len(tokenizer)
+        (('.', 'cat', 'a'), 8)
+        >>> tokenizer.encode("A cat!")[:2]
+        [5, 4]
+    """
+
+    words: tuple[str, ...]
+    buckets: int
+
+    def __post_init__(self) -> None:
+        require(self.buckets > 0, "buckets", "be positive", self.buckets)
+        require(
+            len(set(self.words)) == len(self.words),
+            "words",
+            "differ from each other",
+            [w for w, n in Counter(self.words).items() if n > 1][:3],
+        )
+
+    @classmethod
+    def build(
+        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = 1024
+    ) -> Self:
+        """Count the words of a training text.
+
+        Args:
+            texts: The text, in any parts.
+            size: The most numbers, special ones and buckets included.
+            buckets: How many of them unknown words share.
+
+        Returns:
+            A tokenizer of at most ``size`` numbers; of words that are equally frequent
+            the alphabet decides.
+
+        Raises:
+            ValueError: If no number is left for words.
+        """
+        room = size - SPECIAL - buckets
+        require(room > 0, "size", f"be over {SPECIAL + buckets}", size)
+        counts = Counter(word for text in texts for word in _words(text))
+        ordered = sorted(counts, key=lambda word: (-counts[word], word))
+        return cls(tuple(ordered[:room]), buckets)
+
+    def __len__(self) -> int:
+        return SPECIAL + len(self.words) + self.buckets
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of a text's words.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            One number per token, without special ones.
+        """
+        return [self._number(word) for word in _words(text)]
+
+    def pairs(
+        self, first: Sequence[str], second: Sequence[str], length: int = 128
+    ) -> dict[str, Tensor]:
+        """Return pairs of sentences as a model of text takes them.
+
+        Args:
+            first: The first sentence of each pair.
+            second: The second sentence of each pair.
+            length: The most tokens in one pair; the longer sentence of a longer pair
+                loses its last words.
+
+        Returns:
+            ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64, of shape
+            ``(pairs, tokens)``, as wide as the longest pair.
+        """
+        require(length > SPECIAL, "length", f"be over {SPECIAL}", length)
+        encoded = [
+            _shortened(self.encode(one), self.encode(other), length - SPECIAL)
+            for one, other in zip(first, second, strict=True)
+        ]
+        require(len(encoded) > 0, "first", "hold at least one sentence", 0)
+        width = SPECIAL + max(len(one) + len(other) for one, other in encoded)
+        rows = torch.full((3, len(encoded), width), PAD)
+        for row, (one, other) in enumerate(encoded):
+            ids = [FIRST, *one, SEPARATOR, *other, SEPARATOR]
+            rows[0, row, : len(ids)] = torch.tensor(ids)
+            rows[1, row, : len(ids)] = 1
+            rows[2, row, len(one) + 2 : len(ids)] = 1
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        return dict(zip(names, rows, strict=True))
+
+    def save(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the tokenizer as JSON.
+
+        Args:
+            path: The file.
+            overwrite: Replace a file that is there.
+
+        Raises:
+            FileExistsError: If it is there and ``overwrite`` is false.
+        """
+        file = Path(path)
+        if file.exists() and not overwrite:
+            raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
+        words = list(self.words)
+        write_json(file, {"kind": KIND, "buckets": self.buckets, "words": words})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The tokenizer.
+
+        Raises:
+            ValueError: If the file holds something else.
+        """
+        document = read_json(Path(path))
+        fits = isinstance(document, dict) and document.get("kind") == KIND
+        require(fits, str(path), "hold a tokenizer", type(document).__name__)
+        words, buckets = document.get("words"), document.get("buckets")
+        fits = isinstance(words, list) and all(isinstance(w, str) for w in words)
+        require(fits, f"words in {path}", "be a list of words", type(words).__name__)
+        require(isinstance(buckets, int), f"buckets in {path}", "be a number", buckets)
+        return cls(tuple(words), buckets)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: SPECIAL + place for place, word in enumerate(self.words)}
+
+    def _number(self, word: str) -> int:
+        known = self._numbers.get(word)
+        if known is not None:
+            return known
+        return SPECIAL + len(self.words) + zlib.crc32(word.encode()) % self.buckets
+
+
+@final
+class HuggingFaceTokenizer:
+    """A tokenizer of transformers, from the extra ``text``.
+
+    Args:
+        name: Its name on the hub, such as ``"albert-base-v2"``, or a folder.
+
+    Raises:
+        ImportError: If transformers is not installed.
+    """
+
+    def __init__(self, name: str | Path) -> None:
+        library = extra("transformers", "text")
+        self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name)
+
+    def __len__(self) -> int:
+        return len(self.tokenizer)
+
+    def pairs(
+        self, first: Sequence[str], second: Sequence[str], length: int = 128
+    ) -> dict[str, Tensor]:
+        """Return pairs of sentences as a model of text takes them.
+
+        Args:
+            first: The first sentence of each pair.
+            second: The second sentence of each pair.
+            length: The most tokens in one pair; longer ones are cut.
+
+        Returns:
+            What the tokenizer names, as wide as the longest pair.
+        """
+        encoded = self.tokenizer(
+            list(first),
+            list(second),
+            padding=True,
+            truncation=True,
+            max_length=length,
+            return_tensors="pt",
+        )
+        return dict(encoded)
+
+
+def _words(text: str) -> list[str]:
+    return _TOKEN.findall(text.lower())
+
+
+def _shortened(one: list[int], other: list[int], room: int) -> tuple[list[int], ...]:
+    """Take last words from the longer sentence until both fit."""
+    shorter = min(len(one), len(other), room // 2)
+    keep = room - shorter
+    return (one[:keep], other[: room - min(len(one), keep)])

@@ -1,0 +1,73 @@
+"""Sequence classifiers of Hugging Face, with the parts that tepui's own models have.
+
+transformers comes with the extra ``text``. Weights are read from safetensors only, and
+no code that lies beside them is run.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from tepui.checks import require
+from tepui.extras import extra
+from tepui.models.base import Composed, Model, positive
+
+
+def huggingface(
+    name: str | Path, num_classes: int = 2, pretrained: bool = True, **options: Any
+) -> Model:
+    """Return a sequence classifier of transformers.
+
+    Args:
+        name: Its name on the hub, such as ``"albert-base-v2"``, or a folder.
+        num_classes: Number of logits; a head for another number is drawn anew.
+        pretrained: Whether weights are loaded; without them only the configuration is.
+        options: Further values of the model's configuration.
+
+    Returns:
+        A model of dict inputs, such as ``input_ids`` and ``attention_mask``, with
+        features and a linear classifier.
+
+    Raises:
+        ImportError: If transformers is not installed.
+        ValueError: If the model does not end in a linear classifier.
+    """
+    positive(num_classes=num_classes)
+    library = extra("transformers", "text")
+    config = library.AutoConfig.from_pretrained(name, num_labels=num_classes, **options)
+    auto = library.AutoModelForSequenceClassification
+    if pretrained:
+        safe = {"use_safetensors": True, "ignore_mismatched_sizes": True}
+        model = auto.from_pretrained(name, config=config, **safe)
+    else:
+        model = auto.from_config(config)
+    body, classifier = _beheaded(model, num_classes)
+    return Composed([_Outputs(body)], classifier)
+
+
+class _Outputs(nn.Module):
+    """What a model of transformers returns as logits."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **named: Tensor) -> Tensor:
+        outputs: Tensor = self.model(**named).logits
+        return outputs
+
+
+def _beheaded(model: nn.Module, num_classes: int) -> tuple[nn.Module, nn.Linear]:
+    """Take the last linear layer out of a model, which then returns its inputs."""
+    found = [
+        (path, part)
+        for path, part in model.named_modules()
+        if isinstance(part, nn.Linear) and part.out_features == num_classes
+    ]
+    rule = f"name a model that ends in a linear layer for {num_classes} classes"
+    require(len(found) > 0, "name", rule, type(model).__name__)
+    path, classifier = found[-1]
+    owner, _, attribute = path.rpartition(".")
+    setattr(model.get_submodule(owner), attribute, nn.Identity())
+    return model, classifier

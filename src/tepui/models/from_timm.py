@@ -1,0 +1,103 @@
+"""Models of timm, with the parts that tepui's own models have.
+
+timm comes with the extra ``vision``. A vision transformer whose class token is its
+feature (ViT, DeiT, DeiT-3) is taken apart like :class:`tepui.models.ViTTiny`: at its
+end stand the perceptron half of the last block, on the class token alone, and the
+norm, so that :func:`tepui.models.split_last_layers` can cut inside the last block. Any
+other model is one layer before its classifier.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from tepui.checks import require
+from tepui.extras import extra
+from tepui.models.base import Composed, Model
+from tepui.models.resize import Resize
+
+HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")
+
+
+def timm(
+    name: str,
+    num_classes: int | None = None,
+    in_channels: int = 3,
+    pretrained: bool = False,
+    resize: int | None = None,
+    **options: Any,
+) -> Model:
+    """Return a model of timm.
+
+    Args:
+        name: timm's name for it, such as ``"vit_tiny_patch16_224"``.
+        num_classes: Number of logits; those of the published model by default.
+        in_channels: Channels of the images.
+        pretrained: Whether timm loads published weights, from its cache or the net.
+        resize: Enlarge or shrink images to this size first, such as 224.
+        options: Further arguments of ``timm.create_model``.
+
+    Returns:
+        A model with features and a linear classifier.
+
+    Raises:
+        ImportError: If timm is not installed.
+        ValueError: If the model does not end in a linear classifier.
+    """
+    library = extra("timm", "vision")
+    if num_classes is not None:
+        options["num_classes"] = num_classes
+    model = library.create_model(
+        name, pretrained=pretrained, in_chans=in_channels, **options
+    )
+    classifier = model.get_classifier()
+    require(
+        isinstance(classifier, nn.Linear),
+        "name",
+        "name a model with one linear classifier",
+        name,
+    )
+    model.reset_classifier(0)
+    first = [] if resize is None else [Resize(resize)]
+    return Composed([*first, *_parts(model)], classifier)
+
+
+def _parts(model: Any) -> list[nn.Module]:
+    """Return the layers a model can be cut between; their composition is the model."""
+    if not _ends_in_a_class_token(model):
+        return [model]
+    block, norm = model.blocks[-1], model.norm
+    model.blocks[-1] = _Half(block.norm1, block.attn, block.ls1, block.drop_path1)
+    model.norm = nn.Identity()
+    perceptron = _Half(block.norm2, block.mlp, block.ls2, block.drop_path2)
+    return [model, perceptron, norm]
+
+
+def _ends_in_a_class_token(model: Any) -> bool:
+    blocks = getattr(model, "blocks", None)
+    if not isinstance(blocks, nn.Sequential) or not len(blocks):
+        return False
+    return (
+        all(hasattr(blocks[-1], part) for part in HALVES)
+        and getattr(model, "global_pool", None) == "token"
+        and isinstance(getattr(model, "norm", None), nn.Module)
+        and isinstance(getattr(model, "fc_norm", None), nn.Identity)
+    )
+
+
+class _Half(nn.Module):
+    """Half a block: the norm, the branch, its scale and its random dropping."""
+
+    def __init__(
+        self, norm: nn.Module, branch: nn.Module, scale: nn.Module, drop: nn.Module
+    ) -> None:
+        super().__init__()
+        self.norm = norm
+        self.branch = branch
+        self.scale = scale
+        self.drop = drop
+
+    def forward(self, x: Tensor, *others: Any, **named: Any) -> Tensor:
+        branch = self.branch(self.norm(x), *others, **named)
+        total: Tensor = x + self.drop(self.scale(branch))
+        return total

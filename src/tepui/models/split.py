@@ -1,0 +1,144 @@
+"""Cutting a model into a frozen extractor and a tail that is trained.
+
+Members of a shallow ensemble share a frozen extractor and train only their own copy of
+the last layers. What the extractor says does not change, so it can be computed once,
+see :func:`tepui.cached_features`.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import torch
+from torch import nn
+
+from tepui.checks import require
+from tepui.models.base import Composed, Model, composed
+
+
+@final
+class Frozen(nn.Module):
+    """Layers that no training changes: no gradients, always in eval mode.
+
+    Args:
+        layers: Applied in order; the first may take several or named inputs.
+
+    Example:
+        >>> frozen = Frozen([nn.BatchNorm1d(3)])
+        >>> frozen.train().layers[0].training
+        False
+    """
+
+    def __init__(self, layers: list[nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        """Stay in eval mode, whatever is asked for."""
+        return super().train(False)
+
+    @torch.no_grad()
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Return what the last layer says."""
+        return composed(self.layers, *inputs, **named)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A model in two parts.
+
+    Attributes:
+        extractor: The frozen part, one for all members.
+        pattern: What the tails are copies of; itself never trained.
+    """
+
+    extractor: Frozen
+    pattern: Model
+
+    def tail(self, fresh: bool = False) -> Model:
+        """Return a new tail, a member for features computed before.
+
+        Args:
+            fresh: Draw its weights anew instead of copying them, in every layer that
+                has ``reset_parameters``.
+
+        Returns:
+            A trainable model of what the extractor says.
+        """
+        tail = deepcopy(self.pattern)
+        for part in tail.modules():
+            reset = getattr(part, "reset_parameters", None)
+            if fresh and reset is not None:
+                reset()
+        return tail
+
+    def whole(self, fresh: bool = False) -> Model:
+        """Return the extractor, shared, and a new tail: a member for raw inputs.
+
+        Args:
+            fresh: Draw the tail's weights anew instead of copying them.
+
+        Returns:
+            A model of which only the tail is trained.
+        """
+        tail = self.tail(fresh)
+        return Composed([self.extractor, *tail.layers], tail.classifier)
+
+
+def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
+    """Cut a model before its last layers.
+
+    Only layers with weights count, and the classifier is the last. In a vision
+    transformer half a block counts as one: of ``ViTTiny`` three are the perceptron half
+    of the last block, the LayerNorm and the classifier, while its attention is frozen.
+
+    Args:
+        model: A model of ``tepui.models``, or an ``nn.Sequential`` that ends in a
+            linear layer. It is left as it was.
+        layers: How many layers are trained.
+
+    Returns:
+        Copies of both parts; together they compute what the model does in eval mode.
+
+    Raises:
+        ValueError: If the model cannot be cut, or not there.
+
+    Example:
+        >>> from tepui.models import MLP
+        >>> split = split_last_layers(MLP(in_features=4, hidden=(8, 6)), layers=2)
+        >>> split.extractor(torch.zeros(2, 4)).shape, split.tail()
+        (torch.Size([2, 8]), Composed(
+          (layers): Sequential(
+            (0): Linear(in_features=8, out_features=6, bias=True)
+            (1): ReLU()
+          )
+          (classifier): Linear(in_features=6, out_features=10, bias=True)
+        ))
+    """
+    modules = _modules(model)
+    heavy = [n for n, module in enumerate(modules) if _has_weights(module)]
+    rule = f"lie in [1, {len(heavy) - 1}]"
+    require(1 <= layers < len(heavy), "layers", rule, layers)
+    cut = heavy[-layers]
+    front, rest, last = deepcopy((modules[:cut], modules[cut:-1], modules[-1]))
+    assert isinstance(last, nn.Linear)
+    return Split(Frozen(front), Composed(rest, last).requires_grad_(True))
+
+
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """Return the layers of a model in order, the classifier last."""
+    if isinstance(model, Model):
+        return [*model.layers, model.classifier]
+    rule = "be one of tepui.models or an nn.Sequential that ends in a linear layer"
+    require(isinstance(model, nn.Sequential), "model", rule, type(model).__name__)
+    modules = list(model.children())
+    require(len(modules) > 0, "model", rule, "an empty nn.Sequential")
+    last = type(modules[-1]).__name__
+    require(isinstance(modules[-1], nn.Linear), "model", rule, f"{last} at its end")
+    return modules
+
+
+def _has_weights(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None

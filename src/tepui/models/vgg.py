@@ -1,0 +1,154 @@
+"""VGG-19, without and with BatchNorm.
+
+``(n, c, h, w)`` passes sixteen 3×3 convolutions with ReLU in five stages of 2, 2, 4, 4
+and 4, of ``w, 2w, 4w, 8w, 8w`` channels, each stage ending in a 2×2 max-pooling. Then
+follows one of two heads: ``"linear"``, the mean over pixels and one linear layer, the
+custom for images of 32 pixels; or ``"imagenet"``, a mean pooling to 7×7 and three
+linear layers with dropout, as published. With the default arguments: 20 029 514
+parameters, 20 040 522 with BatchNorm; with the ImageNet head and 1000 classes:
+143 667 240 and 143 678 248.
+
+References:
+    Simonyan and Zisserman (2015), Very Deep Convolutional Networks for Large-Scale
+    Image Recognition, ICLR.
+"""
+
+from typing import Literal, final, get_args
+
+from torch import Tensor, nn
+
+from tepui.checks import one_of
+from tepui.models.base import Model, kaiming_fan_out, positive
+
+Head = Literal["linear", "imagenet"]
+
+STAGES = ((1, 2), (2, 2), (4, 4), (8, 4), (8, 4))  # width in units of the first, layers
+
+
+class _VGG(Model):
+    """What both share; layers are the convolutions, the pooling, the hidden layers."""
+
+    def __init__(
+        self, num_classes: int, in_channels: int, width: int, head: Head, norm: bool
+    ) -> None:
+        super().__init__()
+        positive(num_classes=num_classes, in_channels=in_channels, width=width)
+        one_of("head", head, get_args(Head))
+        self.config = {
+            "num_classes": num_classes,
+            "in_channels": in_channels,
+            "width": width,
+            "head": head,
+        }
+        modules: list[nn.Module] = []
+        channels = in_channels
+        for scale, convolutions in STAGES:
+            for _ in range(convolutions):
+                modules.append(_convolution(channels, scale * width, norm))
+                channels = scale * width
+            modules.append(nn.MaxPool2d(2))
+        side, hidden = (7, 64 * width) if head == "imagenet" else (1, channels)
+        modules.append(nn.Sequential(nn.AdaptiveAvgPool2d(side), nn.Flatten()))
+        if head == "imagenet":
+            modules += [_hidden(49 * channels, hidden), _hidden(hidden, hidden)]
+        self.layers = nn.Sequential(*modules)
+        self.classifier = nn.Linear(hidden, num_classes)
+        kaiming_fan_out(self)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the last layer before the classifier.
+
+        Args:
+            x: Images ``(samples, channels, height, width)`` of at least 32 pixels.
+
+        Returns:
+            What the classifier sees: ``8 * width`` numbers per sample with the linear
+            head, ``64 * width`` with that of ImageNet.
+        """
+        hidden: Tensor = self.layers(x)
+        return hidden
+
+    def torchvision_names(self) -> dict[str, str]:
+        """Return torchvision's name of each part that holds weights, by its own."""
+        names = {"classifier": "classifier.6"}
+        position, hidden = 0, 0
+        for index, layer in enumerate(self.layers):
+            parts = list(layer.children())
+            if not parts:  # a max-pooling
+                position += 1
+            elif isinstance(parts[0], nn.Conv2d):
+                for number in range(len(parts)):
+                    names[f"layers.{index}.{number}"] = f"features.{position + number}"
+                position += len(parts)
+            elif isinstance(parts[0], nn.Linear):
+                names[f"layers.{index}.0"] = f"classifier.{hidden}"
+                hidden += 3
+        return names
+
+
+@final
+class VGG19(_VGG):
+    """VGG-19 without BatchNorm.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        width: Channels of the first stage.
+        head: What follows the convolutions.
+
+    Raises:
+        ValueError: If a size is not positive, or the head unknown.
+
+    Example:
+        >>> import torch
+        >>> VGG19(num_classes=100, width=4)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        width: int = 64,
+        head: Head = "linear",
+    ) -> None:
+        super().__init__(num_classes, in_channels, width, head, norm=False)
+
+
+@final
+class VGG19BN(_VGG):
+    """VGG-19 with BatchNorm after every convolution.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        width: Channels of the first stage.
+        head: What follows the convolutions.
+
+    Raises:
+        ValueError: If a size is not positive, or the head unknown.
+
+    Example:
+        >>> import torch
+        >>> VGG19BN(num_classes=200, width=4)(torch.zeros(2, 3, 64, 64)).shape
+        torch.Size([2, 200])
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        width: int = 64,
+        head: Head = "linear",
+    ) -> None:
+        super().__init__(num_classes, in_channels, width, head, norm=True)
+
+
+def _convolution(channels: int, width: int, norm: bool) -> nn.Sequential:
+    layer = nn.Conv2d(channels, width, 3, padding=1)
+    norms = [nn.BatchNorm2d(width)] if norm else []
+    return nn.Sequential(layer, *norms, nn.ReLU())
+
+
+def _hidden(features: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Dropout())

@@ -1,0 +1,208 @@
+"""Vision transformers, tiny and small, for any size of image and patch.
+
+``(n, c, h, w)`` is cut into square patches, each mapped linearly to one token; a class
+token is put before them and positions are added. Each block adds attention and then a
+two-layer perceptron, four times as wide, to its input, both after a LayerNorm. The
+class token, normalised, is the feature. The last perceptron sees the class token alone,
+since nothing reads the others after it; so a cut between the two halves of the last
+block leaves one vector per image.
+
+For images of 32 pixels patches are of 4: ``ViTTiny()`` has 5 362 762 parameters and
+``ViTSmall()`` 21 342 346. ``ViTTiny(num_classes=1000, image_size=224, patch_size=16)``
+is ViT-T/16 with 5 717 416.
+
+References:
+    Dosovitskiy et al. (2021), An Image is Worth 16×16 Words, ICLR. Touvron et al.
+    (2021), Training Data-Efficient Image Transformers, ICML (the two sizes).
+"""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from tepui.checks import require
+from tepui.models.attention import SelfAttention
+from tepui.models.base import Model, positive
+
+
+class _VisionTransformer(Model):
+    """What all sizes share; layers are the embedding, half-blocks and the LayerNorm."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: int,
+        image_size: int,
+        patch_size: int,
+        depth: int,
+        width: int,
+        heads: int,
+    ) -> None:
+        super().__init__()
+        self.config = {
+            "num_classes": num_classes,
+            "in_channels": in_channels,
+            "image_size": image_size,
+            "patch_size": patch_size,
+            "depth": depth,
+        }
+        positive(**self.config)
+        require(
+            image_size % patch_size == 0,
+            "patch_size",
+            f"divide image_size ({image_size})",
+            patch_size,
+        )
+        patches = (image_size // patch_size) ** 2
+        halves: list[nn.Module] = []
+        for _ in range(depth):
+            halves.append(_Residual(width, SelfAttention(width, heads)))
+            halves.append(_Residual(width, _perceptron(width)))
+        self.layers = nn.Sequential(
+            _Tokens(in_channels, patches, patch_size, width),
+            *halves[:-1],
+            _ClassToken(),
+            halves[-1],
+            _norm(width),
+        )
+        self.classifier = nn.Linear(width, num_classes)
+        self.apply(_draw)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the class token, ``(samples, width)``.
+
+        Args:
+            x: Images ``(samples, channels, image_size, image_size)``.
+
+        Returns:
+            What the classifier sees.
+        """
+        token: Tensor = self.layers(x)
+        return token
+
+
+@final
+class ViTTiny(_VisionTransformer):
+    """A vision transformer of width 192 with three heads.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Their height and width.
+        patch_size: Height and width of a patch.
+        depth: Number of blocks.
+
+    Raises:
+        ValueError: If a size is not positive, or patches do not tile the image.
+
+    Example:
+        >>> ViTTiny(num_classes=100, depth=2)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        image_size: int = 32,
+        patch_size: int = 4,
+        depth: int = 12,
+    ) -> None:
+        super().__init__(
+            num_classes, in_channels, image_size, patch_size, depth, width=192, heads=3
+        )
+
+
+@final
+class ViTSmall(_VisionTransformer):
+    """A vision transformer of width 384 with six heads.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Their height and width.
+        patch_size: Height and width of a patch.
+        depth: Number of blocks.
+
+    Raises:
+        ValueError: If a size is not positive, or patches do not tile the image.
+
+    Example:
+        >>> ViTSmall(num_classes=100, depth=1)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        image_size: int = 32,
+        patch_size: int = 4,
+        depth: int = 12,
+    ) -> None:
+        super().__init__(
+            num_classes, in_channels, image_size, patch_size, depth, width=384, heads=6
+        )
+
+
+class _Tokens(nn.Module):
+    """Patches as tokens after a class token, with positions added.
+
+    Class token and positions are embeddings, not bare parameters, and are looked up for
+    every sample: so one pass yields their share of each sample's Fisher trace.
+    """
+
+    def __init__(self, channels: int, patches: int, size: int, width: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(channels, width, size, size)
+        self.first = nn.Embedding(1, width)
+        self.positions = nn.Embedding(1 + patches, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patches(x).flatten(2).transpose(1, 2)
+        require(
+            tokens.shape[1] + 1 == self.positions.num_embeddings,
+            "x",
+            f"hold images of {self.positions.num_embeddings - 1} patches",
+            tuple(x.shape),
+        )
+        every = torch.arange(tokens.shape[1] + 1, device=x.device).expand(len(x), -1)
+        tokens = torch.cat([self.first(torch.zeros_like(every[:, :1])), tokens], 1)
+        placed: Tensor = tokens + self.positions(every)
+        return placed
+
+
+class _Residual(nn.Module):
+    """Half a block: what a branch makes of the normalised input, added to it."""
+
+    def __init__(self, width: int, branch: nn.Module) -> None:
+        super().__init__()
+        self.norm = _norm(width)
+        self.branch = branch
+
+    def forward(self, x: Tensor) -> Tensor:
+        total: Tensor = x + self.branch(self.norm(x))
+        return total
+
+
+class _ClassToken(nn.Module):
+    def forward(self, tokens: Tensor) -> Tensor:
+        return tokens[:, 0]
+
+
+def _norm(width: int) -> nn.LayerNorm:
+    return nn.LayerNorm(width, eps=1e-6)
+
+
+def _perceptron(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+    )
+
+
+def _draw(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)

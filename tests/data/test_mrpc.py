@@ -1,0 +1,167 @@
+"""MRPC on invented pairs in its layout, and on the real ones where they are."""
+
+import pytest
+import torch
+
+from data.mrpc_files import write
+from tepui.data import MRPC, HuggingFaceTokenizer, Tokenizer
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data")
+    write(path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write(tmp_path)
+
+
+def sentences(data):
+    """Every pair as a tuple of its numbers."""
+    return {tuple(row) for row in data.inputs["input_ids"].tolist()}
+
+
+def test_parts_have_the_published_sizes(root):
+    train, held_out = MRPC(root), MRPC(root, train=False)
+    assert (len(train), len(held_out)) == (3668, 408)
+    assert len(MRPC(root, train=False, test="official")) == 1725
+    assert train.classes == ("different", "paraphrase")
+    assert train.targets.dtype == torch.int64
+    assert set(train.targets.tolist()) == {0, 1}
+    assert set(train.inputs) == {"input_ids", "attention_mask", "token_type_ids"}
+
+
+def test_parts_share_no_pair_and_one_vocabulary(root):
+    train, held_out = MRPC(root), MRPC(root, train=False)
+    width = train.inputs["input_ids"].shape[1]
+    assert held_out.inputs["input_ids"].shape[1] == width
+    assert train.tokenizer == held_out.tokenizer
+    years = [w for w in train.tokenizer.words if w.isdecimal() and len(w) == 4]
+    assert len(years) == 3668  # each training pair has a year of its own
+
+
+def test_the_hold_out_repeats(root):
+    first, again = (MRPC(root, train=False) for _ in range(2))
+    assert torch.equal(first.inputs["input_ids"], again.inputs["input_ids"])
+    assert torch.equal(first.targets, again.targets)
+
+
+def test_labels_and_sentences_are_those_of_the_file(root):
+    found = MRPC(root, train=False, test="official")
+    lines = (root / "mrpc/msr_paraphrase_test.txt").read_text("utf-8-sig").splitlines()
+    label, _, _, first, second = lines[1].split("\t")
+    assert int(found.targets[0]) == int(label)
+    expected = found.tokenizer.pairs([first], [second])
+    for name, values in expected.items():
+        row = found.inputs[name][0]
+        assert torch.equal(row[: values.shape[1]], values[0])
+        assert not row[values.shape[1] :].any()
+
+
+def published(folder, rows):
+    text = "".join(f"{1000 + row}\t{9000 + row}\n" for row in rows)
+    path = folder / "dev_ids.tsv"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_published_ids_choose_the_validation_pairs(folder, tmp_path, beside):
+    path = published(folder, range(100, 508))
+    if not beside:
+        path = path.rename(tmp_path / "elsewhere.tsv")
+    ids = None if beside else path
+    held_out = MRPC(tmp_path, train=False, validation_ids=ids)
+    official = (folder / "msr_paraphrase_train.txt").read_text("utf-8-sig").splitlines()
+    labels = [int(line[0]) for line in official[101:509]]
+    assert held_out.targets.tolist() == labels
+    assert len(MRPC(tmp_path, validation_ids=ids)) == 3668
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (range(407), r"dev_ids.tsv must name 408 pairs, got 407"),
+        (range(5000, 5408), r"line 1 of .*dev_ids.tsv must hold the two ids"),
+    ],
+)
+def test_other_ids_are_refused(folder, tmp_path, rows, message):
+    published(folder, rows)
+    with pytest.raises(ValueError, match=message):
+        MRPC(tmp_path)
+
+
+def edited(folder, change, part="train"):
+    path = folder / f"msr_paraphrase_{part}.txt"
+    path.write_bytes(change(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda raw: raw[:-2000],
+            r"(line \d+ of .* must hold a label|4076 pairs, got)",
+        ),
+        (lambda raw: raw[: raw.rindex(b"\r\n", 0, -2)], r"hold 4076 pairs, got 4075"),
+        (lambda raw: raw.replace(b"\t1001\t", b"\tx\t"), r"line 3 of .* two ids"),
+        (lambda raw: raw.replace(b"\n1\t", b"\n7\t", 1), r"must hold a label 0 or 1"),
+        (lambda raw: raw.replace(b"Quality", b"Grade"), r"first line of .* must be"),
+        (lambda raw: b"", r"first line of .* must be"),
+        (lambda raw: raw + b"\xff\xfe", r"must be UTF-8 text"),
+    ],
+    ids=["truncated", "short", "id", "label", "header", "empty", "bytes"],
+)
+def test_damaged_files_are_refused(folder, tmp_path, change, message):
+    edited(folder, change)
+    with pytest.raises(ValueError, match=message):
+        MRPC(tmp_path)
+
+
+def test_a_missing_set_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
+    for download in (False, True):
+        with pytest.raises(FileNotFoundError, match=r"Place msr_paraphrase_train.txt"):
+            MRPC(download=download)
+    write(tmp_path)
+    assert len(MRPC(train=False)) == 408
+
+
+def test_bad_arguments_are_named(root):
+    with pytest.raises(ValueError, match=r"test must be one of validation, official"):
+        MRPC(root, test="train")
+    with pytest.raises(ValueError, match=r"size must be over 1027, got 50"):
+        MRPC(root, vocabulary=50)
+
+
+def test_vocabulary_and_length_bound_the_tokens(root):
+    small = MRPC(root, vocabulary=1100, length=12)
+    assert small.inputs["input_ids"].shape[1] == 12
+    assert int(small.inputs["input_ids"].max()) < len(small.tokenizer) == 1100
+    assert isinstance(small.tokenizer, Tokenizer)
+
+
+def test_a_hugging_face_tokenizer_takes_the_place(root, tmp_path):
+    library = pytest.importorskip(
+        "transformers", reason="needs the extra text", exc_type=ImportError
+    )
+    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "the", "cat", "dog"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    library.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    data = MRPC(root, train=False, tokenizer=str(tmp_path))
+    assert isinstance(data.tokenizer, HuggingFaceTokenizer)
+    assert int(data.inputs["input_ids"].max()) < 8
+    assert data.inputs["token_type_ids"].any()
+
+
+def test_the_real_pairs(shared_data):
+    train, held_out = MRPC(shared_data), MRPC(shared_data, train=False)
+    official = MRPC(shared_data, train=False, test="official")
+    assert (len(train), len(held_out), len(official)) == (3668, 408, 1725)
+    assert int(train.targets.sum() + held_out.targets.sum()) == 2753
+    assert int(official.targets.sum()) == 1147
+    assert int(train.inputs["attention_mask"].sum(1).max()) == 100
+    assert len(train.tokenizer) == 8192

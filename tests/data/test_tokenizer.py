@@ -1,0 +1,133 @@
+import json
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tepui.data import HuggingFaceTokenizer, Tokenizer
+from tepui.data.tokenizer import _shortened
+
+TEXTS = ["The cat sat on the mat.", "A cat, a dog!", "the end"]
+
+
+def test_frequent_words_have_numbers_and_the_alphabet_breaks_ties():
+    tokenizer = Tokenizer.build(TEXTS, size=10, buckets=2)
+    assert tokenizer.words == ("the", "a", "cat", "!", ",")
+    assert len(tokenizer) == 10
+    assert tokenizer.encode("The CAT,a") == [3, 5, 7, 4]
+
+
+def test_unknown_words_share_buckets_and_repeat():
+    tokenizer = Tokenizer.build(TEXTS, size=10, buckets=2)
+    (one,), (again,) = tokenizer.encode("zebra"), tokenizer.encode("ZEBRA")
+    assert one == again
+    numbers = {tokenizer.encode(f"word{n}")[0] for n in range(50)}
+    assert numbers == {8, 9}
+
+
+WORDS = st.text("ab .,ÄÆ9_\u4e2d\n", max_size=20)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=5), st.integers(20, 60), st.integers(1, 16))
+def test_every_number_lies_below_the_length(texts, size, buckets):
+    tokenizer = Tokenizer.build(texts, size=size, buckets=buckets)
+    assert len(tokenizer) <= size
+    for text in [*texts, "something new"]:
+        assert all(3 <= number < len(tokenizer) for number in tokenizer.encode(text))
+
+
+def test_pairs_have_the_layout_that_models_expect():
+    tokenizer = Tokenizer(("a", "b", "c"), buckets=1)
+    found = tokenizer.pairs(["a b", "c"], ["c", "c"])
+    assert found["input_ids"].tolist() == [[1, 3, 4, 2, 5, 2], [1, 5, 2, 5, 2, 0]]
+    assert found["attention_mask"].tolist() == [[1] * 6, [1] * 5 + [0]]
+    assert found["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]]
+    assert {value.dtype for value in found.values()} == {torch.int64}
+
+
+def naive_shortened(one, other, room):
+    one, other = list(one), list(other)
+    while len(one) + len(other) > room:
+        (one if len(one) > len(other) else other).pop()
+    return one, other
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 40))
+def test_the_longer_sentence_loses_words(first, second, room):
+    one, other = _shortened(list(range(first)), list(range(second)), room)
+    expected = naive_shortened(range(first), range(second), room)
+    assert (one, other) == expected
+
+
+def test_a_long_pair_is_cut_to_the_length():
+    tokenizer = Tokenizer(("a",), buckets=1)
+    found = tokenizer.pairs(["a " * 50], ["a " * 3], length=12)["input_ids"]
+    assert found.shape == (1, 12)
+    assert found[0].tolist() == [1, *[3] * 6, 2, *[3] * 3, 2]
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path):
+    tokenizer = Tokenizer.build(TEXTS, size=12, buckets=2)
+    tokenizer.save(tmp_path / "words.json")
+    assert Tokenizer.load(tmp_path / "words.json") == tokenizer
+    with pytest.raises(
+        FileExistsError, match=r"words.json exists; pass overwrite=True"
+    ):
+        tokenizer.save(tmp_path / "words.json")
+    tokenizer.save(tmp_path / "words.json", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "must hold a tokenizer, got 'list'"),
+        ({"kind": "ensemble"}, "must hold a tokenizer"),
+        ({"kind": "tokenizer", "words": "ab", "buckets": 1}, "be a list of words"),
+        ({"kind": "tokenizer", "words": [1], "buckets": 1}, "be a list of words"),
+        ({"kind": "tokenizer", "words": ["a"], "buckets": "x"}, "be a number, got 'x'"),
+        (
+            {"kind": "tokenizer", "words": ["a"], "buckets": 0},
+            "buckets must be positive",
+        ),
+        ({"kind": "tokenizer", "words": ["a", "a"], "buckets": 1}, "words must differ"),
+    ],
+)
+def test_foreign_files_are_refused(tmp_path, document, message):
+    path = tmp_path / "words.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.load(path)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match=r"size must be over 1027, got 100"):
+        Tokenizer.build(TEXTS, size=100)
+    with pytest.raises(ValueError, match=r"length must be over 3, got 3"):
+        Tokenizer(("a",), 1).pairs(["a"], ["a"], length=3)
+    with pytest.raises(ValueError, match=r"first must hold at least one sentence"):
+        Tokenizer(("a",), 1).pairs([], [])
+
+
+def test_a_hugging_face_tokenizer_has_the_same_layout(tmp_path):
+    library = pytest.importorskip(
+        "transformers", reason="needs the extra text", exc_type=ImportError
+    )
+    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "b", "c"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    library.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    theirs = HuggingFaceTokenizer(tmp_path)
+    found = theirs.pairs(["a b", "c"], ["c", "c"], length=9)
+    ours = Tokenizer(("x", "y", "a", "b", "c"), buckets=1)
+    expected = ours.pairs(["a b", "c"], ["c", "c"])
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+    assert len(theirs) == 8
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    message = r'transformers is not installed: pip install "tepui\[text\]"'
+    with pytest.raises(ImportError, match=message):
+        HuggingFaceTokenizer("albert-base-v2")

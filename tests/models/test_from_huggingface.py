@@ -1,0 +1,96 @@
+"""Hugging Face's sequence classifiers, with tiny random configurations."""
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from models.cases import data
+from tepui.inference import forward
+from tepui.metrics.sharpness import fisher_trace
+from tepui.models import huggingface, split_last_layers
+
+SIZES = {
+    "vocab_size": 20,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 12,
+}
+
+
+@pytest.fixture(params=["Albert", "Bert", "Roberta"])
+def folder(request, tmp_path):
+    """A tiny model as its library saves it."""
+    library = pytest.importorskip(
+        "transformers", reason="needs the extra text", exc_type=ImportError
+    )
+    torch.manual_seed(0)
+    extra = {"Albert": {"embedding_size": 6}, "Roberta": {"type_vocab_size": 2}}
+    config = getattr(library, f"{request.param}Config")(
+        **SIZES, **extra.get(request.param, {}), num_labels=7
+    )
+    kind = getattr(library, f"{request.param}ForSequenceClassification")
+    kind(config).save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def direct(folder, inputs):
+    import transformers
+
+    kind = transformers.AutoModelForSequenceClassification
+    return kind.from_pretrained(folder).eval()(**inputs).logits
+
+
+def test_outputs_are_the_librarys_own(folder):
+    inputs = data("Albert").inputs
+    model = huggingface(folder, num_classes=7).eval()
+    torch.testing.assert_close(forward(model, inputs), direct(folder, inputs))
+    features = model.features(**inputs)
+    assert torch.equal(model.classifier(features), forward(model, inputs))
+    assert isinstance(model.classifier, nn.Linear)
+
+
+def test_weights_are_drawn_where_none_are_asked_for(folder):
+    drawn = [huggingface(folder, 7, pretrained=False).eval() for _ in range(2)]
+    inputs = data("Albert").inputs
+    one, other = (forward(model, inputs) for model in drawn)
+    assert one.shape == (6, 7)
+    assert not torch.equal(one, other)
+
+
+def test_another_number_of_classes_gets_a_new_head(folder, caplog):
+    model = huggingface(folder, num_classes=3).eval()
+    assert model.classifier.out_features == 3
+    assert forward(model, data("Albert").inputs).shape == (6, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.* uses parameters in ways its layers do not")
+def test_trains_and_is_scored(folder):
+    make = lambda: huggingface(folder, 7, pretrained=False)  # noqa: E731
+    ensemble = tepui.Ensemble.build(make, members=2, seed=1)
+    samples = data("Albert", samples=8)
+    method = tepui.methods.SharpBalance(rho=0.1)
+    how = {"epochs": 2, "batch_size": 4, "device": "cpu", "progress": "none"}
+    run = tepui.fit(ensemble, samples, method=method, **how)
+    assert torch.isfinite(torch.tensor(run.history[-1].loss)).all()
+    scores = fisher_trace(ensemble.members[0], samples)
+    assert scores.shape == (8,)
+    assert (scores > 0).all()
+
+
+def test_only_the_head_is_trained_after_a_cut(folder):
+    model = huggingface(folder, 7).eval()
+    inputs = data("Albert").inputs
+    split = split_last_layers(model)
+    assert torch.equal(forward(split.whole().eval(), inputs), forward(model, inputs))
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    message = r'transformers is not installed: pip install "tepui\[text\]"'
+    with pytest.raises(ImportError, match=message):
+        huggingface("albert-base-v2")

@@ -1,0 +1,175 @@
+"""timm's models: a stand-in of the same shape and, where it is, the real library."""
+
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from tepui.models import Resize, split_last_layers, timm
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.mix(x.mean(1, keepdim=True) + x)
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((8,), 0.3))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
+class Block(nn.Module):
+    """The attributes and the order of timm's block."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.attn = Attention()
+        self.mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+        self.ls1, self.ls2 = Scale(), Scale()
+        self.drop_path1 = self.drop_path2 = nn.Identity()
+
+    def forward(self, x):
+        x = x + self.drop_path1(self.ls1(self.attn(self.norm1(x))))
+        return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    """The attributes and the order of timm's vision transformer."""
+
+    def __init__(self, classes, channels, pool):
+        super().__init__()
+        self.patch = nn.Conv2d(channels, 8, 4, 4)
+        self.blocks = nn.Sequential(Block(), Block())
+        self.norm, self.fc_norm = nn.LayerNorm(8), nn.Identity()
+        self.global_pool = pool
+        self.head = nn.Linear(8, classes)
+
+    def get_classifier(self):
+        return self.head
+
+    def reset_classifier(self, classes):
+        self.head = nn.Linear(8, classes) if classes else nn.Identity()
+
+    def forward(self, x):
+        tokens = self.patch(x).flatten(2).transpose(1, 2)
+        x = self.norm(self.blocks(tokens))
+        x = x[:, 0] if self.global_pool == "token" else x.mean(1)
+        return self.head(self.fc_norm(x))
+
+
+class Strange(Transformer):
+    def get_classifier(self):
+        return nn.Sequential(self.head)
+
+
+MADE = {}
+
+
+def create_model(name, pretrained, in_chans, num_classes=1000, pool="token"):
+    kind = Strange if name == "strange" else Transformer
+    MADE["model"] = kind(num_classes, in_chans, pool)
+    MADE["pretrained"] = pretrained
+    return MADE["model"]
+
+
+@pytest.fixture
+def library(monkeypatch):
+    module = ModuleType("timm")
+    module.create_model = create_model
+    monkeypatch.setitem(sys.modules, "timm", module)
+
+
+def twin(state, classes=5, pool="token"):
+    """The model as the library made it, before it was taken apart."""
+    model = Transformer(classes, 3, pool)
+    model.load_state_dict(state)
+    return model
+
+
+@pytest.mark.parametrize("pool", ["token", "avg"])
+def test_taking_apart_changes_no_output(library, monkeypatch, pool):
+    states = []
+    created = create_model
+
+    def remembered(*names, **how):
+        model = created(*names, **how)
+        states.append({k: v.clone() for k, v in model.state_dict().items()})
+        return model
+
+    monkeypatch.setattr(sys.modules["timm"], "create_model", remembered)
+    model = timm("vit", num_classes=5, pool=pool).eval()
+    x = torch.randn(3, 3, 8, 8)
+    torch.testing.assert_close(model(x), twin(states[0], pool=pool)(x))
+    assert model.features(x).shape == (3, 8)
+    assert len(model.layers) == (3 if pool == "token" else 1)
+
+
+def test_the_last_block_can_be_cut_between_its_halves(library):
+    model = timm("deit", num_classes=5).eval()
+    x = torch.randn(3, 3, 8, 8)
+    split = split_last_layers(model, layers=3)
+    assert split.extractor(x).shape == (3, 8)
+    assert torch.equal(split.whole().eval()(x), model(x))
+    names = {name for name, _ in split.tail().named_parameters()}
+    assert "layers.0.scale.gamma" in names
+    assert not any("mix" in name for name in names)
+    assert any("mix" in name for name, _ in split.extractor.named_parameters())
+
+
+def test_options_reach_the_library(library):
+    model = timm("vit", in_channels=2, pretrained=True, resize=16)
+    assert MADE["pretrained"]
+    assert model.classifier.out_features == 1000
+    assert isinstance(model.layers[0], Resize)
+    assert model(torch.randn(2, 2, 5, 5)).shape == (2, 1000)
+
+
+def test_a_model_without_one_linear_classifier_is_refused(library):
+    message = r"name must name a model with one linear classifier, got 'strange'"
+    with pytest.raises(ValueError, match=message):
+        timm("strange")
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    message = r'timm is not installed: pip install "tepui\[vision\]"'
+    with pytest.raises(ImportError, match=message):
+        timm("vit_tiny_patch16_224")
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit3_small_patch16_224"])
+def test_the_real_library(name):
+    real = pytest.importorskip(
+        "timm", reason="needs the extra vision", exc_type=ImportError
+    )
+    torch.manual_seed(0)
+    expected = real.create_model(name, num_classes=7).eval()
+    for parameter in expected.parameters():
+        nn.init.normal_(parameter, std=0.05)
+    torch.manual_seed(0)
+    model = timm(name, num_classes=7, resize=224).eval()
+    for parameter, value in zip(_in_order(model), expected.parameters(), strict=True):
+        parameter.data = value.data
+    x = torch.randn(1, 3, 32, 32)
+    torch.testing.assert_close(model(x), expected(Resize(224)(x)), rtol=1e-3, atol=1e-4)
+    tail = split_last_layers(model, layers=3).tail()
+    assert {type(part).__name__ for part in tail.layers} == {"_Half", "LayerNorm"}
+
+
+def _in_order(model):
+    """Parameters in the library's order."""
+    _, body, half, norm = model.layers
+    return [
+        p for part in (body, half, norm, model.classifier) for p in part.parameters()
+    ]

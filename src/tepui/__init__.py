@@ -15,6 +15,7 @@ from tepui.engine import (
 )
 from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
+from tepui.measuring import EnsembleMeasurement, measure
 from tepui.prediction import Prediction
 from tepui.version import __version__
 
@@ -24,6 +25,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Ensemble",
+    "EnsembleMeasurement",
     "EpochRecord",
     "Evaluation",
     "MultiStep",
@@ -38,6 +40,7 @@ __all__ = [
     "fit",
     "load",
     "losses",
+    "measure",
     "methods",
     "metrics",
     "models",

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from tepui.checks import one_of, require
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.apgd import Norm
 from tepui.metrics.sharpness.measurement import Measurement, crossed_mean_of
@@ -98,7 +98,7 @@ def average_case(
     weights = WeightVector(model, loss, normalize_logits=normalize_logits)
     reach = rho * weights.scale(adaptive, masks)
     draw = normal_like if norm == "l2" else uniform_like
-    with evaluating(model):
+    with undisturbed(model):
         offsets = (reach * draw(reach, stream) for _ in range(draws))
         values = rises(weights, batches, offsets)
     settings = {

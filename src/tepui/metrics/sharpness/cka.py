@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.checks import one_of, require
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.last_layer import features_and_logits
 from tepui.metrics.sharpness.measurement import Measurement, mean_of
@@ -98,7 +98,7 @@ def pairwise_cka(
             num_samples=num_samples,
             generator=generator,
         )
-        with evaluating(model), features_and_logits(model) as seen:
+        with undisturbed(model), features_and_logits(model) as seen:
             which = get_args(Of).index(of)
             parts = [seen(batch.inputs)[which].double().cpu() for batch in batches]
         features.append(torch.cat(parts))

@@ -34,7 +34,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.checks import one_of, require
 from tepui.data.arrays import Batch
-from tepui.inference import evaluating, forward
+from tepui.inference import forward, undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.measurement import Measurement, mean_of
 from tepui.metrics.sharpness.selection import Data, name_of, select
@@ -124,7 +124,7 @@ def fisher_rao(
             return _expected_square(outputs, tangent)
         return (_slope(outputs, batch.targets, loss) * tangent).flatten(1).sum(1) ** 2
 
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([squares(batch) for batch in batches])
     settings = {
         "measure": "fisher_rao",

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.checks import one_of, require
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.measurement import Measurement, mean_of
 from tepui.metrics.sharpness.noise import normal_like, stream_or_default
@@ -97,7 +97,7 @@ def hessian_eigenvalues(
         "masked": masks is not None,
         **batches.settings,
     }
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         start = free * normal_like(free, stream)
         vectors = _eigenvectors(weights, batches, free, start, count, which, tolerance)
         curvatures = [_curvatures(weights, batches, vector) for vector in vectors]

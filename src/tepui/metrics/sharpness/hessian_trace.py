@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.checks import require
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.measurement import Measurement, crossed_mean_of
 from tepui.metrics.sharpness.noise import signs_like, stream_or_default
@@ -86,7 +86,7 @@ def hessian_trace(
         ]
         return torch.cat(parts)
 
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         ways = (free * signs_like(free, stream) for _ in range(probes))
         values = torch.stack([curvatures(way).detach() for way in ways])
     settings = {

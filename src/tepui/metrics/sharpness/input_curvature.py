@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.checks import require
 from tepui.data.arrays import Batch, Inputs
-from tepui.inference import evaluating, forward
+from tepui.inference import forward, undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.measurement import Measurement, crossed_mean_of
 from tepui.metrics.sharpness.noise import signs_like, stream_or_default
@@ -138,7 +138,7 @@ def _changes(
         changes = (_gradient(model, batch, loss, way) - start for way in ways)
         return torch.stack([change.norm(dim=1) for change in changes])
 
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([moved(batch) for batch in batches], dim=1)
     return values, batches
 

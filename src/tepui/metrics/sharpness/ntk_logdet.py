@@ -20,7 +20,7 @@ from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.data.arrays import Batch, Inputs
-from tepui.inference import evaluating, one_sample
+from tepui.inference import one_sample, undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.measurement import Measurement, mean_of
 from tepui.metrics.sharpness.selection import Data, select
@@ -86,7 +86,7 @@ def ntk_logdet(
         found: Tensor = torch.linalg.slogdet(rows @ rows.T).logabsdet
         return found
 
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.stack([logdet(batch).detach() for batch in batches])
     settings = {
         "measure": "ntk_logdet",

@@ -24,7 +24,7 @@ from torch.utils.data import Dataset
 from tepui.checks import require
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
-from tepui.inference import blocks, device_of, evaluating, one_sample
+from tepui.inference import blocks, device_of, one_sample, undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.weights import (
     Parameters,
@@ -181,7 +181,7 @@ def _over_batches(
     """Run a measure over all batches, with losses as a function of the parameters."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     losses = losses_at(model, loss)
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         parts = [
             measure(losses, batch).detach()
             for batch in in_order(dataset, batch_size, device=device_of(model))

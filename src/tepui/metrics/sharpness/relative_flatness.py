@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from torch.func import hessian
 
 from tepui.checks import one_of, require
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.metrics.sharpness.last_layer import classifier_of, features_and_logits
 from tepui.metrics.sharpness.measurement import Measurement, mean_of
@@ -111,7 +111,7 @@ def relative_flatness(
         generator=generator,
     )
     layer = classifier_of(model)
-    with evaluating(model), features_and_logits(model) as seen:
+    with undisturbed(model), features_and_logits(model) as seen:
         passed: Iterable[Passed] = (
             (*seen(batch.inputs), batch.targets) for batch in batches
         )

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.checks import one_of, require
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.measurement import Measurement, crossed_mean_of
 from tepui.metrics.sharpness.noise import normal_like, rises, stream_or_default
@@ -106,7 +106,7 @@ def sam_sharpness(
             way = free * normal_like(free, stream)
             yield rho * (way if mode == "elementwise" else way / way.norm())
 
-    with evaluating(model):
+    with undisturbed(model):
         values = rises(weights, batches, offsets())
     settings = {
         "measure": "sam_sharpness",

@@ -17,7 +17,7 @@ from torch.utils.data import (
 from tepui.checks import class_indices, require
 from tepui.data.arrays import Arrays, Batch
 from tepui.data.loading import as_arrays, at_rows, inputs_to, length
-from tepui.inference import blocks, device_of, evaluating, forward, rows_of
+from tepui.inference import blocks, device_of, forward, rows_of, undisturbed
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.seeding import generator as seeded_generator
 
@@ -191,7 +191,7 @@ def _checked_classes(model: nn.Module, chosen: Selection, loss: Loss) -> int | N
     """Run two samples, so that what does not fit is said in words, not by a GPU."""
     first = next(iter(chosen))
     few = next(blocks(first, 2))
-    with evaluating(model), torch.no_grad():
+    with undisturbed(model), torch.no_grad():
         outputs = forward(model, few.inputs)
     require(
         outputs.ndim >= 1 and len(outputs) == len(few.targets),

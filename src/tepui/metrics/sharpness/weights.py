@@ -38,18 +38,16 @@ def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
     """Return a model's outputs as a function of some of its tensors.
 
     Args:
-        model: Any module; neither it nor its buffers change, whatever a pass does.
+        model: Any module; its parameters stay as they are.
 
     Returns:
         A function of parameters or buffers by name, and of a batch; tensors that are
         not named are the model's own.
     """
-    own = {name: p.detach() for name, p in model.named_parameters()}
-    own |= {name: buffer.clone() for name, buffer in model.named_buffers()}
 
     def outputs(values: Parameters, batch: Batch) -> Tensor:
         def call(*arguments: Tensor, **keywords: Tensor) -> Any:
-            return functional_call(model, {**own, **values}, arguments, keywords)
+            return functional_call(model, values, arguments, keywords)
 
         found = forward(call, batch.inputs)
         return found.float() if found.dtype.itemsize < 4 else found
@@ -116,7 +114,7 @@ class WeightVector:
     """A model's trainable parameters as one vector.
 
     Args:
-        model: Any module; neither it nor its buffers ever change.
+        model: Any module; its parameters stay as they are.
         loss: Returns one loss per sample.
         normalize_logits: Pass logits through :func:`normalized_logits` first.
         with_buffers: Count floating buffers, such as BatchNorm's running statistics,

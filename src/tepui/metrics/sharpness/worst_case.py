@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from tepui.checks import one_of, require
 from tepui.data.arrays import Batch
-from tepui.inference import evaluating
+from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.apgd import Norm, Projection, Slope, ascent
 from tepui.metrics.sharpness.measurement import Measurement, mean_of
@@ -136,7 +136,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         ]
         return torch.stack(found)
 
-    with evaluating(model):
+    with undisturbed(model):
         values = over_batches(rises, batches)
     several = tuple(
         mean_of(column, {**settings, "rho": float(r)}, "batch")

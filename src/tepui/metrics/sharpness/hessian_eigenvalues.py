@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tepui.checks import one_of, require
 from tepui.inference import undisturbed
 from tepui.losses import Loss, cross_entropy
-from tepui.metrics.sharpness.measurement import Measurement, mean_of
+from tepui.metrics.sharpness.measurement import Measurement, mean_of, without_nan
 from tepui.metrics.sharpness.noise import normal_like, stream_or_default
 from tepui.metrics.sharpness.selection import Data, Selection, name_of, select
 from tepui.metrics.sharpness.weights import Masks, WeightVector, curvature_along
@@ -145,7 +145,7 @@ def _eigenvectors(
     def product(vector: np.ndarray) -> np.ndarray:
         way = torch.from_numpy(vector.ravel()).to(free)
         found = free * hessian_product(weights, batches, free * way)
-        return np.asarray(found.double().cpu().numpy())
+        return np.asarray(without_nan(found, "weight").double().cpu().numpy())
 
     size = len(free)
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)

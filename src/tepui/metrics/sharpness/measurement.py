@@ -59,7 +59,7 @@ def mean_of(
         >>> found.value, found.standard_error
         (2.0, 1.0)
     """
-    wide = _checked(values, each).double()
+    wide = without_nan(values, each).double()
     return Measurement(float(wide.mean()), _error(wide), settings)
 
 
@@ -80,14 +80,26 @@ def crossed_mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
     Raises:
         ValueError: If a value is NaN.
     """
-    wide = _checked(values, "(draw, sample)").double()
+    wide = without_nan(values, "(draw, sample)").double()
     errors = [_error(wide.mean(axis)) for axis in (0, 1)]
     known = [error for error in errors if not math.isnan(error)]
     error = math.hypot(*known) if known else math.nan
     return Measurement(float(wide.mean()), error, settings)
 
 
-def _checked(values: Tensor, each: str) -> Tensor:
+def without_nan(values: Tensor, each: str) -> Tensor:
+    """Return values as they are.
+
+    Args:
+        values: What a model gave.
+        each: What one value belongs to, for the message.
+
+    Returns:
+        The values.
+
+    Raises:
+        ValueError: If one is NaN; says how many and where the first is.
+    """
     bad = values.isnan()
     if bad.any():
         where = bad.nonzero()[0].tolist()

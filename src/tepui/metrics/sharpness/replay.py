@@ -1,28 +1,34 @@
-"""Applying one function to many batches, on a GPU as one captured graph.
+"""Applying one function to many batches, on a GPU as captured graphs.
 
 Small batches leave a GPU waiting for the host, which launches hundreds of kernels for
-every pass. A function that reads nothing back can be captured once, with all its
-passes, and replayed for every further batch of the same shape: the host then only
-copies the batch into the graph's inputs.
+every pass, and most of it idle. A function that reads nothing back can be captured
+once, with all its passes, and replayed for every further batch of the same shape: the
+host then only copies the batch into the graph's inputs. Several captures, each on a
+stream of its own, take batches in turn and run side by side.
 """
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor
 
 from tepui.data.arrays import Batch, Inputs
+from tepui.metrics.sharpness.selection import Selection
+
+# Graphs side by side, and how many batches must await one to make up for its capture.
+LANES = 3
+BATCHES_PER_LANE = 8
 
 
 def over_batches(
-    measure: Callable[[Batch], Tensor], batches: Iterable[Batch]
+    measure: Callable[[Batch], Tensor], batches: Selection | Collection[Batch]
 ) -> Tensor:
     """Return what a function says of every batch.
 
     Args:
         measure: Maps a batch to a tensor of fixed shape; on CUDA it must not read
-            values back to the host nor draw random numbers.
+            values back to the host, draw random numbers or change what it reads.
         batches: On one device.
 
     Returns:
@@ -34,21 +40,27 @@ def over_batches(
         tensor([6., 6.])
     """
     results: list[Tensor] = []
-    replayed: _Replayed | None = None
+    lanes: list[_Lane] = []
+    wanted = min(LANES, -(-(len(batches) - 1) // BATCHES_PER_LANE))
     for number, batch in enumerate(batches):
-        if batch.targets.is_cuda and number == 1:
-            replayed = _captured(measure, batch)
-        if replayed is not None and replayed.fits(batch):
-            results.append(replayed(batch))
-        elif batch.targets.is_cuda and number == 0:
+        on_cuda = batch.targets.is_cuda
+        if on_cuda and number == 0:
             results.append(_warmed_up(measure, batch))
+            continue
+        if on_cuda and number == 1:
+            lanes = _captured(measure, batch, wanted)
+        lane = lanes[number % len(lanes)] if lanes else None
+        if lane is not None and lane.fits(batch):
+            results.append(lane(batch))
         else:
             results.append(measure(batch))
+    for lane in lanes:
+        lane.join()
     return torch.stack(results)
 
 
-class _Replayed:
-    """A captured function of a batch.
+class _Lane:
+    """A captured function of a batch, on a stream of its own.
 
     Args:
         measure: The function.
@@ -56,12 +68,12 @@ class _Replayed:
     """
 
     def __init__(self, measure: Callable[[Batch], Tensor], batch: Batch) -> None:
+        self._stream = torch.cuda.Stream()
         self._inputs = [tensor.clone() for tensor in _tensors(batch)]
-        fixed = Batch(
-            _like(batch.inputs, self._inputs[2:]), self._inputs[0], self._inputs[1]
-        )
+        targets, index, *parts = self._inputs
+        fixed = Batch(_like(batch.inputs, parts), targets, index)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, stream=self._stream):
             self._result = measure(fixed)
 
     def fits(self, batch: Batch) -> bool:
@@ -70,16 +82,28 @@ class _Replayed:
         return mine == [tensor.shape for tensor in _tensors(batch)]
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Queue the function for a batch."""
-        for fixed, new in zip(self._inputs, _tensors(batch), strict=True):
-            fixed.copy_(new, non_blocking=True)
-        self._graph.replay()
-        return self._result.clone()
+        """Queue the function for a batch; the result is ready after :meth:`join`."""
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            for fixed, new in zip(self._inputs, _tensors(batch), strict=True):
+                fixed.copy_(new, non_blocking=True)
+                new.record_stream(self._stream)
+            self._graph.replay()
+            result = self._result.clone()
+        result.record_stream(current)
+        return result
+
+    def join(self) -> None:
+        """Let the current stream wait for what is queued."""
+        torch.cuda.current_stream().wait_stream(self._stream)
 
 
-def _captured(measure: Callable[[Batch], Tensor], batch: Batch) -> _Replayed | None:
+def _captured(
+    measure: Callable[[Batch], Tensor], batch: Batch, lanes: int
+) -> list[_Lane]:
     try:
-        return _Replayed(measure, batch)
+        return [_Lane(measure, batch) for _ in range(lanes)]
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         warnings.warn(
@@ -87,16 +111,16 @@ def _captured(measure: Callable[[Batch], Tensor], batch: Batch) -> _Replayed | N
             "launched one by one, which is slower",
             stacklevel=4,
         )
-        return None
+        return []
 
 
 def _warmed_up(measure: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
     """Run on a side stream, as libraries must be set up before a capture."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
+    current, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+    stream.wait_stream(current)
     with torch.cuda.stream(stream):
         result = measure(batch)
-    torch.cuda.current_stream().wait_stream(stream)
+    current.wait_stream(stream)
     return result
 
 

@@ -64,6 +64,7 @@ def ascent(
     gained = torch.zeros_like(value)
     halved = torch.zeros_like(value, dtype=torch.bool)
     last, best_before = -1, best.value
+    judged = checkpoints(steps)
     for number in range(steps):
         goal = project(point + step * toward(gradient))
         # A mean of two points of a convex set lies in it.
@@ -72,7 +73,7 @@ def ascent(
         value, gradient = slope(point)
         gained = gained + (value > before)
         best = best.or_better(value, point, gradient)
-        if number in checkpoints(steps):
+        if number in judged:
             few = gained < ENOUGH * (number - last)
             stuck = ~halved & (best.value <= best_before)
             halved = few | stuck

@@ -11,7 +11,14 @@ from torch import nn
 
 from strategies import modest
 from tepui.data import Batch
-from tepui.inference import blocks, chunks, device_of, evaluating, forward
+from tepui.inference import (
+    blocks,
+    chunks,
+    device_of,
+    evaluating,
+    forward,
+    undisturbed,
+)
 
 
 class Pair(nn.Module):
@@ -145,3 +152,16 @@ def test_blocks_cover_a_batch_in_order_and_keep_it_together(samples, size, mappi
         assert torch.equal(part.targets, 5 * part.index)
         first = part.inputs["a"] if mapping else part.inputs
         assert torch.equal(first, 2 * part.index)
+
+
+def test_undisturbed_restores_modes_and_buffers_even_after_an_error():
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    model[0].eval()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with pytest.raises(RuntimeError, match="midway"), undisturbed(model):
+        assert not model[1].training
+        model[1].running_mean.fill_(5.0)
+        model[1].num_batches_tracked.add_(1)
+        raise RuntimeError("midway")
+    assert (model.training, model[0].training, model[1].training) == (True, False, True)
+    assert all(torch.equal(before[n], b) for n, b in model.named_buffers())

@@ -46,10 +46,9 @@ class EnsembleMeasurement:
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON holds it."""
-        error = self.standard_error
         return {
-            "mean": self.mean,
-            "standard_error": error if math.isfinite(error) else None,
+            "mean": _finite(self.mean),
+            "standard_error": _finite(self.standard_error),
             "members": [found.document() for found in self.members],
         }
 
@@ -121,6 +120,10 @@ def _named(
         named = dict(zip(names, several, strict=True))
     require(len(named) > 0, "measures", "hold at least one", len(named))
     return named
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _name(function: Measure) -> str:

@@ -229,6 +229,27 @@ def test_a_loader_gives_its_own_batches(name):
         torch.testing.assert_close(whole, values(name, model, data, batch_size=6))
 
 
+class Noisy(TensorDataset):
+    """A data set whose transform draws from torch's generator."""
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + 0.1 * torch.randn_like(x), y
+
+
+@pytest.mark.parametrize("name", ["average_case", "fisher_rao", "worst_case"])
+def test_random_transforms_draw_alike_in_every_pass(name):
+    model, data = network(), classified()
+    noisy = Noisy(data.inputs, data.targets)
+    for source in (noisy, DataLoader(noisy, batch_size=6)):
+        state = torch.get_rng_state()
+        first = values(name, model, source)
+        assert torch.equal(torch.get_rng_state(), state)
+        torch.manual_seed(1)
+        assert torch.equal(values(name, model, source), first)
+        assert not torch.equal(first, values(name, model, data))
+
+
 @every_measure
 def test_a_loader_that_shuffles_is_refused(name):
     data = classified()

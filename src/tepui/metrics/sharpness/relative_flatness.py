@@ -134,7 +134,7 @@ def relative_flatness(
     found = mean_of(torch.cat(parts), settings)
     value, error = found.value, found.standard_error
     if reduction == "sum_batches":
-        value = sum(float(part.double().mean()) for part in parts)
+        value = float(torch.stack([part.double().mean() for part in parts]).sum())
         error *= len(parts)
     if method == "hessian":
         error = math.nan

@@ -15,11 +15,12 @@ from torch.utils.data import (
 )
 
 from tepui.checks import class_indices, require
-from tepui.data.arrays import Arrays, Batch
+from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.loading import as_arrays, at_rows, inputs_to, length
 from tepui.inference import blocks, device_of, forward, rows_of, undisturbed
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.seeding import generator as seeded_generator
+from tepui.seeding import seeded
 
 Data = Dataset[Any] | DataLoader[Any]
 
@@ -74,16 +75,20 @@ class Selection:
         return replace(self, kept=tuple(self))
 
     def _from_loader(self, loader: DataLoader[Any]) -> Iterator[Batch]:
-        for row, item in zip(self.rows, loader, strict=False):
-            inputs, targets = _pair(item)
-            if self.classes is not None:
-                class_indices(targets, self.classes)
-            batch = Batch(
-                inputs_to(inputs, self.device),
-                targets.to(self.device, non_blocking=True),
-                row.to(self.device),
-            )
-            yield batch if len(targets) == len(row) else rows_of(batch, slice(len(row)))
+        # Transforms that draw from torch's generator draw alike in every pass.
+        with seeded("selection"):
+            for row, item in zip(self.rows, loader, strict=False):
+                yield self._batch(row, *_pair(item))
+
+    def _batch(self, row: Tensor, inputs: Inputs, targets: Tensor) -> Batch:
+        if self.classes is not None:
+            class_indices(targets, self.classes)
+        batch = Batch(
+            inputs_to(inputs, self.device),
+            targets.to(self.device, non_blocking=True),
+            row.to(self.device),
+        )
+        return batch if len(targets) == len(row) else rows_of(batch, slice(len(row)))
 
 
 def select(

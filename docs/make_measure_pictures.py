@@ -237,6 +237,25 @@ def hessian_eigenvalues(ensembles):
     save(canvas, "hessian_eigenvalues")
 
 
+def fisher_trace(ensembles):
+    canvas, axes = figure(
+        "Fisher trace of every training sample", "squared gradient norm", "samples"
+    )
+    bins = [10 ** (power / 4) for power in range(-60, 13)]
+    for kind, ensemble in ensembles.items():
+        scores = sharpness.fisher_trace(ensemble.members[0], DATA)
+        axes.hist(
+            scores.tolist(),
+            bins,
+            color=COLOURS[kind],
+            alpha=0.6,
+            label=f"trained with {kind}",
+        )
+    axes.set_xscale("log")
+    axes.legend()
+    save(canvas, "fisher_trace")
+
+
 def input_curvature(ensembles):
     member = ensembles["SGD"].members[0]
     order = sharpness.sample_input_curvature(member, DATA).argsort()
@@ -298,6 +317,7 @@ def main():
         average_case,
         sam_sharpness,
         hessian_eigenvalues,
+        fisher_trace,
         input_curvature,
         cka,
     ):

@@ -18,6 +18,7 @@ from tepui.inference import (
     evaluating,
     forward,
     over_samples,
+    undisturbed,
 )
 
 
@@ -179,3 +180,18 @@ def test_other_errors_are_not_hidden():
 
 def _mistaken(x):
     raise RuntimeError("own mistake")
+def test_undisturbed_restores_modes_and_buffers_even_after_an_error():
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    model[0].eval()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+    def disturb():
+        assert not model[1].training
+        model[1].running_mean.fill_(5.0)
+        model[1].num_batches_tracked.add_(1)
+        raise RuntimeError("midway")
+
+    with pytest.raises(RuntimeError, match="midway"), undisturbed(model):
+        disturb()
+    assert (model.training, model[0].training, model[1].training) == (True, False, True)
+    assert all(torch.equal(before[n], b) for n, b in model.named_buffers())

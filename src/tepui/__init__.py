@@ -16,6 +16,7 @@ from tepui.engine import (
 from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
 from tepui.features import cached_features
+from tepui.measuring import EnsembleMeasurement, measure
 from tepui.prediction import Prediction
 from tepui.pruning import Prune
 from tepui.version import __version__
@@ -26,6 +27,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Ensemble",
+    "EnsembleMeasurement",
     "EpochRecord",
     "Evaluation",
     "MultiStep",
@@ -42,6 +44,7 @@ __all__ = [
     "fit",
     "load",
     "losses",
+    "measure",
     "methods",
     "metrics",
     "models",

@@ -31,6 +31,23 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
+@contextmanager
+def undisturbed(module: nn.Module) -> Iterator[None]:
+    """Put a module into eval mode inside the block; modes and buffers restored after.
+
+    Args:
+        module: Any module; what passes inside the block do to its buffers is undone.
+    """
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    with evaluating(module):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for buffer, value in before:
+                    buffer.copy_(value)
+
+
 def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
     """Call a module with a tensor, or with a mapping as keyword arguments.
 

@@ -141,6 +141,31 @@ def in_order(
         Batches that cover the data set once.
     """
     rows = torch.arange(length(dataset)).split(batch_size)
+    yield from at_rows(dataset, rows, device=device, workers=workers, classes=classes)
+
+
+def at_rows(
+    dataset: Dataset[Any],
+    rows: Sequence[Tensor],
+    *,
+    device: torch.device,
+    workers: int = 0,
+    classes: int | None = None,
+) -> Iterator[Batch]:
+    """Yield the batches at the given rows, as a model sees them.
+
+    A data set's own random transforms draw the same numbers at every call.
+
+    Args:
+        dataset: A map-style data set of ``(x, y)``.
+        rows: Indices of each batch, on the CPU.
+        device: Where the batches go.
+        workers: Processes that load a data set that is not held in tensors.
+        classes: If given, labels of such a data set are checked against it.
+
+    Yields:
+        One batch per entry of ``rows``.
+    """
     arrays = as_arrays(dataset)
     if arrays is None:
         indices = [row.tolist() for row in rows]

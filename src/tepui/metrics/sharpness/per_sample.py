@@ -17,26 +17,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp
+from torch.func import grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
 from tepui.checks import require
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
-from tepui.inference import (
-    as_arguments,
-    blocks,
-    device_of,
-    evaluating,
-    one_sample,
-    over_samples,
-)
+from tepui.inference import blocks, device_of, one_sample, over_samples, undisturbed
 from tepui.losses import Loss, cross_entropy
+from tepui.metrics.sharpness.weights import (
+    Parameters,
+    curvature_along,
+    losses_at,
+    trainable,
+)
 from tepui.optim import sam_perturbation
 from tepui.pruning import masks_of
-
-Parameters = dict[str, Tensor]
 
 # Elements of one block of per-sample perturbations.
 PERTURBATION_ELEMENTS = 2**26
@@ -66,7 +63,7 @@ def sam_gap(
     alive = _masked_by(model)
 
     def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
-        here = _trainable(model)
+        here = trainable(model)
         slope = alive(grad(lambda values: losses(values, batch).mean())(here))
         offsets = sam_perturbation(list(here.values()), list(slope.values()), rho)
         moved = {
@@ -105,7 +102,7 @@ def worst_case_gap(
     alive = _masked_by(model)
 
     def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
-        here = _trainable(model)
+        here = trainable(model)
 
         def one(inputs: Any, target: Tensor, index: Tensor) -> Tensor:
             sample = Batch(one_sample(inputs), target[None], index[None])
@@ -161,7 +158,7 @@ def sample_hessian_trace(
         alive(
             {
                 name: (2.0 * torch.randint(2, p.shape, generator=generator) - 1).to(p)
-                for name, p in _trainable(model).items()
+                for name, p in trainable(model).items()
             }
         )
         for _ in range(probes)
@@ -170,17 +167,10 @@ def sample_hessian_trace(
     def curvatures(
         losses: Callable[[Parameters, Batch], Tensor], batch: Batch
     ) -> Tensor:
-        here = _trainable(model)
+        here = trainable(model)
 
         def along(direction: Parameters) -> Tensor:
-            def slopes(values: Parameters) -> Tensor:
-                found: Tensor = jvp(
-                    lambda v: losses(v, batch), (values,), (direction,)
-                )[1]
-                return found
-
-            second: Tensor = jvp(slopes, (here,), (direction,))[1]
-            return second
+            return curvature_along(lambda v: losses(v, batch), here, direction)
 
         return torch.stack([along(vector) for vector in vectors]).mean(0)
 
@@ -196,29 +186,13 @@ def _over_batches(
 ) -> Tensor:
     """Run a measure over all batches, with losses as a function of the parameters."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
-    trainable = _trainable(model)
-    fixed = {
-        name: p.detach()
-        for name, p in model.named_parameters()
-        if name not in trainable
-    }
-    fixed |= dict(model.named_buffers())
-
-    def losses(values: Parameters, batch: Batch) -> Tensor:
-        arguments, keywords = as_arguments(batch.inputs)
-        outputs = functional_call(model, {**values, **fixed}, arguments, keywords)
-        return loss(getattr(outputs, "logits", outputs), batch.targets)
-
-    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+    losses = losses_at(model, loss)
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         parts = [
             measure(losses, batch).detach()
             for batch in in_order(dataset, batch_size, device=device_of(model))
         ]
     return torch.cat(parts)
-
-
-def _trainable(model: nn.Module) -> Parameters:
-    return {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
 
 
 def _masked_by(model: nn.Module) -> Callable[[Parameters], Parameters]:

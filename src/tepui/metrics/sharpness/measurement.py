@@ -1,0 +1,122 @@
+"""What a measure of sharpness returns: a value, its standard error, its settings."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measured value.
+
+    Attributes:
+        value: The estimate.
+        standard_error: Its standard error over samples or batches and over random
+            draws, the data seen as drawn from a distribution; NaN where one batch or
+            one draw cannot tell.
+        settings: Everything the value depends on besides model and data; each can be
+            written as JSON.
+
+    Example:
+        >>> Measurement(0.25, 0.01, {"measure": "worst_case", "rho": 0.5})
+        Measurement(value=0.25, standard_error=0.01, settings={'measure': 'worst_case', 'rho': 0.5})
+    """  # noqa: E501 - a doctest must show the whole value
+
+    value: float
+    standard_error: float
+    settings: Mapping[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return the measurement as JSON holds it, with None for what is undefined."""
+        return {
+            "value": _finite(self.value),
+            "standard_error": _finite(self.standard_error),
+            "settings": dict(self.settings),
+        }
+
+
+def mean_of(
+    values: Tensor, settings: Mapping[str, Any], each: str = "sample"
+) -> Measurement:
+    """Return the mean of independent values.
+
+    Args:
+        values: Shape ``(values,)``.
+        settings: What they depend on.
+        each: What one value belongs to, for the message.
+
+    Returns:
+        Mean and standard error.
+
+    Raises:
+        ValueError: If a value is NaN.
+
+    Example:
+        >>> found = mean_of(Tensor([1.0, 3.0]), {})
+        >>> found.value, found.standard_error
+        (2.0, 1.0)
+    """
+    wide = without_nan(values, each).double()
+    return Measurement(float(wide.mean()), _error(wide), settings)
+
+
+def crossed_mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
+    """Return the mean of values that random draws and samples share.
+
+    Every draw meets every sample, so that neither rows nor columns are independent of
+    each other; the variances of both means add up, which counts what is particular to
+    one draw at one sample twice: a standard error on the safe side.
+
+    Args:
+        values: Shape ``(draws, samples)``.
+        settings: What they depend on.
+
+    Returns:
+        Mean and standard error.
+
+    Raises:
+        ValueError: If a value is NaN.
+    """
+    wide = without_nan(values, "(draw, sample)").double()
+    errors = [_error(wide.mean(axis)) for axis in (0, 1)]
+    known = [error for error in errors if not math.isnan(error)]
+    error = math.hypot(*known) if known else math.nan
+    return Measurement(float(wide.mean()), error, settings)
+
+
+def without_nan(values: Tensor, each: str) -> Tensor:
+    """Return values as they are.
+
+    Args:
+        values: What a model gave.
+        each: What one value belongs to, for the message.
+
+    Returns:
+        The values.
+
+    Raises:
+        ValueError: If one is NaN; says how many and where the first is.
+    """
+    bad = values.isnan()
+    if bad.any():
+        where = bad.nonzero()[0].tolist()
+        first = where[0] if len(where) == 1 else tuple(where)
+        raise ValueError(
+            f"model must not give NaN, got {int(bad.sum())} NaN value(s) of "
+            f"{values.numel()}, the first at {each} {first}"
+        )
+    return values
+
+
+def _error(values: Tensor) -> float:
+    """Return the standard error of a mean, NaN for a single value."""
+    if len(values) < 2:
+        return math.nan
+    return float(values.std() / len(values) ** 0.5)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -180,6 +180,8 @@ def test_other_errors_are_not_hidden():
 
 def _mistaken(x):
     raise RuntimeError("own mistake")
+
+
 def test_undisturbed_restores_modes_and_buffers_even_after_an_error():
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     model[0].eval()

@@ -56,7 +56,9 @@ def test_folders_have_the_published_layout(clean, channels, tmp_path):
     store(made, tmp_path / "x", layout="folders")
     files = sorted((tmp_path / "x" / "contrast" / "4").rglob("*.JPEG"))
     found = [f"{file.parent.name}/{file.name}" for file in files]
-    assert found == sorted(f"{'acb'[i % 3 and 3 - i % 3]}/{i:02d}.JPEG" for i in range(12))
+    assert found == sorted(
+        f"{'acb'[i % 3 and 3 - i % 3]}/{i:02d}.JPEG" for i in range(12)
+    )
     read = Stored(tmp_path / "x", images)
     assert list(read) == [("contrast", severity) for severity in range(1, 6)]
     copy, expected = read["contrast", 4], made["contrast", 4]
@@ -70,7 +72,9 @@ def test_classes_without_names_are_numbers(clean, tmp_path):
     store(corrupted(nameless, types=("fog",)), tmp_path / "x", layout="folders")
     folders = {path.name for path in (tmp_path / "x" / "fog" / "1").iterdir()}
     assert folders == {"0", "1", "2"}
-    assert torch.equal(Stored(tmp_path / "x", nameless)["fog", 1].targets, clean.targets)
+    assert torch.equal(
+        Stored(tmp_path / "x", nameless)["fog", 1].targets, clean.targets
+    )
 
 
 def test_nothing_is_overwritten(copies, tmp_path):

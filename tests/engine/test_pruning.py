@@ -1,5 +1,7 @@
 """Sparse members in training: pruned weights stay exactly zero, to the same bits."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -17,7 +19,15 @@ from tepui.data import Arrays
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
 from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, Member, SharpBalance
-from tepui.metrics.sharpness import fisher_trace, sam_gap, worst_case_gap
+from tepui.metrics.sharpness import (
+    average_case,
+    fisher_trace,
+    hessian_trace,
+    sam_gap,
+    sam_sharpness,
+    worst_case,
+    worst_case_gap,
+)
 from tepui.models import ConvNet
 from tepui.pruning import Prune, masks_of, prune_, sparsity_of
 
@@ -144,3 +154,22 @@ def test_perturbations_leave_pruned_weights_alone(measure):
     assert not torch.allclose(masked, free, rtol=1e-3)
     if measure is worst_case_gap:
         assert masked.mean() < free.mean()
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        partial(worst_case, adaptive=False, rho=0.2, steps=3),
+        partial(average_case, adaptive=False, rho=0.1, draws=3),
+        partial(sam_sharpness, draws=3),
+        partial(hessian_trace, probes=3),
+    ],
+    ids=lambda measure: measure.func.__name__,
+)
+def test_sharpness_measures_take_the_masks_of_a_pruned_model(measure):
+    net, data = sparse_net()
+    own = measure(net, data).value
+    masks = masks_of(net)
+    assert measure(net, data, masks=masks).value == own
+    everything = {name: torch.ones_like(mask) for name, mask in masks.items()}
+    assert measure(net, data, masks=everything).value != own

@@ -67,8 +67,8 @@ def test_blind_to_features_scaled_against_weights():
     model, data = network(), classified()
     before = relative_flatness(model, data).value
     with torch.no_grad():
-        model.layers[0].weight *= 9
-        model.layers[0].bias *= 9
+        model.layers[1].weight *= 9
+        model.layers[1].bias *= 9
         model.classifier.weight /= 9
     assert relative_flatness(model, data).value == pytest.approx(before, rel=1e-10)
 
@@ -79,8 +79,8 @@ def test_normalised_features_are_blind_to_the_scale_of_each():
     plain = relative_flatness(model, data)
     scales = torch.tensor([0.1, 3.0, 1.0, 20.0, 0.5], dtype=torch.float64)
     with torch.no_grad():
-        model.layers[0].weight *= scales[:, None]
-        model.layers[0].bias *= scales
+        model.layers[1].weight *= scales[:, None]
+        model.layers[1].bias *= scales
         model.classifier.weight /= scales
     after = relative_flatness(model, data, feature_norm=True, batch_size=4)
     assert after.value == pytest.approx(before.value, rel=1e-10)

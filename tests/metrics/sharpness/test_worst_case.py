@@ -74,9 +74,9 @@ def test_blind_to_a_rescaling_of_layers(norm):
     model, data = network(), classified()
     before = worst_case(model, data, rho=0.1, norm=norm).value
     with torch.no_grad():
-        model.layers[0].weight *= 7
-        model.layers[0].bias *= 7
-        model.layers[2].weight /= 7
+        model.layers[1].weight *= 7
+        model.layers[1].bias *= 7
+        model.layers[3].weight /= 7
     after = worst_case(model, data, rho=0.1, norm=norm).value
     assert after == pytest.approx(before, rel=1e-6)
     plain = worst_case(model, data, rho=0.1, norm=norm, adaptive=False).value
@@ -97,11 +97,11 @@ def test_zero_weights_stay_and_do_no_harm(projection):
     """A pruned first layer and zero biases, which made the published ratio 0/0."""
     model, data = network(), classified()
     with torch.no_grad():
-        model.layers[0].weight[:, ::2] = 0
+        model.layers[1].weight[:, ::2] = 0
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
-    mask = {"layers.0.weight": model.layers[0].weight != 0}
+    mask = {"layers.1.weight": model.layers[1].weight != 0}
     found = worst_case(model, data, rho=0.5, projection=projection)
     masked = worst_case(model, data, rho=0.5, projection=projection, masks=mask)
     assert found.value > 0

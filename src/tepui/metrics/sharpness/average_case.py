@@ -109,7 +109,7 @@ def average_case(
         "adaptive": adaptive,
         "draws": draws,
         "normalize_logits": normalize_logits,
-        "masked": masks is not None,
+        "masked": weights.masked(masks),
         **batches.settings,
     }
     return crossed_mean_of(values, settings)

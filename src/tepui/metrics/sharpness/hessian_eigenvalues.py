@@ -94,7 +94,7 @@ def hessian_eigenvalues(
         "count": count,
         "which": which,
         "tolerance": tolerance,
-        "masked": masks is not None,
+        "masked": weights.masked(masks),
         **batches.settings,
     }
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):

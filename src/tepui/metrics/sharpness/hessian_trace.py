@@ -93,7 +93,7 @@ def hessian_trace(
         "measure": "hessian_trace",
         "loss": name_of(loss),
         "probes": probes,
-        "masked": masks is not None,
+        "masked": weights.masked(masks),
         **batches.settings,
     }
     return crossed_mean_of(values, settings)

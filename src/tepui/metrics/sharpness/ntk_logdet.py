@@ -90,7 +90,7 @@ def ntk_logdet(
         values = torch.stack([logdet(batch).detach() for batch in batches])
     settings = {
         "measure": "ntk_logdet",
-        "masked": masks is not None,
+        "masked": weights.masked(masks),
         **batches.settings,
     }
     return mean_of(values, settings, "batch")

@@ -117,7 +117,7 @@ def sam_sharpness(
         "reduction": reduction,
         "divide_by_rho": divide_by_rho,
         "perturb_buffers": perturb_buffers,
-        "masked": masks is not None,
+        "masked": weights.masked(masks),
         **batches.settings,
     }
     found = crossed_mean_of(values / rho if divide_by_rho else values, settings)

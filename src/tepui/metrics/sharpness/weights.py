@@ -172,6 +172,10 @@ class WeightVector:
         """Return the losses of one batch as a function of the weights."""
         return partial(self.losses, batch=batch)
 
+    def masked(self, masks: Masks | None) -> bool:
+        """Return whether some weights may not move under :meth:`scale`."""
+        return bool(self._masks if masks is None else masks)
+
     def scale(self, adaptive: bool, masks: Masks | None) -> Tensor:
         """Return how far each weight may move.
 

@@ -124,7 +124,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         "steps": steps,
         "projection": projection,
         "normalize_logits": normalize_logits,
-        "masked": masks is not None,
+        "masked": weights.masked(masks),
         **batches.settings,
     }
 

@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from tepui.data import Digits, corrupted
 from tepui.experiments import compare, read_comparison
 from tepui.experiments.compare import labels
 from tepui.methods import SAM, DeepEnsemble
+from tepui.metrics.sharpness import worst_case
 from tepui.models import MLP
 from tepui.seeding import member_seeds
 
@@ -137,7 +139,7 @@ def test_reading_nothing_or_something_foreign_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no finished comparison"):
         read_comparison(tmp_path)
     (tmp_path / "comparison.json").write_text('{"format": 99}')
-    with pytest.raises(ValueError, match=r"comparison.json must be 1, got 99"):
+    with pytest.raises(ValueError, match=r"comparison.json must be 2, got 99"):
         read_comparison(tmp_path)
     (tmp_path / "comparison.json").write_text("not json")
     with pytest.raises(ValueError, match="must be a JSON document"):
@@ -148,3 +150,28 @@ def test_global_random_state_is_left_alone(tmp_path):
     before = torch.random.get_rng_state()
     small(tmp_path / "run", ensembles=1, shifted=None)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_sharpness_is_measured_on_training_data_and_kept(tmp_path, monkeypatch):
+    options = {"num_samples": 10, "steps": 3}
+    found = small(tmp_path, sharpness=options, ensembles=1)
+    assert found.has_sharpness
+    for method in found.methods:
+        (trained,) = method.ensembles
+        members = tepui.load(tmp_path / trained.folder)
+        train = Digits().subset(range(96))
+        again = tepui.measure(members, train, partial(worst_case, **options))
+        assert trained.sharpness["mean"] == again["worst_case"].mean
+        assert method.sharpness.mean == again["worst_case"].mean
+
+    def never(*arguments, **keywords):
+        raise AssertionError("measured twice")
+
+    monkeypatch.setattr("tepui.experiments.compare.measure", never)
+    resumed = small(tmp_path, sharpness=options, ensembles=1, resume=True)
+    assert resumed == found == read_comparison(tmp_path)
+
+
+def test_sharpness_is_left_out_unless_asked_for(finished):
+    comparison, _ = finished
+    assert not comparison.has_sharpness

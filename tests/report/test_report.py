@@ -16,6 +16,7 @@ from tepui.report.figures import (
     as_png,
     as_svg,
     reliability_diagram,
+    sharpness_and_diversity,
 )
 from tepui.report.page import render
 from tepui.report.tables import COLUMNS, cell, rows
@@ -49,7 +50,9 @@ def evaluation(accuracy, shift=True):
     }
 
 
-def comparison(title="made up", labels=("Plain", "Flat"), ensembles=2, shift=True):
+def comparison(
+    title="made up", labels=("Plain", "Flat"), ensembles=2, shift=True, sharp=True
+):
     methods = tuple(
         MethodResult(
             label,
@@ -61,6 +64,7 @@ def comparison(title="made up", labels=("Plain", "Flat"), ensembles=2, shift=Tru
                     1.0,
                     evaluation(0.9 + 0.02 * index + 0.01 * n, shift),
                     {},
+                    {"mean": 0.5 - 0.2 * index + 0.1 * n} if sharp else None,
                 )
                 for n in range(ensembles)
             ),
@@ -100,7 +104,7 @@ def test_only_the_better_method_is_marked():
     marked = {(row.data, row.method): row.best for row in rows(comparison())}
     assert marked["clean", "Flat"][1]
     assert not marked["clean", "Plain"][1]
-    improvement = [column.title for column in COLUMNS].index("improvement")
+    improvement = [column.title for column in COLUMNS].index("gain")
     assert not any(best[improvement] for best in marked.values())
 
 
@@ -112,7 +116,26 @@ def test_without_shift_there_is_only_clean_data():
     assert {row.data for row in rows(comparison(shift=False))} == {"clean"}
 
 
-@pytest.mark.parametrize("draw", [accuracy_bars, reliability_diagram])
+def test_sharpness_stands_with_clean_data_where_it_was_measured():
+    text = text_of(printed_table(comparison()))
+    assert re.search(r"clean\s+Flat .* 0\.350 ± 0\.050\s*\n", text)
+    assert re.search(r"corrupted\s+Flat .* –\s*\n", text)  # noqa: RUF001
+    assert "sharpness" not in text_of(printed_table(comparison(sharp=False)))
+
+
+def test_every_ensemble_is_a_point_of_sharpness_and_diversity():
+    clean, shifted = sharpness_and_diversity(comparison()).axes
+    for axis in (clean, shifted):
+        places = [points.get_offsets().tolist() for points in axis.collections]
+        assert [[round(x, 9) for x, _ in own] for own in places] == [
+            [0.5, 0.6],
+            [0.3, 0.4],
+        ]
+
+
+@pytest.mark.parametrize(
+    "draw", [accuracy_bars, reliability_diagram, sharpness_and_diversity]
+)
 @pytest.mark.parametrize(("shift", "panels"), [(True, 2), (False, 1)])
 def test_figures_have_a_panel_per_kind_of_data(draw, shift, panels):
     assert len(draw(comparison(shift=shift)).axes) == panels
@@ -149,20 +172,21 @@ def test_svg_is_well_formed_and_repeats_to_the_byte():
 
 def test_page_is_whole_and_refers_to_nothing_outside(tmp_path):
     page = write_report(comparison(), tmp_path).read_text()
-    assert page.count("<svg") == page.count("</svg>") == 3
+    assert page.count("<svg") == page.count("</svg>") == 4
     assert "width=device-width" in page
     assert "tepui compare --out runs/x" in page
     outside = re.findall(r'(?:src|href)\s*=\s*"(?!#)([^"]*)', page)
     assert outside == []
     assert "<script" not in page
     names = {path.name for path in (tmp_path / "figures").iterdir()}
-    stems = ("accuracy", "severity", "reliability")
+    stems = ("accuracy", "severity", "sharpness", "reliability")
     assert names == {f"{s}.{kind}" for s in stems for kind in ("png", "svg")}
 
 
-def test_page_without_shift_has_no_severity_curve(tmp_path):
-    page = write_report(comparison(shift=False), tmp_path).read_text()
+def test_page_shows_only_what_was_measured(tmp_path):
+    page = write_report(comparison(shift=False, sharp=False), tmp_path).read_text()
     assert page.count("<svg") == 2
+    assert "sharpness" not in page
 
 
 def test_every_string_is_escaped():

@@ -39,7 +39,8 @@ def compare(
     schedule: Schedule | None = None,
     augment: list[Augmentation] | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    sharpness: int = 100,
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
     workers: int = 0,
@@ -66,6 +67,8 @@ def compare(
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
         corruptions: Whose strengths of corruption to test under, or none.
+        sharpness: On how many training samples to measure the members' sharpness; 0
+            does not.
         device: Where to train; a GPU if there is one.
         precision: auto is bfloat16 on a GPU and float32 elsewhere.
         workers: Processes that load data not held in tensors.
@@ -85,6 +88,7 @@ def compare(
         train,
         test,
         shifted=shifted,
+        sharpness={"num_samples": sharpness} if sharpness else None,
         title=f"Ensembles on {type(train).__name__}",
         members=members,
         ensembles=ensembles,

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,13 +24,16 @@ from tepui.engine.run import described, environment_of, fingerprint
 from tepui.ensemble import Ensemble
 from tepui.evaluation import evaluate
 from tepui.experiments.statistics import Estimate, estimate
+from tepui.measuring import measure
 from tepui.methods import Method
+from tepui.metrics.sharpness import worst_case
 from tepui.seeding import member_seeds
 from tepui.storage import read_json, write_json
 
-FORMAT = 1
+FORMAT = 2
 FILE = "comparison.json"
 EVALUATION = "evaluation.json"
+SHARPNESS = "sharpness.json"
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Trained:
         seconds: How long training took.
         evaluation: Its scores, as JSON holds them.
         summary: What the method has to show of it, such as SharpBalance's sets.
+        sharpness: Adaptive worst-case sharpness of its members on training data, as
+            JSON holds it; None where it was not measured.
     """
 
     folder: str
@@ -49,6 +55,7 @@ class Trained:
     seconds: float
     evaluation: Mapping[str, Any]
     summary: Mapping[str, Any]
+    sharpness: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,14 @@ class MethodResult:
         """
         rows = [trained.evaluation[data] or {} for trained in self.ensembles]
         return estimate(row.get(name) for row in rows)
+
+    @property
+    def sharpness(self) -> Estimate:
+        """Mean sharpness of the members, over all ensembles."""
+        return estimate(
+            None if trained.sharpness is None else trained.sharpness["mean"]
+            for trained in self.ensembles
+        )
 
     def severity(self, level: str, name: str) -> Estimate:
         """Return a score at one severity, over all ensembles."""
@@ -110,6 +125,15 @@ class Comparison:
             for trained in method.ensembles
         )
 
+    @property
+    def has_sharpness(self) -> bool:
+        """Whether the members' sharpness was measured."""
+        return all(
+            trained.sharpness is not None
+            for method in self.methods
+            for trained in method.ensembles
+        )
+
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a comparison from its JSON form."""
@@ -136,6 +160,7 @@ def compare(
     test: Dataset[Any],
     *,
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    sharpness: Mapping[str, Any] | None = None,
     title: str = "comparison",
     members: int = 3,
     ensembles: int = 1,
@@ -154,6 +179,9 @@ def compare(
         train: Training data.
         test: Clean test data.
         shifted: Shifted test data by (type, severity).
+        sharpness: Options of :func:`tepui.metrics.sharpness.worst_case`, such as
+            ``{"num_samples": 100}``, to measure members on training data; None does
+            not.
         title: What is compared on what.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors.
@@ -202,7 +230,8 @@ def compare(
             model = type(run.ensemble.members[0]).__qualname__
             document = _evaluation(run.ensemble, test, shifted, folder / name)
             seconds = sum(record.seconds for record in run.history)
-            trained.append(Trained(name, group, seconds, document, run.summary))
+            flat = _sharpness(run.ensemble, train, sharpness, folder / name)
+            trained.append(Trained(name, group, seconds, document, run.summary, flat))
         results.append(MethodResult(label, described(method), tuple(trained)))
     settings = {
         "members": members,
@@ -210,6 +239,7 @@ def compare(
         "model": model,
         "train": fingerprint(train),
         **_tested_on(test, shifted),
+        "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),
         **{name: described(value) for name, value in training.items()},
@@ -292,6 +322,27 @@ def _evaluation(
             return known
     evaluation = evaluate(ensemble, test, shifted=shifted, out=folder, overwrite=True)
     document = {"about": about, **evaluation.document()}
+    write_json(file, document)
+    return document
+
+
+def _sharpness(
+    ensemble: Ensemble,
+    train: Dataset[Any],
+    options: Mapping[str, Any] | None,
+    folder: Path,
+) -> dict[str, Any] | None:
+    """Measure once; a resumed comparison reads what was measured the same way."""
+    if options is None:
+        return None
+    file = folder / SHARPNESS
+    about = {"train": fingerprint(train), "options": dict(options)}
+    if file.exists():
+        known: dict[str, Any] = read_json(file)
+        if known.get("about") == about:
+            return known
+    found = measure(ensemble, train, partial(worst_case, **options))
+    document = {"about": about, **found["worst_case"].document()}
     write_json(file, document)
     return document
 

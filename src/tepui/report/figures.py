@@ -121,6 +121,40 @@ def reliability_diagram(comparison: Comparison) -> "Figure":
     return figure
 
 
+def sharpness_and_diversity(comparison: Comparison) -> "Figure":
+    """The members' sharpness against their diversity, one point per ensemble.
+
+    Args:
+        comparison: A comparison with sharpness measured.
+
+    Returns:
+        A panel for clean and, where there are any, one for corrupted data.
+    """
+    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
+    figure, axes = _panels(len(panels))
+    for axis, data in zip(axes, panels, strict=True):
+        for number, method in enumerate(comparison.methods):
+            points = [
+                (trained.sharpness["mean"], trained.evaluation[data]["der"])
+                for trained in method.ensembles
+                if trained.sharpness is not None
+            ]
+            axis.scatter(
+                [x for x, y in points if y is not None],
+                [y for x, y in points if y is not None],
+                color=COLOURS[number % len(COLOURS)],
+                marker=MARKERS[number % len(MARKERS)],
+                s=60,
+                label=method.label,
+            )
+        axis.set_title("clean test data" if data == "clean" else "corrupted test data")
+        axis.set_xlabel("sharpness of the members")
+        axis.set_ylabel("disagreement over error (DER)")
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
 def as_svg(figure: "Figure") -> str:
     """Return a figure as an SVG element, the same bytes for the same figure."""
     import matplotlib as mpl

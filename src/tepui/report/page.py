@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tepui.experiments import Comparison
 from tepui.report import figures
-from tepui.report.tables import COLUMNS, headings, rows
+from tepui.report.tables import COLUMNS, columns, headings, rows
 from tepui.storage import replacing
 
 if TYPE_CHECKING:
@@ -41,10 +41,12 @@ dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
 GLOSSARY = {
     "individual": "mean accuracy of the members on their own",
     "ensemble": "accuracy of their averaged probabilities",
-    "improvement": "ensemble less individual accuracy, in points",
+    "gain": "ensemble less individual accuracy, in points",
     "DER": "disagreement of two members over their error; higher is more diverse",
     "ECE": "expected calibration error, 15 bins; lower is better",
     "NLL": "negative log likelihood of the true class; lower is better",
+    "sharpness": "largest rise of the training loss within an adaptive ball around a "
+    "member's weights, mean over members; lower is flatter",
 }
 
 
@@ -94,7 +96,7 @@ def render(comparison: Comparison, drawn: list[tuple[str, str, str]]) -> str:
         f"<p>{escape(_introduction(comparison))}</p>",
         "<h2>Results</h2>",
         _table(comparison),
-        _definitions(GLOSSARY),
+        _definitions({name: GLOSSARY[name] for name in _titles(comparison)}),
         "<h2>Figures</h2>",
         *(_figure(*item) for item in drawn),
         *_sets(comparison),
@@ -133,6 +135,16 @@ def _figures(
                 figures.accuracy_by_severity,
             )
         )
+    if comparison.has_sharpness:
+        found.append(
+            (
+                "sharpness",
+                "Sharpness of the members against their diversity on test data; one "
+                "point per ensemble. The trade-off: flatter members (left) tend to "
+                "disagree less per error (low).",
+                figures.sharpness_and_diversity,
+            )
+        )
     found.append(
         (
             "reliability",
@@ -143,6 +155,10 @@ def _figures(
         )
     )
     return found
+
+
+def _titles(comparison: Comparison) -> list[str]:
+    return [column.title for column in columns(comparison)]
 
 
 def _introduction(comparison: Comparison) -> str:
@@ -167,7 +183,7 @@ def _introduction(comparison: Comparison) -> str:
 
 def _table(comparison: Comparison) -> str:
     head = "".join(
-        f"<th>{escape(text)}</th>" for text in ["data", "method", *headings()]
+        f"<th>{escape(text)}</th>" for text in ["data", "method", *headings(comparison)]
     )
     lines, last = [], None
     for row in rows(comparison):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tepui.experiments import Comparison, Estimate
+from tepui.experiments import Comparison, Estimate, MethodResult, estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,7 +16,7 @@ class Column:
     """A column of the table.
 
     Attributes:
-        score: The field of :class:`tepui.Scores` it shows.
+        score: The field of :class:`tepui.Scores` it shows, or ``sharpness``.
         title: Its heading.
         percent: Whether it is shown in percent.
         best: ``max`` or ``min``, where one direction is better.
@@ -31,11 +31,12 @@ class Column:
 COLUMNS = (
     Column("individual_accuracy", "individual", percent=True, best="max"),
     Column("accuracy", "ensemble", percent=True, best="max"),
-    Column("improvement", "improvement", percent=True),
+    Column("improvement", "gain", percent=True),
     Column("der", "DER"),
     Column("ece", "ECE", percent=True, best="min"),
     Column("nll", "NLL", best="min"),
 )
+SHARPNESS = Column("sharpness", "sharpness")
 DATA = {"clean": "clean", "shifted": "corrupted"}
 
 
@@ -66,21 +67,27 @@ def rows(comparison: Comparison) -> Iterator[Row]:
         All methods on clean data, then all on corrupted data.
     """
     for data in DATA if comparison.has_shift else ["clean"]:
+        shown = columns(comparison)
         estimates = {
-            method.label: [method.score(data, column.score) for column in COLUMNS]
+            method.label: [_estimate(method, data, column) for column in shown]
             for method in comparison.methods
         }
         winners = [
             _best([row[index].mean for row in estimates.values()], column)
-            for index, column in enumerate(COLUMNS)
+            for index, column in enumerate(shown)
         ]
         for label, row in estimates.items():
             yield Row(
                 DATA[data],
                 label,
-                tuple(map(cell, row, COLUMNS)),
+                tuple(map(cell, row, shown)),
                 tuple(e.mean == w for e, w in zip(row, winners, strict=True)),
             )
+
+
+def columns(comparison: Comparison) -> tuple[Column, ...]:
+    """Return the columns that a comparison fills."""
+    return (*COLUMNS, SHARPNESS) if comparison.has_sharpness else COLUMNS
 
 
 def cell(value: Estimate, column: Column) -> str:
@@ -106,9 +113,9 @@ def cell(value: Estimate, column: Column) -> str:
     return f"{text} ± {scale * value.error:.{digits}f}"
 
 
-def headings() -> list[str]:
+def headings(comparison: Comparison) -> list[str]:
     """Return the headings of the score columns, with their units."""
-    return [f"{c.title} %" if c.percent else c.title for c in COLUMNS]
+    return [f"{c.title} %" if c.percent else c.title for c in columns(comparison)]
 
 
 def printed_table(comparison: Comparison) -> "Table":
@@ -126,7 +133,7 @@ def printed_table(comparison: Comparison) -> "Table":
     table = Table(title=comparison.title, box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("data", no_wrap=True)
     table.add_column("method", no_wrap=True)
-    for heading in headings():
+    for heading in headings(comparison):
         table.add_column(heading, justify="right")
     last = None
     for row in rows(comparison):
@@ -139,6 +146,13 @@ def printed_table(comparison: Comparison) -> "Table":
         ]
         table.add_row(row.data, row.method, *cells)
     return table
+
+
+def _estimate(method: MethodResult, data: str, column: Column) -> Estimate:
+    """Return what a cell shows; sharpness, of training data, stands with clean ones."""
+    if column is not SHARPNESS:
+        return method.score(data, column.score)
+    return method.sharpness if data == "clean" else estimate([])
 
 
 def _best(values: list[float], column: Column) -> float | None:

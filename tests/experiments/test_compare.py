@@ -1,4 +1,5 @@
 import json
+import sys
 from functools import partial
 
 import pytest
@@ -167,7 +168,7 @@ def test_sharpness_is_measured_on_training_data_and_kept(tmp_path, monkeypatch):
     def never(*arguments, **keywords):
         raise AssertionError("measured twice")
 
-    monkeypatch.setattr("tepui.experiments.compare.measure", never)
+    monkeypatch.setitem(vars(sys.modules[compare.__module__]), "measure", never)
     resumed = small(tmp_path, sharpness=options, ensembles=1, resume=True)
     assert resumed == found == read_comparison(tmp_path)
 

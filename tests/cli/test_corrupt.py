@@ -33,7 +33,9 @@ def test_folders_are_read_too(run, tmp_path):
     out = tmp_path / "x"
     options = ["--types", "fog", "saturate", "--strength", "tiny_imagenet", "--quiet"]
     main(["corrupt", "Digits", "--out", str(out), *options])
-    assert sorted(path.name for path in (out / "fog" / "1").iterdir()) == list("0123456789")
+    assert sorted(path.name for path in (out / "fog" / "1").iterdir()) == list(
+        "0123456789"
+    )
     found = evaluation(run, "--shifted", str(out))
     cells = {(cell["type"], cell["severity"]) for cell in found["cells"]}
     assert cells == {(name, s) for name in ("fog", "saturate") for s in range(1, 6)}

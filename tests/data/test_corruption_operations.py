@@ -39,7 +39,9 @@ def gaussian_blur_naive(image, sigma):
 
 def defocus_blur_naive(image, disk):
     kernel = disk_kernel(*disk).numpy()
-    return np.stack([ndimage.correlate(plane, kernel, mode="mirror") for plane in image])
+    return np.stack(
+        [ndimage.correlate(plane, kernel, mode="mirror") for plane in image]
+    )
 
 
 def zoom_blur_naive(image, zoom):
@@ -179,8 +181,9 @@ def along_line_naive(image, radius, sigma, angle):
         right = int(np.ceil(step * np.cos(np.deg2rad(angle)) - 0.5))
         for y in range(height):
             for x in range(width):
-                source = min(max(y + down, 0), height - 1), min(
-                    max(x + right, 0), width - 1
+                source = (
+                    min(max(y + down, 0), height - 1),
+                    min(max(x + right, 0), width - 1),
                 )
                 out[:, y, x] += weight * image[:, *source]
     return out
@@ -207,7 +210,9 @@ def plasma_naive(wobble, decay):
         half = step // 2
         for y in range(half, side, step):
             for x in range(half, side, step):
-                around = [(y + a * half, x + b * half) for a in (-1, 1) for b in (-1, 1)]
+                around = [
+                    (y + a * half, x + b * half) for a in (-1, 1) for b in (-1, 1)
+                ]
                 mean = sum(clouds[r % side, c % side] for r, c in around) / 4
                 clouds[y, x] = mean + height**2 * wobble[y, x]
         for y in range(0, side, half):

@@ -56,7 +56,9 @@ def test_folders_have_the_published_layout(clean, channels, tmp_path):
     store(made, tmp_path / "x", layout="folders")
     files = sorted((tmp_path / "x" / "contrast" / "4").rglob("*.JPEG"))
     found = [f"{file.parent.name}/{file.name}" for file in files]
-    assert found == sorted(f"{'acb'[i % 3 and 3 - i % 3]}/{i:02d}.JPEG" for i in range(12))
+    assert found == sorted(
+        f"{'acb'[i % 3 and 3 - i % 3]}/{i:02d}.JPEG" for i in range(12)
+    )
     read = Stored(tmp_path / "x", images)
     assert list(read) == [("contrast", severity) for severity in range(1, 6)]
     copy, expected = read["contrast", 4], made["contrast", 4]
@@ -70,7 +72,9 @@ def test_classes_without_names_are_numbers(clean, tmp_path):
     store(corrupted(nameless, types=("fog",)), tmp_path / "x", layout="folders")
     folders = {path.name for path in (tmp_path / "x" / "fog" / "1").iterdir()}
     assert folders == {"0", "1", "2"}
-    assert torch.equal(Stored(tmp_path / "x", nameless)["fog", 1].targets, clean.targets)
+    assert torch.equal(
+        Stored(tmp_path / "x", nameless)["fog", 1].targets, clean.targets
+    )
 
 
 def test_nothing_is_overwritten(copies, tmp_path):
@@ -118,14 +122,14 @@ def test_other_types_can_be_added_but_not_other_images(clean, copies, tmp_path):
     more = corrupted(clean, types=("saturate",), seed=3)
     store(more, tmp_path / "x", resume=True)
     assert ("saturate", 5) in Stored(tmp_path / "x", clean)
-    with pytest.raises(ValueError, match="seed must be 3 to add to .*, got 4"):
+    with pytest.raises(ValueError, match=r"seed must be 3 to add to .*, got 4"):
         store(corrupted(clean, seed=4), tmp_path / "x", resume=True)
+    other = corrupted(clean, strength="imagenet", seed=3)
     with pytest.raises(ValueError, match="strength must be 'cifar'"):
-        other = corrupted(clean, strength="imagenet", seed=3)
         store(other, tmp_path / "x", resume=True)
+    other = corrupted(clean.like(255 - clean.inputs, clean.targets), seed=3)
     with pytest.raises(ValueError, match="images must be"):
-        other = clean.like(255 - clean.inputs, clean.targets)
-        store(corrupted(other, seed=3), tmp_path / "x", resume=True)
+        store(other, tmp_path / "x", resume=True)
     with pytest.raises(ValueError, match="layout must be 'arrays'"):
         store(more, tmp_path / "x", layout="folders", resume=True)
     assert read_json(tmp_path / "x" / "corruptions.json")["seed"] == 3

@@ -88,9 +88,7 @@ def corrupt(
     pixels = to_float(images)
     if pixels.dtype != torch.float64:
         pixels = pixels.float()
-    draws = Draws(
-        (seed, "corrupt", name, severity), first, len(images), images.device
-    )
+    draws = Draws((seed, "corrupt", name, severity), first, len(images), images.device)
     corruption = {**_STANDARD, **_EXTRA}[name]
     if name == "frost":
         corruption = partial(weather.frost, textures=textures)

@@ -20,9 +20,7 @@ def defocus_blur(images: Tensor, disk: tuple[float, float], draws: Draws) -> Ten
     return correlated(images, disk_kernel(*disk))
 
 
-def glass_blur(
-    images: Tensor, glass: tuple[float, int, int], draws: Draws
-) -> Tensor:
+def glass_blur(images: Tensor, glass: tuple[float, int, int], draws: Draws) -> Tensor:
     """Blur by a width, copy pixels from up to a distance, several times, and blur."""
     sigma, distance, times = glass
     pixels = (gaussian(images, sigma) * 255 + 1e-4).floor().flatten(2)
@@ -84,7 +82,10 @@ def copied_from(offset: Tensor, distance: int) -> Tensor:
     """
     samples, _, height, width = offset.shape
     device = offset.device
-    rows, columns = torch.arange(height, device=device), torch.arange(width, device=device)
+    rows, columns = (
+        torch.arange(height, device=device),
+        torch.arange(width, device=device),
+    )
     inside = (_inner(rows, distance)[:, None] & _inner(columns, distance)).flatten()
     pixel = torch.arange(height * width, device=device)
     target = pixel + inside * (offset[:, 0] * width + offset[:, 1]).flatten(1)

@@ -90,9 +90,7 @@ def plasma(wobble: Tensor, decay: float) -> Tensor:
     step, height = wobble.shape[1], 100.0
 
     def fill(rows: slice, columns: slice, neighbours: Tensor) -> None:
-        clouds[:, rows, columns] = (
-            neighbours / 4 + height**2 * wobble[:, rows, columns]
-        )
+        clouds[:, rows, columns] = neighbours / 4 + height**2 * wobble[:, rows, columns]
 
     while step >= 2:
         even, odd = slice(0, None, step), slice(step // 2, None, step)

@@ -22,7 +22,7 @@ DETERMINISTIC = (
     "zoom_blur",
 )
 RANDOM = sorted(set(CORRUPTIONS) - {*DETERMINISTIC, "frost", "elastic_transform"})
-REPETITIONS = 200
+REPETITIONS = 100
 # What the package calls alpha, over the side: it departs from the published scripts,
 # with smaller displacements and no shear.
 ELASTIC = [250 * share * 0.005 for share in (0.05, 0.065, 0.085, 0.1, 0.12)]

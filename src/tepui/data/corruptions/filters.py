@@ -168,7 +168,7 @@ def zoom_matrix(side: int, factor: float) -> tuple[Tensor, Tensor]:
     )
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def zoom_operator(height: int, width: int, factors: tuple[float, ...]) -> Tensor:
     """Return the mean over several zooms as one sparse matrix on pixels, in float64.
 

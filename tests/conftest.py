@@ -7,5 +7,3 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-# Recipes that made recorded files; they need packages of their own.
-collect_ignore = ["data/fixtures"]

@@ -25,7 +25,7 @@ def test_keys_are_types_times_severities(clean):
 
 @pytest.mark.parametrize("name", ["shot_noise", "gaussian_blur"])
 def test_copy_is_the_corruption_of_all_images(clean, name, monkeypatch):
-    monkeypatch.setitem(tepui.data.shifted._CHUNK, "cpu", 64 * 40)
+    monkeypatch.setattr(tepui.data.shifted, "_ON_CPU", 64 * 40)
     copies = corrupted(clean, types=[name], strength="imagenet", seed=4)
     expected = corrupt(clean.inputs, name, 2, strength="imagenet", seed=4)
     assert torch.equal(copies[name, 2].inputs, expected)

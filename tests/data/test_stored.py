@@ -122,14 +122,14 @@ def test_other_types_can_be_added_but_not_other_images(clean, copies, tmp_path):
     more = corrupted(clean, types=("saturate",), seed=3)
     store(more, tmp_path / "x", resume=True)
     assert ("saturate", 5) in Stored(tmp_path / "x", clean)
-    with pytest.raises(ValueError, match="seed must be 3 to add to .*, got 4"):
+    with pytest.raises(ValueError, match=r"seed must be 3 to add to .*, got 4"):
         store(corrupted(clean, seed=4), tmp_path / "x", resume=True)
+    other = corrupted(clean, strength="imagenet", seed=3)
     with pytest.raises(ValueError, match="strength must be 'cifar'"):
-        other = corrupted(clean, strength="imagenet", seed=3)
         store(other, tmp_path / "x", resume=True)
+    other = corrupted(clean.like(255 - clean.inputs, clean.targets), seed=3)
     with pytest.raises(ValueError, match="images must be"):
-        other = clean.like(255 - clean.inputs, clean.targets)
-        store(corrupted(other, seed=3), tmp_path / "x", resume=True)
+        store(other, tmp_path / "x", resume=True)
     with pytest.raises(ValueError, match="layout must be 'arrays'"):
         store(more, tmp_path / "x", layout="folders", resume=True)
     assert read_json(tmp_path / "x" / "corruptions.json")["seed"] == 3

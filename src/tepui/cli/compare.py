@@ -4,12 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import torch
 from torch import nn
 
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
 from tepui.cli.parts import Data, part
-from tepui.data import Augmentation, Digits, corrupted
+from tepui.data import Augmentation, Digits, arrays_of, corrupted
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
 from tepui.losses import CrossEntropy
@@ -81,7 +82,10 @@ def compare(
     folder = folder_for("compare", out, resume)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
-    shifted = None if corruptions == "none" else corrupted(test, strength=corruptions)
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    shifted = None
+    if corruptions != "none":
+        shifted = corrupted(arrays_of(test).to(place), strength=corruptions)
     comparison = compare_methods(
         methods,
         model or ConvNet,

@@ -15,8 +15,8 @@ from tepui.data.corruptions import STANDARD, check_images, corrupt, parameter
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
-# Values that are corrupted at once: what fits a core's cache, what fills a GPU.
-_CHUNK = {"cpu": 2**20, "cuda": 2**24}
+# Values that are corrupted at once: what fits a cache, what fills a GPU.
+_ON_CPU, _ON_GPU = 2**20, 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,8 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
         if key not in self:
             raise KeyError(f"key must be one of {list(self)}, got {key!r}")
         images = _bytes(check_images("dataset", self.dataset.inputs))
-        size = max(1, _CHUNK[images.device.type] // images[0].numel())
+        values = _ON_CPU if images.device.type == "cpu" else _ON_GPU
+        size = max(1, values // images[0].numel())
         chunks = [
             corrupt(
                 chunk,

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.checks import require
@@ -225,7 +226,7 @@ def _write_folder(copy: Arrays, folder: Path, classes: tuple[str, ...]) -> None:
         image.save(file, "JPEG", quality=_QUALITY)
 
 
-def _pictures(copy: Arrays) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+def _pictures(copy: Arrays) -> NDArray[np.uint8]:
     assert isinstance(copy.inputs, Tensor)
     return copy.inputs.permute(0, 2, 3, 1).cpu().contiguous().numpy()
 
@@ -261,7 +262,7 @@ def _read_array(
     return torch.from_numpy(np.array(images[rows])), targets
 
 
-def _load(file: Path) -> "np.ndarray[Any, Any]":
+def _load(file: Path) -> NDArray[Any]:
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except ValueError as error:

@@ -5,6 +5,7 @@ from io import BytesIO
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.data.corruptions.draws import Draws
@@ -25,7 +26,7 @@ def elastic_transform(
     ``stretch`` holds the height of the noise, its smoothness and the reach of the
     shear, each in units of the shorter side.
     """
-    samples, _, height, width = images.shape
+    height, width = images.shape[2:]
     unit = min(height, width)
     lift, sigma, reach = (unit * value for value in stretch)
     corners = reach * (2 * draws.uniform(3, 2, stream=1) - 1)
@@ -51,20 +52,15 @@ def pixelate(images: Tensor, factor: float, draws: Draws) -> Tensor:
 
 def jpeg_compression(images: Tensor, quality: int, draws: Draws) -> Tensor:
     """Write and read as JPEG by Pillow: in colour with three channels, else in grey."""
-    bytes_ = (images * 255).round().to("cpu", torch.uint8)
-    if images.shape[1] == 3:
-        pictures = bytes_.permute(0, 2, 3, 1).numpy()
-    else:
-        pictures = bytes_.flatten(0, 1).numpy()
-    read = torch.from_numpy(np.stack([_through_jpeg(p, quality) for p in pictures]))
-    if images.shape[1] == 3:
-        read = read.permute(0, 3, 1, 2)
-    return read.to(images.device, images.dtype).view_as(images).div_(255)
+    levels = (images * 255).round().to("cpu", torch.uint8)
+    colour = images.shape[1] == 3
+    pictures = levels.permute(0, 2, 3, 1) if colour else levels.flatten(0, 1)
+    read = np.stack([_through_jpeg(picture, quality) for picture in pictures.numpy()])
+    pixels = torch.from_numpy(read).to(images.device, images.dtype) / 255
+    return pixels.permute(0, 3, 1, 2) if colour else pixels.view_as(images)
 
 
-def _through_jpeg(
-    picture: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", quality: int
-):
+def _through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     file = BytesIO()

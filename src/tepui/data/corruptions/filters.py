@@ -168,7 +168,7 @@ def zoom_matrix(side: int, factor: float) -> tuple[Tensor, Tensor]:
     )
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def zoom_operator(height: int, width: int, factors: tuple[float, ...]) -> Tensor:
     """Return the mean over several zooms as one sparse matrix on pixels, in float64.
 
@@ -207,7 +207,8 @@ def zoomed(images: Tensor, *factors: float) -> Tensor:
     """
     operator = zoom_operator(*images.shape[2:], factors).to(images)
     planes = images.flatten(2).flatten(0, 1)
-    return torch.sparse.mm(operator, planes.T.contiguous()).T.reshape(images.shape)
+    zoomed_planes: Tensor = torch.sparse.mm(operator, planes.T.contiguous())
+    return zoomed_planes.T.reshape(images.shape)
 
 
 def along_line(images: Tensor, radius: int, sigma: float, angle: Tensor) -> Tensor:
@@ -252,5 +253,5 @@ def grey(images: Tensor) -> Tensor:
     """
     if images.shape[-3] != 3:
         return images.mean(dim=-3, keepdim=True)
-    red, green, blue = images.split(1, dim=-3)
-    return 0.299 * red + 0.587 * green + 0.114 * blue
+    weights = images.new_tensor([0.299, 0.587, 0.114])[:, None, None]
+    return (weights * images).sum(dim=-3, keepdim=True)

@@ -1,4 +1,4 @@
-"""Frost textures: five made by a formula, or the published photographs from a folder."""
+"""Frost textures: five made by a formula, or the published photographs."""
 
 import functools
 import math
@@ -97,8 +97,8 @@ def packed(
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     pixels = torch.cat([texture.flatten(1) for texture in textures], dim=1)
     rows, columns = zip(*(texture.shape[1:] for texture in textures), strict=True)
-    numbers = torch.tensor([rows, columns, starts]).to(device)
-    return pixels.to(device), *numbers.unbind()
+    heights, widths, offsets = torch.tensor([rows, columns, starts]).to(device)
+    return pixels.to(device), heights, widths, offsets
 
 
 def _texture(number: int, colour: tuple[float, ...], spread: float) -> Tensor:

@@ -71,4 +71,4 @@ def test_a_folder_is_not_overwritten_but_resumed(tmp_path, capsys):
 def test_evaluating_on_a_folder_without_copies_says_so(run, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), "--overwrite", "--shifted", str(tmp_path)])
-    assert "holds no corrupted copies" in capsys.readouterr().err
+    assert "must hold corrupted copies" in capsys.readouterr().err

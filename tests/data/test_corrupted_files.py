@@ -40,7 +40,7 @@ def write_arrays(folder, types=("fog", "snow"), samples=SAMPLES):
 def test_every_severity_is_its_slice(dataset, name, tmp_path):
     made, labels = write_arrays(tmp_path / name)
     copies = dataset(tmp_path)
-    assert list(copies) == [(kind, s) for kind in ("fog", "snow") for s in range(1, 6)]
+    assert list(copies) == [(kind, s) for kind in ("snow", "fog") for s in range(1, 6)]
     for (kind, severity), copy in copies.items():
         rows = made[kind][(severity - 1) * SAMPLES : severity * SAMPLES]
         assert (copy.inputs.numpy() == rows.transpose(0, 3, 1, 2)).all()

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from rich.table import Table
 from torch import nn
+from torch.utils.data import Dataset
 
 from tepui.cli.console import console
 from tepui.cli.parts import Data, part
-from tepui.data import Arrays, Digits, Stored, arrays_of, corrupted
+from tepui.data import Digits, arrays_of, corrupted, corrupted_files
+from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
 from tepui.evaluation import evaluate as evaluate_ensemble
@@ -52,9 +54,10 @@ def evaluate(
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     test = part(data, train=False)
-    copies: Mapping[tuple[str, int], Arrays] | None = None
+    copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
     if shifted is not None:
-        copies = Stored(shifted, arrays_of(test))
+        like = test if isinstance(test, ImageFiles) else arrays_of(test)
+        copies = corrupted_files(shifted, like)
     elif corruptions != "none":
         copies = corrupted(arrays_of(test).to(place), strength=corruptions)
     evaluation = evaluate_ensemble(

@@ -37,7 +37,7 @@ from tepui.data.released_corruptions import (
 )
 from tepui.data.shifted import Corrupted, corrupted
 from tepui.data.splits import split, split_at
-from tepui.data.stored import Stored, store
+from tepui.data.stored import store
 from tepui.data.svhn import SVHN
 from tepui.data.tiny_imagenet import TinyImageNet
 from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
@@ -75,7 +75,6 @@ __all__ = [
     "Normalize",
     "RandomCrop",
     "RandomResizedCrop",
-    "Stored",
     "TinyImageNet",
     "TinyImageNetC",
     "Tokenizer",

@@ -29,10 +29,11 @@ from torch.utils.data import Dataset
 
 from tepui.checks import require
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.corruptions import CORRUPTIONS
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
+from tepui.data.shifted import SEVERITIES
 from tepui.data.sources import require_file
 
-SEVERITIES = (1, 2, 3, 4, 5)
 Cell = tuple[str, int]
 
 
@@ -48,8 +49,13 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
     def __init__(
         self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]
     ) -> None:
-        found = self._types_in(folder)
-        require(len(found) > 0, str(folder), "hold corrupted copies", "none")
+        found = sorted(self._types_in(folder), key=_place)
+        require(
+            len(found) > 0,
+            str(folder),
+            "hold corrupted copies (write some with: tepui corrupt DATASET --out FOLDER)",
+            "none",
+        )
         self.folder = folder
         self.types = tuple(found if types is None else types)
         self.severities = tuple(severities)
@@ -121,7 +127,7 @@ class CorruptedArrays(CorruptedFiles):
 
     @staticmethod
     def _types_in(folder: Path) -> list[str]:
-        return sorted(p.stem for p in folder.glob("*.npy") if p.stem != "labels")
+        return [p.stem for p in folder.glob("*.npy") if p.stem != "labels"]
 
     def _cell(self, name: str, severity: int) -> Arrays:
         path = self.folder / f"{name}.npy"
@@ -132,7 +138,7 @@ class CorruptedArrays(CorruptedFiles):
         rule = f"hold bytes of shape ({rows}, height, width, channels)"
         require(right, str(path), rule, described)
         part = slice((severity - 1) * rows // 5, severity * rows // 5)
-        pixels = np.ascontiguousarray(images[part].transpose(0, 3, 1, 2))
+        pixels = np.array(images[part].transpose(0, 3, 1, 2), order="C")
         labels = self._labels[part]
         return Arrays(torch.from_numpy(pixels), labels, self.normalize, self.classes)
 
@@ -170,7 +176,7 @@ class CorruptedFolders(CorruptedFiles):
     @staticmethod
     def _types_in(folder: Path) -> list[str]:
         folders = (path for path in folder.iterdir() if path.is_dir())
-        return sorted(path.name for path in folders if (path / "1").is_dir())
+        return [path.name for path in folders if (path / "1").is_dir()]
 
     def _cell(self, name: str, severity: int) -> ImageFiles:
         numbers = {each: number for number, each in enumerate(self.classes)}
@@ -237,6 +243,12 @@ def corrupted_files(
 def _numbered(like: Arrays | ImageFiles) -> tuple[str, ...]:
     """Return names for classes that have none."""
     return tuple(str(number) for number in range(int(like.targets.max()) + 1))
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Return where a corruption stands: the known ones first, in their usual order."""
+    known = list(CORRUPTIONS)
+    return (known.index(name) if name in known else len(known), name)
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:

@@ -1,4 +1,6 @@
-"""Corrupted copies on disk, in the two layouts of the published sets.
+"""Writing corrupted copies in the two layouts of the published sets.
+
+:func:`tepui.data.corrupted_files` reads either.
 
 ``arrays`` is that of CIFAR-10-C: ``<type>.npy`` holds the images of all five severities
 one after the other, bytes of shape ``(5 * samples, height, width, channels)``, and
@@ -9,19 +11,16 @@ back are not quite those written.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.checks import require
 from tepui.data.arrays import Arrays
-from tepui.data.corruptions import CORRUPTIONS
 from tepui.data.shifted import SEVERITIES, Corrupted
 from tepui.storage import read_json, replacing, write_json
 
@@ -67,58 +66,6 @@ def store(
         _store_arrays(copies, folder, done)
     else:
         _store_folders(copies, folder, classes, done)
-
-
-@dataclass(frozen=True, eq=False)
-class Stored(Mapping[tuple[str, int], Arrays]):
-    """Corrupted copies that lie in a folder, by ``(name, severity)``.
-
-    A copy is read at each access and not kept.
-
-    Attributes:
-        folder: Written by :func:`store`, or a published set.
-        like: The clean data set, whose classes and normalisation the copies have.
-
-    Raises:
-        FileNotFoundError: If the folder holds no corrupted copies.
-        ValueError: At access, if a file does not hold what the layout asks for.
-    """
-
-    folder: Path
-    like: Arrays
-
-    def __post_init__(self) -> None:
-        if not _cells(self.folder):
-            raise FileNotFoundError(
-                f"{self.folder} holds no corrupted copies: neither {LABELS} with "
-                "TYPE.npy nor TYPE/SEVERITY/CLASS/NAME.JPEG; "
-                "write some with: tepui corrupt DATASET --out FOLDER"
-            )
-
-    def __getitem__(self, key: tuple[str, int]) -> Arrays:
-        if key not in _cells(self.folder):
-            raise KeyError(f"key must be one of {_cells(self.folder)}, got {key!r}")
-        read = _read_array if _has_arrays(self.folder) else _read_folder
-        images, labels = read(self.folder, *key, self.like)
-        return self.like.like(images.permute(0, 3, 1, 2).contiguous(), labels)
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(_cells(self.folder))
-
-    def __len__(self) -> int:
-        return len(_cells(self.folder))
-
-
-def _has_arrays(folder: Path) -> bool:
-    return (folder / LABELS).is_file()
-
-
-def _cells(folder: Path) -> list[tuple[str, int]]:
-    """Return the types and severities that lie in a folder, in the known order."""
-    cells = [(name, severity) for name in CORRUPTIONS for severity in SEVERITIES]
-    if _has_arrays(folder):
-        return [cell for cell in cells if (folder / f"{cell[0]}.npy").is_file()]
-    return [cell for cell in cells if (folder / cell[0] / str(cell[1])).is_dir()]
 
 
 def _about(copies: Corrupted) -> dict[str, Any]:
@@ -243,48 +190,3 @@ def _class_folders(dataset: Arrays) -> tuple[str, ...]:
         plain = name == Path(name).name and name not in ("", ".", "..")
         require(plain, "classes", "be names of folders", name)
     return names
-
-
-def _read_array(
-    folder: Path, name: str, severity: int, like: Arrays
-) -> tuple[Tensor, Tensor]:
-    file = folder / f"{name}.npy"
-    images, labels = _load(file), _load(folder / LABELS)
-    rule = "hold bytes of shape (5 * samples, height, width, channels)"
-    shape = images.dtype.name, images.shape
-    require(images.dtype == np.uint8 and images.ndim == 4, str(file), rule, shape)
-    rule = f"hold as many images as labels ({len(labels)}), a multiple of 5"
-    fits = len(images) == len(labels) and len(labels) % len(SEVERITIES) == 0
-    require(fits, str(file), rule, len(images))
-    samples = len(labels) // len(SEVERITIES)
-    rows = slice((severity - 1) * samples, severity * samples)
-    targets = torch.from_numpy(np.array(labels[rows], dtype=np.int64))
-    return torch.from_numpy(np.array(images[rows])), targets
-
-
-def _load(file: Path) -> NDArray[Any]:
-    try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except ValueError as error:
-        raise ValueError(f"{file} must be a whole .npy file, but: {error}") from error
-
-
-def _read_folder(
-    folder: Path, name: str, severity: int, like: Arrays
-) -> tuple[Tensor, Tensor]:
-    from PIL import Image
-
-    index = {known: number for number, known in enumerate(_class_folders(like))}
-    files = sorted(
-        (folder / name / str(severity)).glob("*/*.JPEG"), key=lambda file: file.name
-    )
-    require(len(files) > 0, str(folder / name / str(severity)), "hold images", 0)
-    images, labels = [], []
-    for file in files:
-        label = file.parent.name
-        require(label in index, "classes", f"hold {label!r}, as {file} does", [*index])
-        with Image.open(file) as picture:
-            pixels = np.asarray(picture)
-        images.append(pixels[:, :, None] if pixels.ndim == 2 else pixels)
-        labels.append(index[label])
-    return torch.from_numpy(np.stack(images)), torch.tensor(labels)

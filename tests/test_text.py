@@ -90,7 +90,7 @@ def _measures():
     probes = torch.Generator().manual_seed(0)
     return {
         "fisher_trace": lambda m, d: sharpness.fisher_trace(m, d),
-        "mean_fisher_trace": lambda m, d: sharpness.mean_fisher_trace(m, d)[0],
+        "mean_fisher_trace": lambda m, d: sharpness.mean_fisher_trace(m, d).value,
         "sam_gap": lambda m, d: sharpness.sam_gap(m, d),
         "sample_hessian_trace": lambda m, d: sharpness.sample_hessian_trace(
             m, d, generator=probes, probes=2

@@ -53,7 +53,7 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
         require(
             len(found) > 0,
             str(folder),
-            "hold corrupted copies (write some with: tepui corrupt DATASET --out FOLDER)",
+            "hold corrupted copies (tepui corrupt DATASET --out FOLDER writes them)",
             "none",
         )
         self.folder = folder

@@ -10,11 +10,12 @@ from typing import ClassVar, final
 
 from tepui.checks import require
 from tepui.data.cifar import CIFAR10, CIFAR100
-from tepui.data.corrupted_files import SEVERITIES, CorruptedArrays, CorruptedFolders
+from tepui.data.corrupted_files import CorruptedArrays, CorruptedFolders
 from tepui.data.image_files import IMAGENET, class_folders
 from tepui.data.imagenet import CLASSES as IMAGENET_CLASSES
 from tepui.data.imagenet import FRAME
 from tepui.data.installing import located
+from tepui.data.shifted import SEVERITIES
 from tepui.data.sources import Download, Source
 from tepui.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from tepui.data.tiny_imagenet import TinyImageNet

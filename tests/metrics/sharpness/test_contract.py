@@ -17,7 +17,6 @@ from tepui.models import MLP
 
 OF_SAMPLES = {
     "fisher_trace",
-    "mean_fisher_trace",
     "sam_gap",
     "sample_hessian_trace",
     "sample_input_curvature",
@@ -30,6 +29,7 @@ MEASURES = {
     "hessian_eigenvalues": partial(sharpness.hessian_eigenvalues, count=2),
     "hessian_trace": partial(sharpness.hessian_trace, probes=2),
     "input_curvature": partial(sharpness.input_curvature, probes=2),
+    "mean_fisher_trace": sharpness.mean_fisher_trace,
     "ntk_logdet": sharpness.ntk_logdet,
     "relative_flatness": partial(sharpness.relative_flatness, feature_norm=True),
     "sam_sharpness": partial(sharpness.sam_sharpness, draws=3, perturb_buffers=True),

@@ -281,9 +281,9 @@ def test_logistic_regression_has_a_closed_form():
 def test_mean_comes_with_its_standard_error():
     model, data = built("convnet")
     scores = naive_fisher_trace(model, data)
-    mean, error = mean_fisher_trace(model, data, batch_size=4)
-    assert mean == pytest.approx(float(scores.mean()))
-    assert error == pytest.approx(float(scores.std() / 3))
+    found = mean_fisher_trace(model, data, batch_size=4)
+    assert found.value == pytest.approx(float(scores.mean()))
+    assert found.standard_error == pytest.approx(float(scores.std() / 3))
 
 
 def test_parts_of_a_batch_add_up_to_the_whole(monkeypatch):

@@ -34,13 +34,15 @@ from tepui.inference import (
     as_arguments,
     blocks,
     device_of,
-    evaluating,
     forward,
     one_sample,
     over_samples,
+    undisturbed,
 )
 from tepui.losses import Loss, cross_entropy
 from tepui.metrics.sharpness.layers import gradients, is_known, squared_norms
+from tepui.metrics.sharpness.measurement import Measurement, mean_of
+from tepui.metrics.sharpness.selection import Data, name_of, select
 from tepui.pruning import masks_of
 
 # Elements of one block of whole per-sample gradients, where they must be formed.
@@ -81,32 +83,67 @@ def fisher_trace(
         >>> fisher_trace(model, data, loss=half_square)  # |-1 * (3, 4)|²
         tensor([25.])
     """
-    device = device_of(model)
-    if batch_size is None:
-        batch_size = 512 if device.type == "cuda" else 128
-    require(batch_size > 0, "batch_size", "be positive", batch_size)
-    scores: list[Tensor] = []
-    with evaluating(model), _Recorder(model, loss, autocast).attached() as recorder:
-        for batch in in_order(dataset, batch_size, device=device, workers=workers):
-            scores.append(recorder.score(batch))
-    return torch.cat(scores)
+    size = _batch_size(model, batch_size)
+    require(size > 0, "batch_size", "be positive", size)
+    batches = in_order(dataset, size, device=device_of(model), workers=workers)
+    return _scores(model, batches, loss, autocast)
 
 
 def mean_fisher_trace(
-    model: nn.Module, dataset: Dataset[Any], **how: Any
-) -> tuple[float, float]:
-    """Return the mean of :func:`fisher_trace` over a data set.
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    autocast: torch.dtype | None = None,
+    num_samples: int | None = None,
+    batch_size: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Measurement:
+    """Return the mean of :func:`fisher_trace`.
 
     Args:
-        model: Any module.
-        dataset: The samples.
-        how: Further arguments of :func:`fisher_trace`.
+        model: Any module; left as it was.
+        data: A data set, or a loader that does not shuffle.
+        loss: Returns one loss per sample.
+        autocast: Type of the forward pass; None keeps the weights' own.
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; the value does not depend on it.
+        generator: Draws the samples; None draws the same ones at every call.
 
     Returns:
-        The mean and its standard error (NaN for a single sample).
+        A value, not negative, with its standard error over samples.
     """
-    scores = fisher_trace(model, dataset, **how).double()
-    return float(scores.mean()), float(scores.std() / len(scores) ** 0.5)
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=_batch_size(model, batch_size),
+        num_samples=num_samples,
+        generator=generator,
+    )
+    settings = {
+        "measure": "mean_fisher_trace",
+        "loss": name_of(loss),
+        "autocast": None if autocast is None else str(autocast),
+        **batches.settings,
+    }
+    return mean_of(_scores(model, batches, loss, autocast), settings)
+
+
+def _batch_size(model: nn.Module, asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    return 512 if device_of(model).type == "cuda" else 128
+
+
+def _scores(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss: Loss,
+    autocast: torch.dtype | None,
+) -> Tensor:
+    with undisturbed(model), _Recorder(model, loss, autocast).attached() as recorder:
+        return torch.cat([recorder.score(batch) for batch in batches])
 
 
 def whole_gradient_norms(

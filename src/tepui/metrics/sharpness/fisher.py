@@ -261,7 +261,10 @@ class _Recorder:
         self.repeated |= {id(p) for layer in again for p in layer.parameters()}
         found = self._layered(few, probe, None)
         plain = whole_gradient_norms(self.model, few, probe)
-        if self.sound and torch.allclose(found.double(), plain.double(), 1e-3, 0):
+        close = torch.allclose(
+            found.double(), plain.double(), rtol=1e-3, atol=0, equal_nan=True
+        )
+        if self.sound and close:
             return True
         warnings.warn(
             f"{type(self.model).__name__} uses parameters in ways its layers do not "

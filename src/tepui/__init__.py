@@ -17,6 +17,7 @@ from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
 from tepui.prediction import Prediction
 from tepui.pruning import Prune
+from tepui.stored_logits import StoredLogits, read_logits
 from tepui.version import __version__
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Prune",
     "Run",
     "Scores",
+    "StoredLogits",
     "TensorBoard",
     "TrainingDiverged",
     "__version__",
@@ -44,4 +46,5 @@ __all__ = [
     "metrics",
     "models",
     "optim",
+    "read_logits",
 ]

@@ -1,10 +1,12 @@
 """What an ensemble says about some inputs, and how unfamiliar they look to it."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from torch import Tensor
 
 from tepui import metrics
+from tepui.checks import one_of
 from tepui.metrics import Rule, Score
 
 
@@ -49,4 +51,5 @@ class Prediction:
         Returns:
             One score per sample.
         """
+        one_of("score", score, get_args(Score))
         return metrics.ood_scores(self.logits, [score])[score]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean, stdev
+from statistics import fmean, linear_regression, stdev
 from typing import Literal
 
 from torch import Tensor
@@ -157,15 +157,15 @@ def tradeoff_slope(
         for name, values in (("sharpness", sharpness), ("diversity", diversity))
     )
     require(len(set(x)) > 1, "sharpness", "hold different values", sharpness)
-    line = stats.linregress(x, y)
+    slope, intercept = linear_regression(x, y)
     freedom = len(x) - 2
-    reach = (
-        float(stats.t.ppf((1 + confidence) / 2, freedom) * line.stderr)
-        if freedom
-        else math.inf
-    )
-    slope = float(line.slope)
-    return Slope(slope, slope - reach, slope + reach, float(line.intercept), len(x))
+    if not freedom:
+        return Slope(slope, -math.inf, math.inf, intercept, len(x))
+    residuals = sum((v - slope * u - intercept) ** 2 for u, v in zip(x, y, strict=True))
+    spread = sum((u - fmean(x)) ** 2 for u in x)
+    error = math.sqrt(residuals / freedom / spread)
+    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    return Slope(slope, slope - reach, slope + reach, intercept, len(x))
 
 
 def _scaled(name: str, values: Sequence[float], log: bool) -> list[float]:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tepui.checks import require
-from tepui.metrics.chunks import _LOGITS_AT_ONCE, _wide
+from tepui.metrics import chunks
+from tepui.metrics.chunks import _wide
 
 _Bins = tuple[Tensor, Tensor, Tensor]
 
@@ -65,7 +66,7 @@ def _mass_bins(confidence: Tensor, right: Tensor, bins: int) -> _Bins:
 def _class_mass_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
     """Bin each class's probabilities into equal numbers of samples."""
     samples, classes = probs.shape
-    at_once = max(1, _LOGITS_AT_ONCE // samples)
+    at_once = max(1, chunks._LOGITS_AT_ONCE // samples)
     parts = [_mass_sums(part.T, bins) for part in probs.split(at_once, dim=1)]
     count, sums, edges = (torch.cat(column) for column in zip(*parts, strict=True))
     own = probs.gather(1, labels.unsqueeze(1))[:, 0]

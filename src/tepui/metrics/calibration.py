@@ -15,7 +15,7 @@ from tepui.metrics.binning import (
     _width_bins,
 )
 from tepui.metrics.chunks import Rule, _Chunk
-from tepui.metrics.streaming import LogitsStreaming, State, Value
+from tepui.metrics.streaming import LogitsStreaming, State, _Value
 
 Binning = Literal["equal-width", "equal-mass"]
 """Bins of equal width on [0, 1], or of equal numbers of samples."""
@@ -38,7 +38,7 @@ class Reliability(NamedTuple):
     accuracy: Tensor
 
 
-class _Binned(LogitsStreaming[Value]):
+class _Binned(LogitsStreaming[_Value]):
     """Bins of confidences; equal mass keeps them all until the end."""
 
     def __init__(

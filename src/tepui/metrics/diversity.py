@@ -11,6 +11,7 @@ from tepui.metrics.chunks import Rule, _Chunk, _spread, _wide
 from tepui.metrics.streaming import LogitsStreaming, State, _count
 
 Output = Literal["logits", "probs"]
+"""What varies over members: their logits, or the softmax of these."""
 
 
 @final

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tepui.checks import one_of
 from tepui.metrics.chunks import Rule, _Chunk, _wide
-from tepui.metrics.streaming import LogitsStreaming, State, Value
+from tepui.metrics.streaming import LogitsStreaming, State, _Value
 
 
 class RiskCoverage(NamedTuple):
@@ -22,7 +22,7 @@ class RiskCoverage(NamedTuple):
     risk: Tensor
 
 
-class _Selective(LogitsStreaming[Value]):
+class _Selective(LogitsStreaming[_Value]):
     num_states = 2
     joined = True
 

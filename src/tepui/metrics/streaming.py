@@ -15,11 +15,11 @@ from torch import Tensor
 from tepui.checks import require
 from tepui.metrics.chunks import _check, _Chunk, _chunks, _dtype
 
-Value = TypeVar("Value", bound=Tensor | tuple[Tensor, ...])
+_Value = TypeVar("_Value", bound=Tensor | tuple[Tensor, ...])
 State = tuple[Tensor, ...]
 
 
-class Streaming(ABC, Generic[Value]):
+class Streaming(ABC, Generic[_Value]):
     """A metric of data that come in chunks.
 
     Attributes:
@@ -39,7 +39,7 @@ class Streaming(ABC, Generic[Value]):
         self._states: list[State] = []
         self._dtype = torch.float32
 
-    def compute(self) -> Value:
+    def compute(self) -> _Value:
         """Return the metric of all samples seen since the last reset.
 
         Returns:
@@ -59,7 +59,7 @@ class Streaming(ABC, Generic[Value]):
         return self._states[0]
 
     @abstractmethod
-    def _value(self, *state: Tensor) -> Value:
+    def _value(self, *state: Tensor) -> _Value:
         """Return the metric of everything seen, floating numbers in any type."""
 
     def _keep(self, state: State) -> None:
@@ -72,17 +72,17 @@ class Streaming(ABC, Generic[Value]):
     def _seen(self, values: Tensor) -> None:
         self._dtype = torch.promote_types(self._dtype, _dtype(values))
 
-    def _result(self, stacklevel: int) -> Value:
+    def _result(self, stacklevel: int) -> _Value:
         value = self._value(*self.state())
         self._warn(value, stacklevel + 1)
-        answer: Value = _in_type(value, self._dtype)
+        answer: _Value = _in_type(value, self._dtype)
         return answer
 
-    def _warn(self, value: Value, stacklevel: int) -> None:
+    def _warn(self, value: _Value, stacklevel: int) -> None:
         """Warn of a value that is not defined."""
 
 
-class LogitsStreaming(Streaming[Value]):
+class LogitsStreaming(Streaming[_Value]):
     """A metric of logits, and mostly of labels, that come in chunks.
 
     Attributes:
@@ -130,7 +130,7 @@ class LogitsStreaming(Streaming[Value]):
         self._shape = logits.shape[0], logits.shape[2]
         self._seen(logits)
 
-    def _of(self, logits: Tensor, labels: Tensor | None = None) -> Value:
+    def _of(self, logits: Tensor, labels: Tensor | None = None) -> _Value:
         self.update(logits, labels)
         return self._result(stacklevel=4)
 

@@ -56,17 +56,19 @@ def temperature(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> T
     """
     one_of("rule", rule, ("probability", "logit"))
     _check(logits, labels)
-    beta, low, high = 1.0, 1 / _HIGHEST, 1 / _LOWEST
+    beta, low, high, last = 1.0, 1 / _HIGHEST, 1 / _LOWEST, math.inf
     tolerance = 1e-9 if logits.dtype == torch.float64 else 1e-6
     for _ in range(_STEPS):
         slope, bend = _derivatives(logits, labels, rule, beta)
         if slope == 0:
             break
         low, high = (low, beta) if slope > 0 else (beta, high)
-        step = beta - slope / bend if bend > 0 else math.nan
-        # Outside the bracket, or with no curve to follow: halve it, in ratio.
-        known, beta = beta, step if low < step < high else math.sqrt(low * high)
-        if abs(beta - known) <= tolerance * known:
+        move = -slope / bend if bend > 0 else math.inf
+        if not (low < beta + move < high and abs(move) < 0.9 * last):
+            # No curve to follow, or one that never ends: halve the bracket, in ratio.
+            move = math.sqrt(low * high) - beta
+        beta, last = beta + move, abs(move)
+        if last <= tolerance * beta:
             break
     found = 1 / beta
     if not 1.001 * _LOWEST < found < _HIGHEST / 1.001:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tepui.metrics.streaming import Streaming
+from tepui.metrics.ood import _Detection
+from tepui.metrics.streaming import LogitsStreaming
 
 try:
     from torchmetrics import Metric
@@ -37,7 +38,9 @@ class TorchMetric(Metric):
     is_differentiable = False
     full_state_update = False
 
-    def __init__(self, stream: Streaming[Any], **options: Any) -> None:
+    def __init__(
+        self, stream: LogitsStreaming[Any] | _Detection, **options: Any
+    ) -> None:
         super().__init__(**options)
         self.stream = stream
         self._names = [f"state_{index}" for index in range(stream.num_states)]
@@ -47,7 +50,7 @@ class TorchMetric(Metric):
             else:
                 self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(self, *data: Tensor | None) -> None:
+    def update(self, *data: Any) -> None:
         """Take in some samples, as the streaming metric does.
 
         Args:

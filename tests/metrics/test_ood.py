@@ -123,6 +123,12 @@ def test_scores_that_a_sigmoid_would_squash_stay_apart():
     assert auroc(low, high) == 1
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+def test_scores_may_lie_apart_in_memory(measure):
+    low, high = torch.arange(9.0), torch.arange(9.0) + 2.5
+    assert measure(low[::2], high[::3]) == measure(low[::2].clone(), high[::3].clone())
+
+
 def test_infinite_scores_are_scores():
     values = torch.tensor([-torch.inf, 0.0, torch.inf])
     assert auroc(values, values) == 0.5

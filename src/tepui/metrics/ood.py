@@ -203,7 +203,7 @@ def _filled(in_scores: Tensor, ood_scores: Tensor) -> tuple[Tensor, Tensor]:
         require(len(scores) > 0, name, "hold at least one sample", 0)
     # searchsorted and sort take no 16-bit numbers everywhere; widening keeps the order.
     wide = torch.promote_types(_dtype(in_scores), _dtype(ood_scores))
-    return in_scores.to(wide), ood_scores.to(wide)
+    return in_scores.to(wide).contiguous(), ood_scores.to(wide).contiguous()
 
 
 def _ordered(

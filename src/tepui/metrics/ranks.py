@@ -28,7 +28,7 @@ def ranks(scores: Tensor) -> Tensor:
     """
     _check_scores("scores", scores)
     require(len(scores) > 0, "scores", "hold at least one sample", 0)
-    values = scores.detach().to(_dtype(scores))
+    values = scores.detach().to(_dtype(scores)).contiguous()
     ordered = values.sort().values
     below = torch.searchsorted(ordered, values)
     not_above = torch.searchsorted(ordered, values, right=True)

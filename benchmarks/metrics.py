@@ -1,8 +1,9 @@
 """Every metric of logits at the size of ImageNet: time and memory.
 
-Logits of shape (5, 50 000, 1000) in float32, one gigabyte, as a trained ensemble of five
-gives for the validation images of ImageNet; and as many unfamiliar samples again, in the
-same memory. Ensemble-size curves are left out: they repeat one metric.
+Made-up logits of shape (5, 50 000, 1000) in float32, one gigabyte: what an ensemble of
+five gives for the validation images of ImageNet. Two halves of the samples stand for the
+familiar and the unfamiliar ones. Curves over sub-ensembles are left out: they repeat one
+metric. With --separately, every function is called by itself instead.
 
     OMP_NUM_THREADS=2 PYTHONPATH=src python3 benchmarks/metrics.py
 """
@@ -12,17 +13,19 @@ import platform
 import resource
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from tepui import metrics
 
 RULES = ("probability", "logit", "vote")
 
 
-def made_up(members: int, samples: int, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+def made_up(members: int, samples: int, classes: int) -> tuple[Tensor, Tensor]:
     """Logits that are right for about three quarters of the samples."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(members, samples, classes, generator=generator)
@@ -62,6 +65,59 @@ def streams() -> metrics.Collection:
     )
 
 
+def separately() -> dict[str, Callable[[Tensor, Tensor], object]]:
+    """Every function that a stream of the collection belongs to."""
+    m = metrics
+    return {
+        "individual_accuracy": m.individual_accuracy,
+        "variance of logits": lambda x, y: m.variance(x),
+        "variance of probs": lambda x, y: m.variance(x, of="probs"),
+        "disagreement": lambda x, y: m.disagreement(x),
+        "der": m.der,
+        "kl": lambda x, y: m.kl(x),
+        "unique_predictions": lambda x, y: m.unique_predictions(x),
+        **{f"eir, {rule}": lambda x, y, r=rule: m.eir(x, y, r) for rule in RULES},
+        "nll": m.nll,
+        "brier_decomposition": m.brier_decomposition,
+        "reliability": m.reliability,
+        "mce": m.mce,
+        "ece": m.ece,
+        "ece, equal mass": lambda x, y: m.ece(x, y, binning="equal-mass"),
+        "ece, classwise": lambda x, y: m.ece(x, y, of="classwise"),
+        "ece, classwise, equal mass": lambda x, y: m.ece(
+            x, y, of="classwise", binning="equal-mass"
+        ),
+        "aurc": m.aurc,
+    }
+
+
+class Timer:
+    """Times pieces of work and keeps a table of them."""
+
+    def __init__(self) -> None:
+        self.table = Table("what", "seconds")
+        self.total = 0.0
+
+    def __call__(self, name: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = work()
+        seconds = time.perf_counter() - start
+        self.total += seconds
+        self.table.add_row(name, f"{seconds:.2f}")
+        return result
+
+
+def detection(scores: dict[str, Tensor]) -> list[Tensor]:
+    found = []
+    for values in scores.values():
+        pair = values.chunk(2)
+        found.append(metrics.auroc(*pair))
+        for positive in ("ood", "in"):
+            found.append(metrics.aupr(*pair, positive))
+            found.append(metrics.fpr95(*pair, positive))
+    return found
+
+
 def peak_gigabytes() -> float:
     # Linux counts in kilobytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -72,53 +128,30 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1000)
-    sizes = parser.parse_args()
-    logits, labels = made_up(sizes.members, sizes.samples, sizes.classes)
-    start_memory = peak_gigabytes()
-    table = Table("what", "seconds")
-    total = 0.0
-
-    def timed(name: str, work: Callable[[], object]) -> object:
-        nonlocal total
-        start = time.perf_counter()
-        result = work()
-        seconds = time.perf_counter() - start
-        total += seconds
-        table.add_row(name, f"{seconds:.2f}")
-        return result
-
-    together = streams()
-    timed("one pass: diversity and calibration", lambda: together.update(logits, labels))
-    found = timed("their values", together.compute)
-    scores = timed("seven OOD scores", lambda: metrics.ood_scores(logits))
-    # The samples of which the ensemble is sure and unsure stand for two data sets.
-    half = sizes.samples // 2
-    for name, values in scores.items():
-        pair = values[:half], values[half:]
+    parser.add_argument("--separately", action="store_true")
+    options = parser.parse_args()
+    logits, labels = made_up(options.members, options.samples, options.classes)
+    before, timed, together = peak_gigabytes(), Timer(), streams()
+    if options.separately:
+        for name, metric in separately().items():
+            timed(name, lambda metric=metric: metric(logits, labels))
+    else:
         timed(
-            f"AUROC, 2 AUPR, 2 FPR95 of {name}",
-            lambda pair=pair: [
-                metrics.auroc(*pair),
-                *(metrics.aupr(*pair, each) for each in ("ood", "in")),
-                *(metrics.fpr95(*pair, each) for each in ("ood", "in")),
-            ],
+            "diversity, calibration: one pass", lambda: together.update(logits, labels)
         )
-    timed(
-        "rank correlation of two scores",
-        lambda: metrics.rank_correlation(scores["pds"], scores["entropy"]),
-    )
-    best = timed("temperature", lambda: metrics.temperature(logits, labels))
-    table.add_row("all", f"{total:.2f}")
+        timed("their values", together.compute)
+    scores = timed("seven OOD scores: one pass", lambda: metrics.ood_scores(logits))
+    timed("AUROC, both AUPR, both FPR95 of each", lambda: detection(scores))
+    pair = scores["pds"], scores["entropy"]
+    timed("rank correlation of two", lambda: metrics.rank_correlation(*pair))
+    timed("temperature", lambda: metrics.temperature(logits, labels))
+    timed.table.add_row("all", f"{timed.total:.2f}")
     console = Console()
-    console.print(table)
+    console.print(timed.table)
     console.print(
-        f"peak memory {peak_gigabytes():.2f} GB, {start_memory:.2f} GB of it before the "
+        f"peak memory {peak_gigabytes():.2f} GB, {before:.2f} GB of it before the "
         f"metrics; torch {torch.__version__}, {platform.machine()}, "
         f"{torch.get_num_threads()} threads"
-    )
-    console.print(
-        f"accuracy {float(found['accuracy_probability']):.3f}, "
-        f"ECE {float(found['ece']):.3f}, temperature {float(best):.3f}"
     )
 
 

@@ -1,8 +1,8 @@
 """Every metric of logits at the size of ImageNet: time and memory.
 
 Made-up logits of shape (5, 50 000, 1000) in float32, one gigabyte: what an ensemble of
-five gives for the validation images of ImageNet. Two halves of the samples stand for the
-familiar and the unfamiliar ones. Curves over sub-ensembles are left out: they repeat one
+five gives for the validation images of ImageNet. Two halves of the samples stand for
+familiar and unfamiliar ones. Curves over sub-ensembles are left out: they repeat one
 metric. With --separately, every function is called by itself instead.
 
     OMP_NUM_THREADS=2 PYTHONPATH=src python3 benchmarks/metrics.py
@@ -99,6 +99,7 @@ class Timer:
         self.total = 0.0
 
     def __call__(self, name: str, work: Callable[[], Any]) -> Any:
+        """Do the work and return what it gives."""
         start = time.perf_counter()
         result = work()
         seconds = time.perf_counter() - start

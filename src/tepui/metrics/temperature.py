@@ -57,18 +57,19 @@ def temperature(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> T
     one_of("rule", rule, ("probability", "logit"))
     _check(logits, labels)
     beta, low, high, last = 1.0, 1 / _HIGHEST, 1 / _LOWEST, math.inf
-    tolerance = 1e-9 if logits.dtype == torch.float64 else 1e-6
+    # Newton squares the error: after a step this small, what is left is far smaller.
+    small = 1e-5 if logits.dtype == torch.float64 else 1e-3
     for _ in range(_STEPS):
         slope, bend = _derivatives(logits, labels, rule, beta)
         if slope == 0:
             break
         low, high = (low, beta) if slope > 0 else (beta, high)
-        move = -slope / bend if bend > 0 else math.inf
+        move, enough = -slope / bend if bend > 0 else math.inf, small
         if not (low < beta + move < high and abs(move) < 0.9 * last):
             # No curve to follow, or one that never ends: halve the bracket, in ratio.
-            move = math.sqrt(low * high) - beta
+            move, enough = math.sqrt(low * high) - beta, small**2
         beta, last = beta + move, abs(move)
-        if last <= tolerance * beta:
+        if last <= enough * beta:
             break
     found = 1 / beta
     if not 1.001 * _LOWEST < found < _HIGHEST / 1.001:

@@ -381,6 +381,7 @@ def false_alarms(inside, outside):
         linestyle="--",
         label=f"95 % of familiar kept: FPR {inner:.2f}",
     )
+    axes.set_ylim(top=19)
     axes.legend()
     save(canvas, "fpr95")
 

@@ -1,6 +1,7 @@
 """Temperature scaling against scipy's minimiser, autograd and closed forms."""
 
 import math
+import sys
 
 import pytest
 import torch
@@ -72,6 +73,13 @@ def test_two_classes_in_closed_form():
     # Margins of 4; right three times in four: log 3 would be the calibrated margin.
     logits = torch.tensor([[4.0, 0.0]]).expand(1, 4, 2).double()
     close(temperature(logits, torch.tensor([0, 0, 0, 1])), 4 / math.log(3), atol=1e-8)
+
+
+def test_a_start_from_fewer_samples_ends_in_the_same_place(monkeypatch):
+    logits, labels = case()
+    expected = temperature(logits, labels).item()
+    monkeypatch.setattr(sys.modules[temperature.__module__], "_MANY", 300)
+    close(temperature(logits, labels), expected, atol=1e-9)
 
 
 def test_float32_is_close_to_float64():

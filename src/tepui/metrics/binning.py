@@ -7,6 +7,7 @@ them are hits (the prediction is right, or the class is the label).
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.checks import require
@@ -93,8 +94,12 @@ def _mass_sums(rows: Tensor, bins: int) -> _Bins:
     edges = ordered[:, first]
     start = torch.searchsorted(ordered, edges)  # the first of equal values
     end = torch.cat([start[:, 1:], torch.full_like(start[:, :1], samples)], dim=1)
-    before = torch.nn.functional.pad(_wide(ordered).cumsum(-1), (1, 0))
-    return end - start, before.gather(1, end) - before.gather(1, start), edges
+    coarse, fine = (
+        F.pad(part.cumsum(-1), (1, 0)).gather(1, torch.cat([start, end], dim=1))
+        for part in _whole(ordered)
+    )
+    low, high = _unit(coarse, fine).chunk(2, dim=1)
+    return end - start, high - low, edges
 
 
 def _sorted(rows: Tensor) -> Tensor:
@@ -113,12 +118,20 @@ def _added(index: Tensor, values: Tensor, size: int) -> Tensor:
 
 
 def _exact_sums(index: Tensor, values: Tensor, size: int) -> Tensor:
-    """Return sums of numbers in [0, 1] by index, the same in whatever order.
+    """Return sums of numbers in [0, 1] by index."""
+    return _unit(*(_added(index, part, size) for part in _whole(values)))
 
-    They are added as whole numbers of 2⁻³⁰ and of 2⁻⁶⁰.
+
+def _whole(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return numbers in [0, 1] as whole numbers of 2⁻³⁰ and of 2⁻⁶⁰.
+
+    Their sums are exact and so the same in any order, which varies on a GPU.
     """
     scaled = _wide(values) * 2**30
     coarse = scaled.long()
-    fine = ((scaled - coarse) * 2**30).long()
-    added = [_wide(_added(index, part, size)) for part in (coarse, fine)]
-    return (added[0] + added[1] / 2**30) / 2**30
+    return coarse, ((scaled - coarse) * 2**30).long()
+
+
+def _unit(coarse: Tensor, fine: Tensor) -> Tensor:
+    """Return what sums of such whole numbers stand for."""
+    return (_wide(coarse) + _wide(fine) / 2**30) / 2**30

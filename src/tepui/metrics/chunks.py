@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.checks import labels_match, logits_shape, one_of, require
@@ -50,7 +49,7 @@ class _Chunk:
     @cached_property
     def probs(self) -> Tensor:
         """Shape ``(members, samples, classes)``."""
-        return self.logits.softmax(-1)
+        return self.log_probs.exp()
 
     @cached_property
     def top(self) -> tuple[Tensor, Tensor]:
@@ -120,8 +119,10 @@ class _Chunk:
 
     def _joined(self, rule: Rule) -> Tensor:
         if rule == "vote":
-            votes = F.one_hot(self.top[1], self.logits.shape[-1]).sum(0)
-            return votes.to(self.logits.dtype) / len(self.logits)
+            votes = torch.zeros_like(self.logits[0])
+            for chosen in self.top[1].unsqueeze(-1):
+                votes.scatter_(1, chosen, votes.gather(1, chosen) + 1)
+            return votes / len(self.logits)
         if rule == "logit":
             return self.logits.mean(0).softmax(-1)
         return self.probs.mean(0)
@@ -132,7 +133,7 @@ class _Chunk:
         if rule == "vote":
             beaten = probs < confidence.unsqueeze(-1)
             mean = self.ensemble_probs("probability")
-            predicted = mean.masked_fill(beaten, -1).argmax(-1)
+            predicted = mean.masked_fill(beaten, -1).max(-1).indices
         return confidence, predicted
 
 

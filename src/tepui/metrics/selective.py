@@ -119,7 +119,10 @@ def _risk_coverage(confidence: Tensor, right: Tensor) -> RiskCoverage:
     )
     wrong = (~right[order]).long()
     errors = torch.zeros_like(size).index_add_(0, group, wrong)
+    answered = torch.arange(1, len(wrong) + 1, device=wrong.device)
+    inside = answered - (size.cumsum(0) - size)[group]
     # Each of equal confidences is wrong with the probability that one of them is.
-    cumulative = (_wide(errors) / size)[group].cumsum(0)
-    answered = _wide(torch.arange(1, len(wrong) + 1, device=wrong.device))
-    return RiskCoverage(answered / len(wrong), cumulative / answered)
+    expected = (errors.cumsum(0) - errors)[group] + inside * (_wide(errors) / size)[
+        group
+    ]
+    return RiskCoverage(_wide(answered) / len(wrong), expected / answered)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 import tepui
-from strategies import RULES, close, ensembles, modest, probs_naive
+from strategies import RULES, close, ensembles, modest, softmax_naive
 from tepui import Ensemble, Prediction, metrics
 from tepui.seeding import member_seeds
 from tepui.storage import same_bits
 
-SCORES = ["bma", "pds", "entropy", "mutual_information", "variance"]
+OF_HEIGHT = ["energy", "max_logit"]
+SCORES = ["bma", "pds", "entropy", "mutual_information", *OF_HEIGHT, "variance"]
 
 
 def linear():
@@ -270,8 +271,10 @@ def test_predict_runs_the_members_once_and_keeps_the_rule():
         assert torch.equal(out.probs, metrics.ensemble_probs(out.logits, rule))
 
 
-def ood_naive(probs, score):
-    """The scores of one sample from their definitions; probs (members, classes)."""
+def ood_naive(logits, score):
+    """The scores of one sample from their definitions; logits (members, classes)."""
+    rows = [softmax_naive(row) for row in logits.tolist()]
+    probs = torch.tensor(rows, dtype=torch.float64)
     mean = probs.mean(0)
     entropy = torch.special.entr(mean).sum()
     return {
@@ -279,6 +282,8 @@ def ood_naive(probs, score):
         "pds": probs.amax(0).mean(),
         "entropy": entropy,
         "mutual_information": entropy - torch.special.entr(probs).sum(1).mean(),
+        "energy": -logits.exp().sum(1).log().mean(),
+        "max_logit": -logits.amax(1).mean(),
         "variance": (probs - mean).square().sum() / max(1, len(probs) - 1),
     }[score]
 
@@ -286,13 +291,19 @@ def ood_naive(probs, score):
 @modest
 @given(ensembles(), st.sampled_from(SCORES))
 def test_ood_scores_match_their_definitions(logits, score):
-    probs = torch.tensor(probs_naive(logits), dtype=torch.float64)
-    expected = [ood_naive(probs[:, n], score) for n in range(logits.shape[1])]
+    expected = [ood_naive(logits[:, n], score) for n in range(logits.shape[1])]
     close(Prediction(logits).ood_score(score), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_every_ood_score_is_higher_where_members_disagree(score):
+@pytest.mark.parametrize("score", OF_HEIGHT)
+def test_scores_of_height_are_higher_where_logits_are_low(score):
+    logits = torch.tensor([[[9.0, 0.0], [2.0, 0.0]], [[9.0, 0.0], [0.0, 2.0]]])
+    low, high = Prediction(logits).ood_score(score)
+    assert high > low + 1
+
+
+@pytest.mark.parametrize("score", sorted({*SCORES} - {*OF_HEIGHT}))
+def test_every_other_ood_score_is_higher_where_members_disagree(score):
     familiar = [[9.0, 0.0, 0.0], [9.0, 0.0, 0.0]]
     unfamiliar = [[9.0, 0.0, 0.0], [0.0, 9.0, 0.0]]
     logits = torch.tensor([familiar, unfamiliar]).transpose(0, 1)

@@ -19,6 +19,7 @@ from tepui.features import cached_features
 from tepui.measuring import EnsembleMeasurement, measure
 from tepui.prediction import Prediction
 from tepui.pruning import Prune
+from tepui.stored_logits import StoredLogits, read_logits
 from tepui.version import __version__
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Prune",
     "Run",
     "Scores",
+    "StoredLogits",
     "TensorBoard",
     "TrainingDiverged",
     "__version__",
@@ -49,5 +51,6 @@ __all__ = [
     "metrics",
     "models",
     "optim",
+    "read_logits",
     "theory",
 ]

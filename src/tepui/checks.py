@@ -75,8 +75,8 @@ def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
         "hold at least one sample and one class",
         tuple(logits.shape),
     )
-    bad = torch.isnan(logits)
-    if bad.any():
+    # A NaN makes the sum one; finding it takes a copy, the sum does not.
+    if torch.isnan(logits.detach().sum()) and (bad := torch.isnan(logits)).any():
         member, sample, _ = bad.nonzero()[0].tolist()
         raise ValueError(
             f"logits must not be NaN, got {int(bad.sum())} NaN value(s), "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -17,11 +17,11 @@ from tepui.checks import labels_match, logits_shape, one_of, require
 from tepui.data.loading import in_order, inputs_to
 from tepui.ensemble import Ensemble
 from tepui.inference import device_of, evaluating
-from tepui.metrics.aggregate import Rule
+from tepui.metrics import Rule
 from tepui.storage import write_tensors
+from tepui.stored_logits import LOGITS, Cell
 
-Cell = tuple[str, int]
-LOGITS = "logits.safetensors"
+Ratios = Literal["pooled", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,9 +175,7 @@ def evaluate(
         logits, labels = dataset_logits(ensemble, data, batch_size, workers)
         if file is not None:
             kept[f"logits/{name}"], kept[f"labels/{name}"] = logits.cpu(), labels.cpu()
-        return scores(logits, labels, rule), metrics.reliability(
-            logits, labels, rule=rule
-        )
+        return _scores_and_bins(logits, labels, rule)
 
     clean, clean_bins = measured("clean", dataset)
     cells: dict[Cell, Scores] = {}
@@ -231,53 +229,69 @@ def scores(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Scores
     Returns:
         The scores; those of pairs are NaN for a single member.
     """
-    logits_shape(logits)
-    labels_match(labels, logits)
-    individual = float(metrics.individual_accuracy(logits, labels).mean())
-    accuracy = float(metrics.accuracy(logits, labels, rule))
-    pairs = len(logits) > 1
-    with warnings.catch_warnings():
-        # A member without errors leaves ratios undefined; the scores say NaN.
-        warnings.simplefilter("ignore", UserWarning)
-        der = float(metrics.der(logits, labels)) if pairs else math.nan
-        eir = float(metrics.eir(logits, labels, rule))
-    return Scores(
-        individual_accuracy=individual,
-        accuracy=accuracy,
-        improvement=accuracy - individual,
-        disagreement=float(metrics.disagreement(logits)) if pairs else math.nan,
-        der=der,
-        eir=eir,
-        variance=float(metrics.variance(logits)) if pairs else math.nan,
-        kl=float(metrics.kl(logits)) if pairs else math.nan,
-        unique_predictions=float(metrics.unique_predictions(logits)),
-        nll=float(metrics.nll(logits, labels, rule)),
-        ece=float(metrics.ece(logits, labels, rule=rule)),
-        brier=float(metrics.brier(logits, labels, rule)),
-    )
+    return _scores_and_bins(logits, labels, rule)[0]
 
 
-def mean_scores(several: Iterable[Scores]) -> Scores:
+def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
     """Return scores over several data sets of one size.
-
-    Ratios (DER, EIR) are ratios of the means, all else are means.
 
     Args:
         several: Scores of each.
+        ratios: Whether DER and EIR are ratios of the means (``"pooled"``, as if all
+            samples were one data set) or means of the ratios (``"mean"``; NaN if one of
+            them is).
 
     Returns:
         Their mean.
     """
+    one_of("ratios", ratios, get_args(Ratios))
     rows = list(several)
     require(len(rows) > 0, "several", "hold at least one", 0)
     mean = {
         item.name: fmean(getattr(row, item.name) for row in rows)
         for item in fields(Scores)
     }
+    if ratios == "mean":
+        return Scores(**mean)
     error = 1 - mean["individual_accuracy"]
     mean["der"] = mean["disagreement"] / error if error > 0 else math.nan
     mean["eir"] = mean["improvement"] / error if error > 0 else math.nan
     return Scores(**mean)
+
+
+def _scores_and_bins(
+    logits: Tensor, labels: Tensor, rule: Rule
+) -> tuple[Scores, metrics.Reliability]:
+    """Return everything that one pass over the logits gives."""
+    logits_shape(logits)
+    labels_match(labels, logits)
+    streams: dict[str, metrics.LogitsStreaming[Any]] = {
+        "reliability": metrics.ReliabilityDiagram(rule=rule),
+        "individual_accuracy": metrics.IndividualAccuracy(),
+        "accuracy": metrics.Accuracy(rule),
+        "eir": metrics.EIR(rule),
+        "unique_predictions": metrics.UniquePredictions(),
+        "nll": metrics.NLL(rule),
+        "ece": metrics.ECE(rule=rule),
+        "brier": metrics.Brier(rule),
+    }
+    of_pairs: dict[str, metrics.LogitsStreaming[Any]] = {
+        "disagreement": metrics.Disagreement(),
+        "der": metrics.DER(),
+        "variance": metrics.Variance(),
+        "kl": metrics.KL(),
+    }
+    together = metrics.Collection(**streams, **(of_pairs if len(logits) > 1 else {}))
+    together.update(logits, labels)
+    with warnings.catch_warnings():
+        # A member without errors leaves ratios undefined; the scores say NaN.
+        warnings.simplefilter("ignore", UserWarning)
+        found = together.compute()
+    bins = found.pop("reliability")
+    found["individual_accuracy"] = found["individual_accuracy"].mean()
+    values = {name: float(value) for name, value in found.items()}
+    values["improvement"] = values["accuracy"] - values["individual_accuracy"]
+    return Scores(**{**dict.fromkeys(of_pairs, math.nan), **values}), bins
 
 
 def _check_cells(shifted: object) -> None:

@@ -1,16 +1,13 @@
 """What an ensemble says about some inputs, and how unfamiliar they look to it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from torch import Tensor
 
 from tepui import metrics
 from tepui.checks import one_of
-from tepui.metrics.aggregate import Rule
-
-Score = Literal["bma", "pds", "entropy", "mutual_information", "variance"]
+from tepui.metrics import Rule, Score
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +44,12 @@ class Prediction:
         Args:
             score: ``"bma"`` (one minus the highest mean probability), ``"pds"``
                 (predictive diversity score), ``"entropy"`` of the mean probability,
-                ``"mutual_information"``, or ``"variance"`` of the probabilities.
+                ``"mutual_information"``, mean ``"energy"``, ``"max_logit"`` (the
+                negative of the mean largest logit), or ``"variance"`` of the
+                probabilities.
 
         Returns:
             One score per sample.
         """
         one_of("score", score, get_args(Score))
-        if score == "bma":
-            return 1 - metrics.bma(self.logits)
-        if score == "variance":
-            return metrics.predictive_variance(self.logits)
-        of_logits: Callable[[Tensor], Tensor] = getattr(metrics, score)
-        return of_logits(self.logits)
+        return metrics.ood_scores(self.logits, [score])[score]

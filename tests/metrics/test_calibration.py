@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
@@ -14,9 +14,11 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 from strategies import RULES, close, labelled_ensembles, modest
 from tepui.metrics import (
     brier,
+    brier_decomposition,
     ece,
     ensemble_predictions,
     ensemble_probs,
+    mce,
     nll,
     reliability,
 )
@@ -186,7 +188,124 @@ def test_brier_reaches_both_ends_of_its_range():
     assert brier(logits, torch.tensor([0])) == 2
 
 
-@pytest.mark.parametrize("metric", [ece, reliability])
+@pytest.mark.parametrize("metric", [ece, mce, reliability, brier_decomposition])
 def test_bins_must_be_positive(metric):
     with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
         metric(torch.zeros(1, 1, 2), torch.tensor([0]), bins=0)
+
+
+def mass_bins_naive(values, hits, bins):
+    """Bins that start at every N/bins-th value; equal values share the last of them."""
+    starts = [sorted(values)[b * len(values) // bins] for b in range(bins)]
+    rows = [[0, 0.0, 0] for _ in range(bins)]
+    for value, hit in zip(values, hits, strict=True):
+        row = rows[max(b for b in range(bins) if starts[b] <= value)]
+        row[0], row[1], row[2] = row[0] + 1, row[1] + value, row[2] + hit
+    return [
+        (n, total / (n or math.nan), hit / (n or math.nan)) for n, total, hit in rows
+    ]
+
+
+def gap_naive(rows):
+    samples = sum(count for count, _, _ in rows)
+    return sum(n / samples * abs(hit - mean) for n, mean, hit in rows if n)
+
+
+def classwise_naive(logits, labels, rule, bins, rows_naive):
+    probs = ensemble_probs(logits, rule)
+    gaps = []
+    for c in range(logits.shape[2]):
+        hits = (labels == c).tolist()
+        gaps.append(gap_naive(rows_naive(probs[:, c].tolist(), hits, bins)))
+    return sum(gaps) / len(gaps)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@modest
+@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+def test_bins_of_equal_mass_match_naive(rule, case, bins):
+    logits, labels = case
+    options = {"bins": bins, "rule": rule, "binning": "equal-mass"}
+    rows = mass_bins_naive(*confidences(logits, labels, rule), bins)
+    found = reliability(logits, labels, **options)
+    for actual, column in zip(found, zip(*rows, strict=True), strict=True):
+        close(actual.double(), column)
+    close(ece(logits, labels, **options), gap_naive(rows))
+    widest = max(abs(hit - mean) for n, mean, hit in rows if n)
+    close(mce(logits, labels, **options), widest)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@modest
+@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+def test_classwise_ece_matches_naive(rule, case, bins):
+    logits, labels = case
+    options = {"bins": bins, "rule": rule, "of": "classwise"}
+    expected = classwise_naive(logits, labels, rule, bins, reliability_naive)
+    close(ece(logits, labels, **options), expected)
+    expected = classwise_naive(logits, labels, rule, bins, mass_bins_naive)
+    close(ece(logits, labels, binning="equal-mass", **options), expected)
+
+
+def test_equal_mass_matches_scikit_learn():
+    logits, labels = random_case(samples=450)
+    confidence, right = confidences(logits, labels)
+    hit, mean = calibration_curve(right, confidence, n_bins=15, strategy="quantile")
+    each = reliability(logits, labels, binning="equal-mass")
+    assert each.count.tolist() == [30] * 15
+    close(each.accuracy, hit)
+    close(each.confidence, mean)
+
+
+def test_classwise_matches_scikit_learn():
+    logits, labels = random_case()
+    probs, total = ensemble_probs(logits).numpy(), 0.0
+    for c in range(4):
+        hit, mean = calibration_curve(labels == c, probs[:, c], n_bins=15)
+        edges = torch.linspace(0, 1, 16).double()
+        count = torch.histogram(torch.from_numpy(probs[:, c]), edges).hist.numpy()
+        total += float((count[count > 0] * abs(hit - mean)).sum()) / 500
+    close(ece(logits, labels, of="classwise"), total / 4)
+
+
+@modest
+@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+def test_mce_is_that_of_torchmetrics_where_nothing_is_certain(case, bins):
+    logits, labels = case[0].clamp(-5, 5), case[1]
+    probs, classes = ensemble_probs(logits), logits.shape[2]
+    assume(probs.max() < 0.999)
+    expected = multiclass_calibration_error(probs, labels, classes, bins, norm="max")
+    assert mce(logits, labels, bins=bins).item() == pytest.approx(
+        expected.item(), abs=1e-5
+    )
+
+
+def test_equal_confidences_share_a_bin_of_equal_mass():
+    logits = torch.tensor([[0.75, 0.25]] * 6 + [[0.99, 0.01]] * 2).log()[None]
+    each = reliability(
+        logits, torch.zeros(8, dtype=torch.int64), bins=4, binning="equal-mass"
+    )
+    assert each.count.tolist() == [0, 0, 6, 2]
+
+
+def test_many_bins_and_many_classes_in_class_bins():
+    logits, labels = random_case(samples=50, classes=40, scale=6.0)
+    for bins in (1, 3, 39, 40, 41, 100):
+        expected = classwise_naive(
+            logits, labels, "probability", bins, reliability_naive
+        )
+        close(ece(logits, labels, bins=bins, of="classwise"), expected)
+
+
+def test_unknown_bins_list_the_known():
+    logits, labels = random_case(samples=3)
+    with pytest.raises(
+        ValueError, match="binning must be one of equal-width, equal-mas"
+    ):
+        ece(logits, labels, binning="equal")
+    with pytest.raises(
+        ValueError, match="of must be one of top-1, classwise, got 'top'"
+    ):
+        ece(logits, labels, of="top")
+    with pytest.raises(ValueError, match="torchmetrics_bins must go with binning="):
+        ece(logits, labels, of="classwise", torchmetrics_bins=True)

@@ -10,8 +10,11 @@ from torch import Tensor
 from strategies import close, ensembles, modest, probs_naive
 from tepui.metrics import (
     bma,
+    energy,
     entropy,
+    max_logit,
     mutual_information,
+    ood_scores,
     pds,
     predictive_variance,
     variance,
@@ -141,3 +144,45 @@ def test_saturated_members_have_finite_entropy():
     logits = torch.tensor([[[1e4, 0.0]], [[1e4, 0.0]]])
     assert entropy(logits).item() == 0
     assert mutual_information(logits).item() == 0
+
+
+@modest
+@given(logits=ensembles())
+def test_energy_and_max_logit_match_naive(logits):
+    columns = list(zip(*logits.tolist(), strict=True))
+    energies = [
+        -sum(math.log(sum(map(math.exp, row))) for row in rows) / len(rows)
+        for rows in columns
+    ]
+    close(energy(logits), energies)
+    close(max_logit(logits), [sum(map(max, rows)) / len(rows) for rows in columns])
+
+
+def test_energy_of_large_logits_is_finite():
+    assert energy(torch.tensor([[[1e4, 1e4]]])).item() == pytest.approx(
+        -1e4 - math.log(2)
+    )
+
+
+@modest
+@given(logits=ensembles())
+def test_ood_scores_are_the_functions_turned_to_unfamiliar(logits):
+    found = ood_scores(logits)
+    assert list(found) == [
+        *("bma", "pds", "entropy", "mutual_information", "energy", "max_logit"),
+        "variance",
+    ]
+    assert torch.equal(found["bma"], 1 - bma(logits))
+    assert torch.equal(found["max_logit"], -max_logit(logits))
+    assert torch.equal(found["variance"], predictive_variance(logits))
+    for score in (pds, entropy, mutual_information, energy):
+        assert torch.equal(found[score.__name__], score(logits))
+
+
+def test_ood_scores_need_known_names():
+    with pytest.raises(
+        ValueError, match=r"scores must be one of bma.*did you mean 'pds'"
+    ):
+        ood_scores(torch.zeros(1, 1, 2), ["pdss"])
+    with pytest.raises(ValueError, match="scores must hold at least one name"):
+        ood_scores(torch.zeros(1, 1, 2), [])

@@ -7,14 +7,23 @@ from tepui.experiments.compare import (
     compare,
     read_comparison,
 )
-from tepui.experiments.statistics import Estimate, estimate
+from tepui.experiments.statistics import (
+    Estimate,
+    Slope,
+    estimate,
+    estimate_pairs,
+    tradeoff_slope,
+)
 
 __all__ = [
     "Comparison",
     "Estimate",
     "MethodResult",
+    "Slope",
     "Trained",
     "compare",
     "estimate",
+    "estimate_pairs",
     "read_comparison",
+    "tradeoff_slope",
 ]

@@ -1,12 +1,51 @@
 """How often members and ensemble are right."""
 
 from collections.abc import Mapping
+from typing import final, get_args
 
 import torch
 from torch import Tensor
 
-from tepui.checks import require
-from tepui.metrics.aggregate import Rule, _check, _dtype, _map_samples, _share, _top
+from tepui.checks import one_of, require
+from tepui.metrics.chunks import Rule, _Chunk, _dtype, _wide
+from tepui.metrics.streaming import LogitsStreaming, State, _count
+
+
+@final
+class IndividualAccuracy(LogitsStreaming[Tensor]):
+    """Streaming :func:`individual_accuracy`."""
+
+    num_states = 2
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return _count(chunk), chunk.member_errors
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, errors = state
+        return _wide(samples - errors) / samples
+
+
+@final
+class Accuracy(LogitsStreaming[Tensor]):
+    """Streaming :func:`accuracy`.
+
+    Args:
+        rule: How members are joined.
+    """
+
+    num_states = 2
+
+    def __init__(self, rule: Rule = "probability") -> None:
+        one_of("rule", rule, get_args(Rule))
+        super().__init__()
+        self.rule = rule
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return _count(chunk), chunk.right(self.rule).sum()
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, right = state
+        return _wide(right) / samples
 
 
 def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -29,8 +68,7 @@ def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
         >>> individual_accuracy(logits, torch.tensor([0, 1]))
         tensor([1.0000, 0.5000])
     """
-    _check(logits, labels)
-    return _share(logits.argmax(-1) == labels, _dtype(logits))
+    return IndividualAccuracy()._of(logits, labels)
 
 
 def accuracy(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
@@ -54,9 +92,7 @@ def accuracy(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tens
         >>> accuracy(logits, torch.tensor([0, 1]))
         tensor(1.)
     """
-    _check(logits, labels, rule=rule)
-    predicted = _map_samples(lambda part: _top(part, rule)[1], logits)
-    return _share(predicted == labels, _dtype(logits))
+    return Accuracy(rule)._of(logits, labels)
 
 
 def corruption_accuracy(accuracies: Mapping[tuple[str, int], float | Tensor]) -> Tensor:

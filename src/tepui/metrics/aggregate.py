@@ -1,25 +1,9 @@
-"""From the members' logits to one prediction.
-
-Everything that needs a softmax works on runs of samples, so that beside the result only
-a few hundred megabytes are in use whatever the number of samples, and 16-bit logits are
-never copied whole into 32 bits.
-"""
-
-import math
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Literal, get_args
+"""From the members' logits to one prediction."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from tepui.checks import labels_match, logits_shape, one_of, require
-
-Rule = Literal["probability", "logit", "vote"]
-"""Mean of the probabilities, softmax of the mean logits, or share of the votes."""
-
-_LOGITS_AT_ONCE = 2**24
+from tepui.metrics.chunks import Rule, _check, _chunks, _map_samples
 
 
 def ensemble_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
@@ -46,7 +30,7 @@ def ensemble_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
         tensor([[0.6667, 0.3333]])
     """
     _check(logits, rule=rule)
-    return _map_samples(partial(_probs, rule=rule), logits)
+    return _map_samples(lambda chunk: chunk.ensemble_probs(rule), logits)
 
 
 def ensemble_log_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
@@ -71,7 +55,7 @@ def ensemble_log_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
         tensor([[-400.,    0.]])
     """
     _check(logits, rule=rule)
-    return _map_samples(partial(_log_probs, rule=rule), logits)
+    return _map_samples(lambda chunk: chunk.ensemble_log_probs(rule), logits)
 
 
 def predictions(logits: Tensor) -> Tensor:
@@ -92,7 +76,7 @@ def predictions(logits: Tensor) -> Tensor:
                 [0]])
     """
     _check(logits)
-    return logits.argmax(-1)
+    return torch.cat([chunk.top[1] for chunk in _chunks(logits)], dim=1)
 
 
 def ensemble_predictions(logits: Tensor, rule: Rule = "probability") -> Tensor:
@@ -119,71 +103,4 @@ def ensemble_predictions(logits: Tensor, rule: Rule = "probability") -> Tensor:
         tensor([1])
     """
     _check(logits, rule=rule)
-    return _map_samples(lambda part: _top(part, rule)[1], logits)
-
-
-def _check(
-    logits: Tensor,
-    labels: Tensor | None = None,
-    *,
-    rule: str = "probability",
-    min_members: int = 1,
-) -> None:
-    logits_shape(logits, min_members=min_members)
-    low, high = (float(bound) for bound in torch.aminmax(logits.detach()))
-    require(
-        math.isfinite(low) and math.isfinite(high),
-        "logits",
-        "be finite (a large negative number stands for an impossible class)",
-        (low, high),
-    )
-    one_of("rule", rule, get_args(Rule))
-    if labels is not None:
-        labels_match(labels, logits)
-
-
-def _dtype(logits: Tensor) -> torch.dtype:
-    return torch.float64 if logits.dtype == torch.float64 else torch.float32
-
-
-def _parts(logits: Tensor) -> Iterator[Tensor]:
-    """Yield runs of samples, without gradient, in at least 32 bits."""
-    samples = max(1, _LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
-    for part in torch.split(logits.detach(), samples, dim=1):
-        yield part.to(_dtype(logits))
-
-
-def _map_samples(function: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
-    return torch.cat([function(part) for part in _parts(logits)])
-
-
-def _probs(part: Tensor, rule: Rule) -> Tensor:
-    if rule == "vote":
-        votes = F.one_hot(part.argmax(-1), part.shape[-1]).sum(0)
-        return votes.to(part.dtype) / len(part)
-    if rule == "logit":
-        return part.mean(0).softmax(-1)
-    return part.softmax(-1).mean(0)
-
-
-def _log_probs(part: Tensor, rule: Rule) -> Tensor:
-    if rule == "vote":
-        return _probs(part, rule).log()
-    if rule == "logit":
-        return part.mean(0).log_softmax(-1)
-    return part.log_softmax(-1).logsumexp(0) - math.log(len(part))
-
-
-def _top(part: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
-    """Return the largest probability of each sample and the class it belongs to."""
-    probs = _probs(part, rule)
-    confidence, predicted = probs.max(-1)
-    if rule == "vote":
-        beaten = probs < confidence.unsqueeze(-1)
-        predicted = _probs(part, "probability").masked_fill(beaten, -1).argmax(-1)
-    return confidence, predicted
-
-
-def _share(true: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the share of true entries on the last axis, counted in integers."""
-    return true.sum(-1).to(dtype) / true.shape[-1]
+    return _map_samples(lambda chunk: chunk.ensemble_top(rule)[1], logits)

@@ -1,21 +1,180 @@
 """How much the members differ."""
 
 import warnings
-from typing import Literal
+from typing import Literal, final, get_args
 
 import torch
 from torch import Tensor
 
 from tepui.checks import one_of
-from tepui.metrics.aggregate import (
-    Rule,
-    _check,
-    _dtype,
-    _map_samples,
-    _parts,
-    _share,
-    _top,
-)
+from tepui.metrics.chunks import Rule, _Chunk, _spread, _wide
+from tepui.metrics.streaming import LogitsStreaming, State, _count
+
+Output = Literal["logits", "probs"]
+"""What varies over members: their logits, or the softmax of these."""
+
+
+@final
+class PairwiseDisagreement(LogitsStreaming[Tensor]):
+    """Streaming :func:`pairwise_disagreement`."""
+
+    num_states = 2
+    labelled = False
+    min_members = 2
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return _count(chunk), chunk.pair_differences
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, differences = state
+        return _wide(differences) / samples
+
+
+@final
+class Disagreement(LogitsStreaming[Tensor]):
+    """Streaming :func:`disagreement`."""
+
+    num_states = 2
+    labelled = False
+    min_members = 2
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return _count(chunk), chunk.pair_differences
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, differences = state
+        return _mean_over_pairs(_wide(differences)) / samples
+
+
+@final
+class DER(LogitsStreaming[Tensor]):
+    """Streaming :func:`der`, pooled over all samples seen."""
+
+    num_states = 2
+    min_members = 2
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return chunk.pair_differences, chunk.member_errors
+
+    def _value(self, *state: Tensor) -> Tensor:
+        differences, errors = state
+        return _mean_over_pairs(_wide(differences)) / _wide(errors).mean()
+
+    def _warn(self, value: Tensor, stacklevel: int) -> None:
+        _warn_without_errors("der", value, stacklevel + 1)
+
+
+@final
+class EIR(LogitsStreaming[Tensor]):
+    """Streaming :func:`eir`, pooled over all samples seen.
+
+    Args:
+        rule: How members are joined.
+    """
+
+    num_states = 2
+
+    def __init__(self, rule: Rule = "probability") -> None:
+        one_of("rule", rule, get_args(Rule))
+        super().__init__()
+        self.rule = rule
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return chunk.member_errors, (~chunk.right(self.rule)).sum()
+
+    def _value(self, *state: Tensor) -> Tensor:
+        members, ensemble = state
+        # In whole numbers: equal members improve by exactly nothing.
+        gained = members.sum() - len(members) * ensemble
+        errors = _wide(members.sum())
+        return torch.where(errors > 0, gained / errors, torch.nan)
+
+    def _warn(self, value: Tensor, stacklevel: int) -> None:
+        _warn_without_errors("eir", value, stacklevel + 1)
+
+
+@final
+class Variance(LogitsStreaming[Tensor]):
+    """Streaming :func:`variance`.
+
+    Args:
+        of: Whether logits or their softmax vary.
+    """
+
+    num_states = 2
+    labelled = False
+    min_members = 2
+
+    def __init__(self, of: Output = "logits") -> None:
+        one_of("of", of, get_args(Output))
+        super().__init__()
+        self.of = of
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        values = chunk.logits if self.of == "logits" else chunk.probs
+        return _count(chunk), _wide(_spread(values)).sum()
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, total = state
+        return total / samples
+
+
+@final
+class PairwiseKL(LogitsStreaming[Tensor]):
+    """Streaming :func:`pairwise_kl`."""
+
+    num_states = 2
+    labelled = False
+    min_members = 2
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return _count(chunk), chunk.pair_kl
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, total = state
+        # Rounding can leave a divergence of nearly equal members just below zero.
+        return total.clamp(min=0) / samples
+
+
+@final
+class KL(LogitsStreaming[Tensor]):
+    """Streaming :func:`kl`.
+
+    Args:
+        symmetric: Take the divergence of a pair to be the sum of both directions.
+    """
+
+    num_states = 2
+    labelled = False
+    min_members = 2
+
+    def __init__(self, symmetric: bool = False) -> None:
+        super().__init__()
+        self.symmetric = symmetric
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return _count(chunk), chunk.pair_kl
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, total = state
+        ordered = _mean_over_pairs(total.clamp(min=0)) / samples
+        return 2 * ordered if self.symmetric else ordered
+
+
+@final
+class UniquePredictions(LogitsStreaming[Tensor]):
+    """Streaming :func:`unique_predictions`."""
+
+    num_states = 2
+    labelled = False
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        ordered = chunk.top[1].sort(0).values
+        return _count(chunk), (ordered[1:] != ordered[:-1]).sum()
+
+    def _value(self, *state: Tensor) -> Tensor:
+        samples, changes = state
+        return 1 + _wide(changes) / samples
 
 
 def pairwise_disagreement(logits: Tensor) -> Tensor:
@@ -39,8 +198,7 @@ def pairwise_disagreement(logits: Tensor) -> Tensor:
         tensor([[0.0000, 0.5000],
                 [0.5000, 0.0000]])
     """
-    _check(logits, min_members=2)
-    return _pairwise_disagreement(logits.argmax(-1), _dtype(logits))
+    return PairwiseDisagreement()._of(logits)
 
 
 def disagreement(logits: Tensor) -> Tensor:
@@ -62,9 +220,7 @@ def disagreement(logits: Tensor) -> Tensor:
         >>> disagreement(logits)
         tensor(0.5000)
     """
-    _check(logits, min_members=2)
-    matrix = _pairwise_disagreement(logits.argmax(-1), _dtype(logits))
-    return _mean_over_pairs(matrix)
+    return Disagreement()._of(logits)
 
 
 def der(logits: Tensor, labels: Tensor) -> Tensor:
@@ -89,11 +245,7 @@ def der(logits: Tensor, labels: Tensor) -> Tensor:
         >>> der(logits, torch.tensor([0, 1]))
         tensor(2.)
     """
-    _check(logits, labels, min_members=2)
-    predicted, dtype = logits.argmax(-1), _dtype(logits)
-    error = _share((predicted != labels).flatten(), dtype)
-    mean_disagreement = _mean_over_pairs(_pairwise_disagreement(predicted, dtype))
-    return _over_error(mean_disagreement, error, "der")
+    return DER()._of(logits, labels)
 
 
 def eir(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
@@ -118,14 +270,10 @@ def eir(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
         >>> eir(logits, torch.tensor([0, 1]))
         tensor(1.)
     """
-    _check(logits, labels, rule=rule)
-    dtype = _dtype(logits)
-    predicted = _map_samples(lambda part: _top(part, rule)[1], logits)
-    error = _share((logits.argmax(-1) != labels).flatten(), dtype)
-    return _over_error(error - _share(predicted != labels, dtype), error, "eir")
+    return EIR(rule)._of(logits, labels)
 
 
-def variance(logits: Tensor, of: Literal["logits", "probs"] = "logits") -> Tensor:
+def variance(logits: Tensor, of: Output = "logits") -> Tensor:
     """Variance of the outputs over members, summed over classes, mean over samples.
 
     ``(1/N) Σ_n 1/(M-1) Σ_m ||f_m(x_n) - f̄(x_n)||²`` with ``f̄`` the mean over members.
@@ -149,11 +297,7 @@ def variance(logits: Tensor, of: Literal["logits", "probs"] = "logits") -> Tenso
         >>> variance(logits)
         tensor(2.)
     """
-    _check(logits, min_members=2)
-    one_of("of", of, ("logits", "probs"))
-    if of == "probs":
-        return _map_samples(lambda part: _spread(part.softmax(-1)), logits).mean()
-    return _map_samples(_spread, logits).mean()
+    return Variance(of)._of(logits)
 
 
 def pairwise_kl(logits: Tensor) -> Tensor:
@@ -177,8 +321,7 @@ def pairwise_kl(logits: Tensor) -> Tensor:
         tensor([[0.0000, 0.4338],
                 [0.3278, 0.0000]])
     """
-    _check(logits, min_members=2)
-    return _pairwise_kl(logits)
+    return PairwiseKL()._of(logits)
 
 
 def kl(logits: Tensor, symmetric: bool = False) -> Tensor:
@@ -201,8 +344,7 @@ def kl(logits: Tensor, symmetric: bool = False) -> Tensor:
         >>> kl(torch.tensor([[[0.0, 0.0]], [[0.0, 2.0]]]))
         tensor(0.3808)
     """
-    _check(logits, min_members=2)
-    return _mean_over_pairs(_pairwise_kl(logits)) * (2 if symmetric else 1)
+    return KL(symmetric)._of(logits)
 
 
 def unique_predictions(logits: Tensor) -> Tensor:
@@ -225,24 +367,7 @@ def unique_predictions(logits: Tensor) -> Tensor:
         >>> unique_predictions(logits)
         tensor(1.5000)
     """
-    _check(logits)
-    ordered = logits.argmax(-1).sort(0).values
-    changes = (ordered[1:] != ordered[:-1]).sum(0)
-    return 1 + changes.to(_dtype(logits)).mean()
-
-
-def _pairwise_disagreement(predicted: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.stack([_share(predicted != row, dtype) for row in predicted])
-
-
-def _pairwise_kl(logits: Tensor) -> Tensor:
-    total = logits.new_zeros(len(logits), len(logits), dtype=_dtype(logits))
-    for part in _parts(logits):
-        log_p = part.log_softmax(-1)
-        rows = [(row.exp() * (row - log_p)).sum((1, 2)) for row in log_p]
-        total += torch.stack(rows)
-    # Rounding can leave a divergence of nearly equal members just below zero.
-    return total.clamp(min=0) / logits.shape[1]
+    return UniquePredictions()._of(logits)
 
 
 def _mean_over_pairs(matrix: Tensor) -> Tensor:
@@ -250,17 +375,6 @@ def _mean_over_pairs(matrix: Tensor) -> Tensor:
     return matrix.sum() / (len(matrix) * (len(matrix) - 1))
 
 
-def _spread(values: Tensor) -> Tensor:
-    """Unbiased variance over members, summed over classes; zero for one member."""
-    # From the first member on, equal members give exactly zero, which the rounded mean
-    # of equal numbers does not.
-    offset = values - values[0]
-    square = (offset - offset.mean(0)).square_()
-    return square.sum((0, 2)) / max(1, len(values) - 1)
-
-
-def _over_error(numerator: Tensor, error: Tensor, name: str) -> Tensor:
-    if error == 0:
-        warnings.warn(f"{name} is NaN: no member makes an error", stacklevel=3)
-        return torch.full_like(error, torch.nan)
-    return numerator / error
+def _warn_without_errors(name: str, value: Tensor, stacklevel: int) -> None:
+    if torch.isnan(value):
+        warnings.warn(f"{name} is NaN: no member makes an error", stacklevel=stacklevel)

@@ -1,14 +1,23 @@
 """Scores of how sure the ensemble is, one per sample.
 
 ``P_m`` is the softmax of member ``m``, ``P̄`` the mean over the ``M`` members and ``C``
-the number of classes. All scores but :func:`bma` are high where a sample is unfamiliar.
+the number of classes. All scores but :func:`bma` and :func:`max_logit` are high where a
+sample is unfamiliar; :func:`ood_scores` turns these two round.
 """
+
+from collections.abc import Callable, Iterable
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from tepui.metrics.aggregate import _check, _map_samples, _probs
-from tepui.metrics.diversity import _spread
+from tepui.checks import one_of, require
+from tepui.metrics.chunks import _check, _Chunk, _chunks, _map_samples, _spread
+
+Score = Literal[
+    "bma", "pds", "entropy", "mutual_information", "energy", "max_logit", "variance"
+]
+"""A score of how unfamiliar a sample looks."""
 
 
 def bma(logits: Tensor) -> Tensor:
@@ -31,7 +40,7 @@ def bma(logits: Tensor) -> Tensor:
         tensor([0.5000, 1.0000])
     """
     _check(logits)
-    return _map_samples(lambda part: _probs(part, "probability").amax(-1), logits)
+    return _map_samples(_bma, logits)
 
 
 def pds(logits: Tensor) -> Tensor:
@@ -55,7 +64,7 @@ def pds(logits: Tensor) -> Tensor:
         tensor([1.0000, 0.5000])
     """
     _check(logits)
-    return _map_samples(lambda part: part.softmax(-1).amax(0).mean(-1), logits)
+    return _map_samples(_pds, logits)
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -77,7 +86,7 @@ def entropy(logits: Tensor) -> Tensor:
         tensor([0.6931])
     """
     _check(logits)
-    return _map_samples(lambda part: _entropy(_probs(part, "probability")), logits)
+    return _map_samples(_entropy, logits)
 
 
 def mutual_information(logits: Tensor) -> Tensor:
@@ -125,14 +134,126 @@ def predictive_variance(logits: Tensor) -> Tensor:
         tensor([1., 0.])
     """
     _check(logits)
-    return _map_samples(lambda part: _spread(part.softmax(-1)), logits)
+    return _map_samples(_predictive_variance, logits)
 
 
-def _entropy(probs: Tensor) -> Tensor:
-    entropies: Tensor = torch.special.entr(probs).sum(-1)
+def energy(logits: Tensor) -> Tensor:
+    """Mean energy of the members, ``-(1/M) Σ_m log Σ_c exp f_mc``.
+
+    High is unfamiliar; range (-∞, ∞). A constant added to a member's logits changes it
+    though not what the member predicts, so it compares samples, not models (Liu et al.
+    2020, "Energy-based out-of-distribution detection").
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+
+    Returns:
+        Scores of shape ``(samples,)``.
+
+    Raises:
+        ValueError: If the logits break their rules.
+
+    Example:
+        >>> energy(torch.tensor([[[0.0, 9.0], [0.0, 0.0]]]))
+        tensor([-9.0001, -0.6931])
+    """
+    _check(logits)
+    return _map_samples(_energy, logits)
+
+
+def max_logit(logits: Tensor) -> Tensor:
+    """Mean of the members' largest logits, ``(1/M) Σ_m max_c f_mc``.
+
+    High is familiar, so its negative is a score of being out of distribution; range
+    (-∞, ∞). Like :func:`energy` it compares samples, not models.
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+
+    Returns:
+        Scores of shape ``(samples,)``.
+
+    Raises:
+        ValueError: If the logits break their rules.
+
+    Example:
+        >>> max_logit(torch.tensor([[[0.0, 9.0]], [[4.0, 2.0]]]))
+        tensor([6.5000])
+    """
+    _check(logits)
+    return _map_samples(_max_logit, logits)
+
+
+def ood_scores(
+    logits: Tensor, scores: Iterable[Score] = get_args(Score)
+) -> dict[str, Tensor]:
+    """Several scores of how unfamiliar each sample looks, from one pass.
+
+    Higher always means less familiar: ``bma`` becomes one minus :func:`bma`,
+    ``max_logit`` the negative of :func:`max_logit`; ``variance`` is
+    :func:`predictive_variance`, the others are the functions of their names.
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        scores: Which scores; all if not given.
+
+    Returns:
+        Scores of shape ``(samples,)`` by name.
+
+    Raises:
+        ValueError: If the logits break their rules or a score is unknown.
+
+    Example:
+        >>> found = ood_scores(torch.zeros(2, 1, 4), ["bma", "pds"])
+        >>> found["bma"], found["pds"]
+        (tensor([0.7500]), tensor([0.2500]))
+    """
+    names = list(scores)
+    require(bool(names), "scores", "hold at least one name", names)
+    for name in names:
+        one_of("scores", name, get_args(Score))
+    _check(logits)
+    rows = [[_SCORES[name](chunk) for name in names] for chunk in _chunks(logits)]
+    columns = zip(*rows, strict=True)
+    return {name: torch.cat(part) for name, part in zip(names, columns, strict=True)}
+
+
+def _bma(chunk: _Chunk) -> Tensor:
+    return chunk.ensemble_top("probability")[0]
+
+
+def _pds(chunk: _Chunk) -> Tensor:
+    return chunk.probs.amax(0).mean(-1)
+
+
+def _entropy(chunk: _Chunk) -> Tensor:
+    entropies: Tensor = torch.special.entr(chunk.ensemble_probs("probability")).sum(-1)
     return entropies
 
 
-def _mutual_information(part: Tensor) -> Tensor:
-    probs = part.softmax(-1)
-    return (_entropy(probs.mean(0)) - _entropy(probs).mean(0)).clamp(min=0)
+def _mutual_information(chunk: _Chunk) -> Tensor:
+    return (_entropy(chunk) - chunk.member_entropy.mean(0)).clamp(min=0)
+
+
+def _predictive_variance(chunk: _Chunk) -> Tensor:
+    return _spread(chunk.probs)
+
+
+def _energy(chunk: _Chunk) -> Tensor:
+    # The largest log-probability is the largest logit less the logarithm of the sum.
+    return (chunk.log_probs.amax(-1) - chunk.top[0]).mean(0)
+
+
+def _max_logit(chunk: _Chunk) -> Tensor:
+    return chunk.top[0].mean(0)
+
+
+_SCORES: dict[str, Callable[[_Chunk], Tensor]] = {
+    "bma": lambda chunk: 1 - _bma(chunk),
+    "pds": _pds,
+    "entropy": _entropy,
+    "mutual_information": _mutual_information,
+    "energy": _energy,
+    "max_logit": lambda chunk: -_max_logit(chunk),
+    "variance": _predictive_variance,
+}

@@ -1,0 +1,137 @@
+"""Bins of probabilities: of equal width on [0, 1], or of equal numbers of samples.
+
+Bins are closed on the left. Equal probabilities always share a bin, so that no result
+depends on the order of the samples. A set of bins is three tensors whose last axis is
+the bins: how many samples are inside, the sum of their probabilities, and how many of
+them are hits (the prediction is right, or the class is the label).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tepui.checks import require
+from tepui.metrics import chunks
+from tepui.metrics.chunks import _wide
+
+_Bins = tuple[Tensor, Tensor, Tensor]
+
+
+def _check_bins(bins: int) -> None:
+    require(bins >= 1, "bins", "be at least 1", bins)
+
+
+def _width_bins(
+    confidence: Tensor, right: Tensor, bins: int, *, closed: bool = True
+) -> _Bins:
+    """Bin confidences of shape ``(samples,)``.
+
+    Unless closed, certainty in float32 has a bin of its own, as in torchmetrics.
+    """
+    binned, last = (confidence, bins - 1) if closed else (confidence.float(), bins)
+    index = _width_index(binned, bins).clamp_(max=last)
+    # Sums over a mask and not scatter_add, whose order of addition varies on a GPU.
+    inside = index == torch.arange(last + 1, device=index.device).unsqueeze(1)
+    sums = _wide(torch.where(inside, confidence, 0)).sum(1)
+    return inside.sum(1), sums, (inside & right).sum(1)
+
+
+def _class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
+    """Bin each class's probabilities; ``(samples, classes)`` to ``(classes, bins)``."""
+    samples, classes = probs.shape
+    # At most this many classes of a sample can lie above the first bin.
+    high, where = probs.topk(min(classes, bins), dim=-1)
+    index = _width_index(high, bins).clamp_(max=bins - 1)
+    cell = where * bins + index
+    above = index > 0
+    count = _added(cell, above.long(), classes * bins).view(classes, bins)
+    sums = _exact_sums(cell, high.where(above, 0), classes * bins).view(classes, bins)
+    count[:, 0] = samples - count.sum(-1)
+    edge = torch.linspace(0, 1, bins + 1, dtype=probs.dtype, device=probs.device)[1:2]
+    sums[:, 0] = _wide(probs.where((probs < edge) | (bins == 1), 0).sum(0))
+    own = probs.gather(1, labels.unsqueeze(1))[:, 0]
+    hit = labels * bins + _width_index(own, bins).clamp_(max=bins - 1)
+    hits = _added(hit, torch.ones_like(hit), classes * bins).view(classes, bins)
+    return count, sums, hits
+
+
+def _mass_bins(confidence: Tensor, right: Tensor, bins: int) -> _Bins:
+    """Bin confidences of shape ``(samples,)`` into equal numbers of samples."""
+    count, sums, edges = _mass_sums(confidence.unsqueeze(0), bins)
+    inside = _mass_index(confidence, edges[0]) == torch.arange(
+        bins, device=confidence.device
+    ).unsqueeze(1)
+    return count[0], sums[0], (inside & right).sum(1)
+
+
+def _class_mass_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
+    """Bin each class's probabilities into equal numbers of samples."""
+    samples, classes = probs.shape
+    at_once = max(1, chunks._LOGITS_AT_ONCE // samples)
+    parts = [_mass_sums(part.T, bins) for part in probs.split(at_once, dim=1)]
+    count, sums, edges = (torch.cat(column) for column in zip(*parts, strict=True))
+    own = probs.gather(1, labels.unsqueeze(1))[:, 0]
+    hit = labels * bins + _mass_index(own, edges[labels])
+    hits = _added(hit, torch.ones_like(hit), classes * bins).view(classes, bins)
+    return count, sums, hits
+
+
+def _width_index(values: Tensor, bins: int) -> Tensor:
+    edges = torch.linspace(0, 1, bins + 1, dtype=values.dtype, device=values.device)
+    return torch.bucketize(values, edges, right=True) - 1
+
+
+def _mass_index(values: Tensor, edges: Tensor) -> Tensor:
+    """Return the last of the bins, open at the top, whose edge a value reaches."""
+    return (values.unsqueeze(-1) >= edges).sum(-1) - 1
+
+
+def _mass_sums(rows: Tensor, bins: int) -> _Bins:
+    """Return counts, sums and lower edges of the bins of each row."""
+    ordered = _sorted(rows)
+    samples = rows.shape[1]
+    first = torch.arange(bins, device=rows.device) * samples // bins
+    edges = ordered[:, first]
+    start = torch.searchsorted(ordered, edges)  # the first of equal values
+    end = torch.cat([start[:, 1:], torch.full_like(start[:, :1], samples)], dim=1)
+    coarse, fine = (
+        F.pad(part.cumsum(-1), (1, 0)).gather(1, torch.cat([start, end], dim=1))
+        for part in _whole(ordered)
+    )
+    low, high = _unit(coarse, fine).chunk(2, dim=1)
+    return end - start, high - low, edges
+
+
+def _sorted(rows: Tensor) -> Tensor:
+    if rows.device.type != "cpu":
+        return rows.contiguous().sort(-1).values
+    import numpy as np
+
+    # Without indices, which torch always sorts along: several times faster.
+    return torch.from_numpy(np.sort(rows.contiguous().numpy(), axis=-1))
+
+
+def _added(index: Tensor, values: Tensor, size: int) -> Tensor:
+    """Return sums of whole numbers by index."""
+    total = values.new_zeros(size)
+    return total.index_add_(0, index.flatten(), values.flatten())
+
+
+def _exact_sums(index: Tensor, values: Tensor, size: int) -> Tensor:
+    """Return sums of numbers in [0, 1] by index."""
+    return _unit(*(_added(index, part, size) for part in _whole(values)))
+
+
+def _whole(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return numbers in [0, 1] as whole numbers of 2⁻³⁰ and of 2⁻⁶⁰.
+
+    Their sums are exact and so the same in any order, which varies on a GPU.
+    """
+    scaled = _wide(values) * 2**30
+    coarse = scaled.long()
+    return coarse, ((scaled - coarse) * 2**30).long()
+
+
+def _unit(coarse: Tensor, fine: Tensor) -> Tensor:
+    """Return what sums of such whole numbers stand for."""
+    return (_wide(coarse) + _wide(fine) / 2**30) / 2**30

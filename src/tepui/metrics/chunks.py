@@ -1,0 +1,190 @@
+"""Runs of samples, and what the metrics derive from their logits.
+
+Metrics work on one run of samples after the other, so that beside the result only a few
+hundred megabytes are in use whatever the number of samples, and 16-bit logits are never
+copied whole into 32 bits. Several metrics of one run share its softmax.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from tepui.checks import labels_match, logits_shape, one_of, require
+
+Rule = Literal["probability", "logit", "vote"]
+"""Mean of the probabilities, softmax of the mean logits, or share of the votes."""
+
+_LOGITS_AT_ONCE = 2**22
+
+
+class _Chunk:
+    """Some samples; what is derived from their logits is computed once, when asked for.
+
+    Args:
+        logits: Shape ``(members, samples, classes)``, in at least 32 bits.
+        labels: Shape ``(samples,)``, in 64 bits.
+    """
+
+    def __init__(self, logits: Tensor, labels: Tensor | None = None) -> None:
+        self.logits = logits
+        self._labels = labels
+        self._probs: dict[Rule, Tensor] = {}
+        self._tops: dict[Rule, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def labels(self) -> Tensor:
+        if self._labels is None:
+            raise AssertionError("the metric did not ask for labels")
+        return self._labels
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        """Shape ``(members, samples, classes)``."""
+        return self.logits.log_softmax(-1)
+
+    @cached_property
+    def probs(self) -> Tensor:
+        """Shape ``(members, samples, classes)``."""
+        return self.log_probs.exp()
+
+    @cached_property
+    def top(self) -> tuple[Tensor, Tensor]:
+        """Each member's largest logit and its class, both ``(members, samples)``."""
+        # On a CPU max is several times faster than argmax.
+        largest, predicted = self.logits.max(-1)
+        return largest, predicted
+
+    @cached_property
+    def member_errors(self) -> Tensor:
+        """Number of wrong predictions of each member."""
+        return (self.top[1] != self.labels).sum(-1)
+
+    @cached_property
+    def pair_differences(self) -> Tensor:
+        """Number of samples on which two members differ, ``(members, members)``."""
+        predicted = self.top[1]
+        return torch.stack([(predicted != row).sum(-1) for row in predicted])
+
+    @cached_property
+    def pair_kl(self) -> Tensor:
+        """Divergence between two members summed over samples, rows from, columns to."""
+        members = len(self.logits)
+        total = _wide(self.logits.new_zeros(members, members))
+        for i, (p, log_p) in enumerate(zip(self.probs, self.log_probs, strict=True)):
+            gap = log_p - self.log_probs[i + 1 :]
+            total[i, i + 1 :] = _wide((p * gap).sum(-1)).sum(-1)
+            total[i + 1 :, i] = -_wide((self.probs[i + 1 :] * gap).sum(-1)).sum(-1)
+        return total
+
+    @cached_property
+    def member_entropy(self) -> Tensor:
+        """Entropy of each member's probabilities, ``(members, samples)``."""
+        return -(self.probs * self.log_probs).sum(-1)
+
+    def ensemble_probs(self, rule: Rule) -> Tensor:
+        """Return probabilities of shape ``(samples, classes)``."""
+        if rule not in self._probs:
+            self._probs[rule] = self._joined(rule)
+        return self._probs[rule]
+
+    def ensemble_log_probs(self, rule: Rule) -> Tensor:
+        """Return log-probabilities of shape ``(samples, classes)``."""
+        if rule == "vote":
+            return self.ensemble_probs(rule).log()
+        if rule == "logit":
+            return self.logits.mean(0).log_softmax(-1)
+        return self.log_probs.logsumexp(0) - math.log(len(self.logits))
+
+    def label_log_probs(self, rule: Rule) -> Tensor:
+        """Return the log-probability of each label, of shape ``(samples,)``."""
+        index = self.labels.unsqueeze(-1)
+        if rule != "probability":
+            return self.ensemble_log_probs(rule).gather(1, index)[:, 0]
+        each = self.log_probs.gather(2, index.expand(len(self.logits), -1, 1))[:, :, 0]
+        return each.logsumexp(0) - math.log(len(self.logits))
+
+    def ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
+        """Return the largest probability of each sample and the class it belongs to."""
+        if rule not in self._tops:
+            self._tops[rule] = self._ensemble_top(rule)
+        return self._tops[rule]
+
+    def right(self, rule: Rule) -> Tensor:
+        """Return whether the ensemble's prediction is the label, ``(samples,)``."""
+        return self.ensemble_top(rule)[1] == self.labels
+
+    def _joined(self, rule: Rule) -> Tensor:
+        if rule == "vote":
+            votes = torch.zeros_like(self.logits[0])
+            for chosen in self.top[1].unsqueeze(-1):
+                votes.scatter_(1, chosen, votes.gather(1, chosen) + 1)
+            return votes / len(self.logits)
+        if rule == "logit":
+            return self.logits.mean(0).softmax(-1)
+        return self.probs.mean(0)
+
+    def _ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
+        probs = self.ensemble_probs(rule)
+        confidence, predicted = probs.max(-1)
+        if rule == "vote":
+            beaten = probs < confidence.unsqueeze(-1)
+            mean = self.ensemble_probs("probability")
+            predicted = mean.masked_fill(beaten, -1).max(-1).indices
+        return confidence, predicted
+
+
+def _check(
+    logits: Tensor,
+    labels: Tensor | None = None,
+    *,
+    rule: str = "probability",
+    min_members: int = 1,
+) -> None:
+    logits_shape(logits, min_members=min_members)
+    # A finite sum has finite terms; only a sum that overflows needs a closer look.
+    if not math.isfinite(float(logits.detach().sum())):
+        low, high = (float(bound) for bound in torch.aminmax(logits.detach()))
+        require(
+            math.isfinite(low) and math.isfinite(high),
+            "logits",
+            "be finite (a large negative number stands for an impossible class)",
+            (low, high),
+        )
+    one_of("rule", rule, get_args(Rule))
+    if labels is not None:
+        labels_match(labels, logits)
+
+
+def _dtype(logits: Tensor) -> torch.dtype:
+    return torch.float64 if logits.dtype == torch.float64 else torch.float32
+
+
+def _wide(values: Tensor) -> Tensor:
+    """Return values in the type that sums over all samples are kept in."""
+    return values if values.device.type == "mps" else values.double()
+
+
+def _chunks(logits: Tensor, labels: Tensor | None = None) -> Iterator[_Chunk]:
+    """Yield runs of samples, without gradient, in at least 32 bits."""
+    samples = max(1, _LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
+    for start in range(0, logits.shape[1], samples):
+        part = logits.detach()[:, start : start + samples].to(_dtype(logits))
+        some = None if labels is None else labels[start : start + samples].long()
+        yield _Chunk(part, some)
+
+
+def _map_samples(function: Callable[[_Chunk], Tensor], logits: Tensor) -> Tensor:
+    return torch.cat([function(chunk) for chunk in _chunks(logits)])
+
+
+def _spread(values: Tensor) -> Tensor:
+    """Unbiased variance over members, summed over classes; zero for one member."""
+    # From the first member on, equal members give exactly zero, which the rounded mean
+    # of equal numbers does not.
+    offset = values - values[0]
+    square = offset.sub_(offset.mean(0)).square_()
+    return square.sum((0, 2)) / max(1, len(values) - 1)

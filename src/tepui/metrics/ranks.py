@@ -1,0 +1,73 @@
+"""Whether two scores put samples in the same order."""
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from tepui.checks import require
+from tepui.metrics.chunks import _dtype
+from tepui.metrics.ood import _check_scores
+
+
+def ranks(scores: Tensor) -> Tensor:
+    """Place of each score in increasing order, from 1; equal scores share their mean.
+
+    Args:
+        scores: Shape ``(samples,)``.
+
+    Returns:
+        Ranks of shape ``(samples,)``; whole numbers and halves, exact in float64.
+
+    Raises:
+        ValueError: If scores are not one axis of floating numbers, are missing or NaN.
+
+    Example:
+        >>> ranks(torch.tensor([0.5, 0.1, 0.5]))
+        tensor([2.5000, 1.0000, 2.5000], dtype=torch.float64)
+    """
+    _check_scores("scores", scores)
+    require(len(scores) > 0, "scores", "hold at least one sample", 0)
+    values = scores.detach().to(_dtype(scores)).contiguous()
+    ordered = values.sort().values
+    below = torch.searchsorted(ordered, values)
+    not_above = torch.searchsorted(ordered, values, right=True)
+    return (below + not_above + 1).double() / 2
+
+
+def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
+    """Spearman's rank correlation of two scores of the same samples.
+
+    The linear correlation of their :func:`ranks`. Range [-1, 1]: 1 for the same order,
+    0 for orders that have nothing to do with each other, -1 for opposite ones. NaN,
+    with a warning, where all values of a score are equal.
+
+    Args:
+        first: One score, of shape ``(samples,)``.
+        second: Another score of the same samples.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If scores are not one axis of floating numbers, are NaN, differ in
+            length or are fewer than two.
+
+    Example:
+        >>> first = torch.tensor([1.0, 2.0, 3.0])
+        >>> rank_correlation(first, torch.tensor([0.1, 0.7, 0.2]))
+        tensor(0.5000)
+    """
+    _check_scores("first", first)
+    _check_scores("second", second)
+    require(len(first) > 1, "first", "hold at least two samples", len(first))
+    require(
+        len(first) == len(second), "second", f"hold {len(first)} samples", len(second)
+    )
+    dtype = torch.promote_types(_dtype(first), _dtype(second))
+    left, right = (ranks(each) - (len(first) + 1) / 2 for each in (first, second))
+    scale = (left.square().sum() * right.square().sum()).sqrt()
+    if scale == 0:
+        message = "rank_correlation is NaN: all values of a score are equal"
+        warnings.warn(message, stacklevel=2)
+    return ((left * right).sum() / scale).clamp(-1, 1).to(dtype)

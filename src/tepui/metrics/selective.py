@@ -1,0 +1,128 @@
+"""What an ensemble gains by not answering where it is unsure."""
+
+from typing import NamedTuple, final, get_args
+
+import torch
+from torch import Tensor
+
+from tepui.checks import one_of
+from tepui.metrics.chunks import Rule, _Chunk, _wide
+from tepui.metrics.streaming import LogitsStreaming, State, _Value
+
+
+class RiskCoverage(NamedTuple):
+    """Error among the samples answered, one entry per number of samples answered.
+
+    Attributes:
+        coverage: Share of samples answered, ``1/N, 2/N, …, 1``.
+        risk: Share of errors among them.
+    """
+
+    coverage: Tensor
+    risk: Tensor
+
+
+class _Selective(LogitsStreaming[_Value]):
+    num_states = 2
+    joined = True
+
+    def __init__(self, rule: Rule = "probability") -> None:
+        one_of("rule", rule, get_args(Rule))
+        super().__init__()
+        self.rule = rule
+
+    def _statistics(self, chunk: _Chunk) -> State:
+        return chunk.ensemble_top(self.rule)[0], chunk.right(self.rule)
+
+
+@final
+class SelectiveCurve(_Selective[RiskCoverage]):
+    """Streaming :func:`selective_curve`; keeps two numbers per sample.
+
+    Args:
+        rule: How members are joined.
+    """
+
+    def _value(self, *state: Tensor) -> RiskCoverage:
+        return _risk_coverage(*state)
+
+
+@final
+class AURC(_Selective[Tensor]):
+    """Streaming :func:`aurc`; keeps two numbers per sample.
+
+    Args:
+        rule: How members are joined.
+    """
+
+    def _value(self, *state: Tensor) -> Tensor:
+        return _risk_coverage(*state).risk.mean()
+
+
+def selective_curve(
+    logits: Tensor, labels: Tensor, rule: Rule = "probability"
+) -> RiskCoverage:
+    """Error among the most confident samples, for every number of them.
+
+    ``risk_k`` is the share of errors among the ``k`` samples whose confidence, the
+    largest probability of the ensemble, is highest. Lower is better; range [0, 1].
+    Samples of equal confidence enter in random order, of which this is the mean.
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+        rule: How members are joined.
+
+    Returns:
+        Coverages and risks, each of shape ``(samples,)``; the last risk is the error.
+
+    Raises:
+        ValueError: If logits or labels break their rules or the rule is unknown.
+
+    Example:
+        >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 1.0]]])
+        >>> selective_curve(logits, torch.tensor([1, 0])).risk
+        tensor([0.0000, 0.5000])
+    """
+    return SelectiveCurve(rule)._of(logits, labels)
+
+
+def aurc(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+    """Area under the risk-coverage curve, the mean risk of :func:`selective_curve`.
+
+    Lower is better; range [0, 1]. It falls with the error and with the share of errors
+    that have low confidence.
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+        rule: How members are joined.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If logits or labels break their rules or the rule is unknown.
+
+    Example:
+        >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 1.0]]])
+        >>> aurc(logits, torch.tensor([1, 0]))
+        tensor(0.2500)
+    """
+    return AURC(rule)._of(logits, labels)
+
+
+def _risk_coverage(confidence: Tensor, right: Tensor) -> RiskCoverage:
+    ordered, order = confidence.sort(descending=True)
+    _, group, size = torch.unique_consecutive(
+        ordered, return_inverse=True, return_counts=True
+    )
+    wrong = (~right[order]).long()
+    errors = torch.zeros_like(size).index_add_(0, group, wrong)
+    answered = torch.arange(1, len(wrong) + 1, device=wrong.device)
+    inside = answered - (size.cumsum(0) - size)[group]
+    # Each of equal confidences is wrong with the probability that one of them is.
+    expected = (errors.cumsum(0) - errors)[group] + inside * (_wide(errors) / size)[
+        group
+    ]
+    return RiskCoverage(_wide(answered) / len(wrong), expected / answered)

@@ -1,0 +1,119 @@
+"""Temperature scaling: one number that mends over- or underconfident logits.
+
+The negative log-likelihood of held-out logits divided by ``T`` is minimised over the
+inverse temperature ``β = 1/T`` by Newton steps, kept inside a bracket of the sign of
+its derivative. Each step reads the logits once. With ``g_m = f_my - E_m[f]`` and
+``r_m = P_my / Σ_l P_ly`` the share of a member in the probability of the label, the
+derivatives of one sample's loss are::
+
+    loss'  = -Σ_m r_m g_m
+    loss'' = -Σ_m r_m (g_m² - Var_m[f]) + (Σ_m r_m g_m)²
+
+where ``E_m`` and ``Var_m`` are taken over classes with the member's probabilities.
+
+References:
+    Guo et al. 2017, "On calibration of modern neural networks".
+"""
+
+import math
+import warnings
+
+import torch
+from torch import Tensor
+
+from tepui.checks import one_of
+from tepui.metrics.chunks import Rule, _check, _Chunk, _chunks, _dtype, _wide
+
+_LOWEST, _HIGHEST = 0.01, 100.0
+_STEPS = 60
+_MANY = 16_000
+
+
+def temperature(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+    """Temperature ``T`` for which ``logits / T`` have the least :func:`nll`.
+
+    Fit it on held-out samples and divide the logits of others by it. All members share
+    it. Above 1 the ensemble was too sure, below 1 not sure enough. Member predictions
+    never change; the ensemble's can where members are joined by probability.
+
+    Args:
+        logits: Held-out logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+        rule: How members are joined: ``"probability"`` or ``"logit"``; a vote has no
+            temperature.
+
+    Returns:
+        A scalar in [0.01, 100]; at a bound, with a warning, where the loss has no
+        minimum between them.
+
+    Raises:
+        ValueError: If logits or labels break their rules or the rule is unknown.
+
+    Example:
+        >>> logits = torch.tensor([[[4.0, 0.0]]]).expand(1, 4, 2)
+        >>> found = temperature(logits, torch.tensor([0, 0, 0, 1]))
+        >>> (logits / found).softmax(-1)[0, 0]  # three of four are right
+        tensor([0.7500, 0.2500])
+    """
+    one_of("rule", rule, ("probability", "logit"))
+    _check(logits, labels)
+    found = 1 / _best(logits, labels, rule)
+    if not 1.001 * _LOWEST < found < _HIGHEST / 1.001:
+        warnings.warn(
+            f"temperature is at its bound, {found:.3g}: the loss falls all the way",
+            stacklevel=2,
+        )
+    return logits.new_tensor(found, dtype=_dtype(logits))
+
+
+def _best(logits: Tensor, labels: Tensor, rule: Rule) -> float:
+    """Return the best inverse temperature between the bounds."""
+    low, high, last = 1 / _HIGHEST, 1 / _LOWEST, math.inf
+    # Many samples start from the best of every sixteenth of them.
+    few = len(labels) < _MANY
+    beta = 1.0 if few else _best(logits[:, ::16], labels[::16], rule)
+    # Newton squares the error: after a step this small, what is left is far smaller.
+    small = 1e-5 if logits.dtype == torch.float64 else 1e-3
+    for _ in range(_STEPS):
+        slope, bend = _derivatives(logits, labels, rule, beta)
+        if slope == 0:
+            break
+        low, high = (low, beta) if slope > 0 else (beta, high)
+        move, enough = -slope / bend if bend > 0 else math.inf, small
+        if not (low < beta + move < high and abs(move) < 0.9 * last):
+            # No curve to follow, or one that never ends: halve the bracket, in ratio.
+            move, enough = math.sqrt(low * high) - beta, small**2
+        beta, last = beta + move, abs(move)
+        if last <= enough * beta:
+            break
+    return beta
+
+
+def _derivatives(
+    logits: Tensor, labels: Tensor, rule: Rule, beta: float
+) -> tuple[float, float]:
+    """Return two derivatives of the mean loss by the inverse temperature."""
+    total = torch.stack(
+        [_chunk_derivatives(chunk, rule, beta) for chunk in _chunks(logits, labels)]
+    ).sum(0)
+    slope, bend = (total / len(labels)).tolist()
+    return slope, bend
+
+
+def _chunk_derivatives(chunk: _Chunk, rule: Rule, beta: float) -> Tensor:
+    raw = chunk.logits.mean(0, keepdim=True) if rule == "logit" else chunk.logits
+    # From the largest logit down: no overflow, and squares that do not cancel.
+    values = raw - raw.amax(-1, keepdim=True)
+    weights = (beta * values).exp_()
+    total = weights.sum(-1)
+    weights *= values
+    mean = weights.sum(-1) / total
+    weights *= values
+    spread = weights.sum(-1) / total - mean.square()
+    index = chunk.labels.expand(len(values), -1).unsqueeze(-1)
+    label_values = values.gather(-1, index)[:, :, 0]
+    share = (beta * label_values - total.log()).softmax(0)
+    gain = label_values - mean
+    slope = -(share * gain).sum(0)
+    bend = -(share * (gain.square() - spread)).sum(0) + slope.square()
+    return _wide(torch.stack([slope, bend])).sum(-1)

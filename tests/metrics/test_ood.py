@@ -1,0 +1,178 @@
+"""Detection against scikit-learn, definitions over all pairs, and limits."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torch import Tensor
+
+from strategies import close, modest
+from tepui.metrics import AUPR, AUROC, FPR95, aupr, auroc, fpr95
+
+# A few small whole numbers: ties inside and between both sets.
+few = st.lists(st.integers(-3, 3), min_size=1, max_size=25)
+many = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=25)
+scores = st.one_of(few, many).map(
+    lambda values: torch.tensor(values, dtype=torch.float64)
+)
+MEASURES = (auroc, aupr, fpr95)
+STREAMS = {auroc: AUROC, aupr: AUPR, fpr95: FPR95}
+
+
+def auroc_naive(negative: list[float], positive: list[float]) -> float:
+    wins = sum((p > n) + Fraction(p == n, 2) for p in positive for n in negative)
+    return float(wins / (len(positive) * len(negative)))
+
+
+def fpr95_naive(negative: list[float], positive: list[float]) -> float:
+    rates = []
+    for threshold in positive:
+        found = Fraction(sum(p >= threshold for p in positive), len(positive))
+        if found >= Fraction(95, 100):
+            false = sum(n >= threshold for n in negative)
+            rates.append(Fraction(false, len(negative)))
+    return float(min(rates))
+
+
+def both(in_scores: Tensor, ood_scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    truth = np.repeat([0, 1], [len(in_scores), len(ood_scores)])
+    return truth, torch.cat([in_scores, ood_scores]).numpy()
+
+
+@modest
+@given(scores, scores)
+def test_auroc_is_that_of_scikit_learn_and_of_all_pairs(in_scores, ood_scores):
+    found = auroc(in_scores, ood_scores)
+    close(found, auroc_naive(in_scores.tolist(), ood_scores.tolist()))
+    close(found, roc_auc_score(*both(in_scores, ood_scores)), atol=1e-9)
+
+
+@modest
+@given(scores, scores)
+def test_aupr_is_scikit_learns_average_precision(in_scores, ood_scores):
+    out = average_precision_score(*both(in_scores, ood_scores))
+    close(aupr(in_scores, ood_scores), out, atol=1e-9)
+    inside = average_precision_score(*both(-ood_scores, -in_scores))
+    close(aupr(in_scores, ood_scores, "in"), inside, atol=1e-9)
+
+
+@modest
+@given(scores, scores)
+def test_fpr95_takes_the_strictest_threshold_that_finds_enough(in_scores, ood_scores):
+    negative, positive = in_scores.tolist(), ood_scores.tolist()
+    close(fpr95(in_scores, ood_scores), fpr95_naive(negative, positive))
+    flipped = fpr95_naive([-s for s in positive], [-s for s in negative])
+    close(fpr95(in_scores, ood_scores, "in"), flipped)
+
+
+@pytest.mark.parametrize(("size", "missed"), [(19, 0), (20, 1), (39, 1), (40, 2)])
+def test_fpr95_may_miss_one_in_twenty_and_no_more(size, missed):
+    ood_scores = torch.arange(size).double()
+    in_scores = torch.arange(size).double() - 0.5
+    close(fpr95(in_scores, ood_scores), (size - missed - 1) / size)
+
+
+@modest
+@given(scores, scores)
+def test_only_the_order_of_scores_counts(in_scores, ood_scores):
+    order = torch.cat([in_scores, ood_scores]).unique()
+    left, right = (
+        torch.searchsorted(order, each).double() for each in (in_scores, ood_scores)
+    )
+    for measure in MEASURES:
+        close(measure(left, right), measure(in_scores, ood_scores))
+        tiny = measure(1e-30 * left, 1e-30 * right)
+        assert tiny == measure(left, right)
+
+
+@modest
+@given(scores, scores)
+def test_swapping_the_sets_mirrors_auroc(in_scores, ood_scores):
+    close(auroc(in_scores, ood_scores) + auroc(ood_scores, in_scores), 1.0)
+    close(auroc(in_scores, in_scores), 0.5)
+    assert auroc(in_scores, ood_scores) == auroc(-ood_scores, -in_scores)
+
+
+@modest
+@given(scores, scores, st.integers(0, 25), st.integers(0, 25))
+def test_streams_agree_with_the_functions(in_scores, ood_scores, first, second):
+    for measure, stream_class in STREAMS.items():
+        stream = stream_class()
+        stream.update(in_scores[:first], ood_scores[:second])
+        stream.update(ood_scores=ood_scores[second:])
+        stream.update(in_scores[first:])
+        assert stream.compute() == measure(in_scores, ood_scores)
+        assert stream.compute() == measure(in_scores, ood_scores)
+        stream.reset()
+        with pytest.raises(ValueError, match="update must come before compute"):
+            stream.compute()
+
+
+def test_separated_scores_reach_the_ends():
+    low, high = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0, 4.0])
+    assert (auroc(low, high), aupr(low, high), fpr95(low, high)) == (1, 1, 0)
+    assert (auroc(high, low), fpr95(high, low)) == (0, 1)
+
+
+def test_scores_that_a_sigmoid_would_squash_stay_apart():
+    low, high = torch.tensor([100.0, 101.0]), torch.tensor([102.0, 103.0])
+    assert auroc(low, high) == 1
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_scores_may_lie_apart_in_memory(measure):
+    low, high = torch.arange(9.0), torch.arange(9.0) + 2.5
+    assert measure(low[::2], high[::3]) == measure(low[::2].clone(), high[::3].clone())
+
+
+def test_infinite_scores_are_scores():
+    values = torch.tensor([-torch.inf, 0.0, torch.inf])
+    assert auroc(values, values) == 0.5
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_short_types_are_answered_in_float32(measure, dtype):
+    low, high = torch.tensor([0.1, 0.2, 0.2]), torch.tensor([0.2, 0.9])
+    found = measure(low.to(dtype), high.to(dtype).requires_grad_())
+    assert found.dtype == torch.float32
+    assert not found.requires_grad
+    assert found == measure(low, high)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_bad_scores_are_named(measure):
+    good = torch.tensor([0.1, 0.2])
+    with pytest.raises(ValueError, match="ood_scores must hold at least one sample"):
+        measure(good, good[:0])
+    with pytest.raises(ValueError, match="in_scores must hold at least one sample"):
+        measure(good[:0], good)
+    with pytest.raises(ValueError, match=r"in_scores must have shape.*\(1, 2\)"):
+        measure(good[None], good)
+    with pytest.raises(ValueError, match=r"must be floating point, got torch\.int64"):
+        measure(good, good.long())
+    bad = torch.tensor([0.0, torch.nan, torch.nan])
+    message = r"ood_scores must not be NaN, got 2 NaN value\(s\), the first at sample 1"
+    with pytest.raises(ValueError, match=message):
+        measure(good, bad)
+
+
+@pytest.mark.parametrize("measure", [aupr, fpr95])
+def test_an_unknown_class_lists_the_known(measure):
+    good = torch.tensor([0.1, 0.2])
+    with pytest.raises(ValueError, match="positive must be one of ood, in, got 'out'"):
+        measure(good, good, "out")
+
+
+def test_a_failed_update_keeps_nothing():
+    stream, good = AUROC(), torch.tensor([0.1, 0.2])
+    stream.update(good, good)
+    with pytest.raises(ValueError, match="NaN"):
+        stream.update(good, torch.tensor([torch.nan]))
+    with pytest.raises(ValueError, match="in_scores or ood_scores must be given"):
+        stream.update()
+    assert [len(each) for each in stream.state()] == [2, 2]

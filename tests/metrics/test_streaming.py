@@ -1,0 +1,200 @@
+"""A stream over any chunks is the function of the whole."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from strategies import RULES, labelled_ensembles, modest
+from tepui import metrics
+from tepui.metrics import ECE, NLL, Accuracy, Collection, Disagreement
+
+# Every stream, with options that change what it keeps.
+CASES: list[tuple[type, str, dict[str, object]]] = [
+    *((metrics.Accuracy, "accuracy", {"rule": rule}) for rule in RULES),
+    *((metrics.NLL, "nll", {"rule": rule}) for rule in RULES[:2]),
+    *((metrics.EIR, "eir", {"rule": rule}) for rule in RULES),
+    (metrics.IndividualAccuracy, "individual_accuracy", {}),
+    (metrics.Brier, "brier", {"rule": "logit"}),
+    (metrics.BrierDecomposition, "brier_decomposition", {"bins": 5}),
+    (metrics.ECE, "ece", {"bins": 7}),
+    (metrics.ECE, "ece", {"bins": 7, "torchmetrics_bins": True}),
+    (metrics.ECE, "ece", {"bins": 3, "binning": "equal-mass"}),
+    (metrics.ECE, "ece", {"bins": 3, "of": "classwise"}),
+    (metrics.ECE, "ece", {"bins": 3, "binning": "equal-mass", "of": "classwise"}),
+    (metrics.MCE, "mce", {}),
+    (metrics.MCE, "mce", {"binning": "equal-mass", "bins": 2}),
+    (metrics.ReliabilityDiagram, "reliability", {"rule": "vote"}),
+    (metrics.ReliabilityDiagram, "reliability", {"binning": "equal-mass"}),
+    (metrics.SelectiveCurve, "selective_curve", {"rule": "logit"}),
+    (metrics.AURC, "aurc", {}),
+    (metrics.PairwiseDisagreement, "pairwise_disagreement", {}),
+    (metrics.Disagreement, "disagreement", {}),
+    (metrics.DER, "der", {}),
+    (metrics.Variance, "variance", {"of": "logits"}),
+    (metrics.Variance, "variance", {"of": "probs"}),
+    (metrics.PairwiseKL, "pairwise_kl", {}),
+    (metrics.KL, "kl", {"symmetric": True}),
+    (metrics.UniquePredictions, "unique_predictions", {}),
+]
+
+
+def label(case: object) -> str:
+    return getattr(case, "__name__", str(case))
+
+
+def tensors(value: object) -> tuple[Tensor, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def same(actual: object, expected: object) -> None:
+    for left, right in zip(tensors(actual), tensors(expected), strict=True):
+        torch.testing.assert_close(
+            left, right, rtol=1e-12, atol=1e-13, equal_nan=True, check_dtype=True
+        )
+
+
+def of_whole(case, logits, labels):
+    stream_class, name, options = case
+    data = (logits, labels) if stream_class.labelled else (logits,)
+    return getattr(metrics, name)(*data, **options)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[2]}")
+@modest
+@given(data=labelled_ensembles(min_members=2), cuts=st.sets(st.integers(1, 6)))
+def test_any_chunks_give_what_the_function_gives(case, data, cuts):
+    logits, labels = data
+    assume((logits.argmax(-1) != labels).any())
+    stream_class, _, options = case
+    stream = stream_class(**options)
+    for _ in range(2):
+        edges = [0, *sorted(cut for cut in cuts if cut < len(labels)), len(labels)]
+        for start, end in pairwise(edges):
+            stream.update(logits[:, start:end], labels[start:end])
+        same(stream.compute(), of_whole(case, logits, labels))
+        same(stream.compute(), of_whole(case, logits, labels))
+        stream.reset()
+
+
+@modest
+@given(data=labelled_ensembles(min_members=2), cut=st.integers(1, 6))
+def test_a_collection_gives_what_its_streams_give(data, cut):
+    logits, labels = data
+    assume((logits.argmax(-1) != labels).any())
+    streams = {f"s{i}": case[0](**case[2]) for i, case in enumerate(CASES)}
+    together = Collection(**streams)
+    together.update(logits[:, :cut], labels[:cut])
+    if cut < len(labels):
+        together.update(logits[:, cut:], labels[cut:])
+    found = together.compute()
+    for i, case in enumerate(CASES):
+        same(found[f"s{i}"], of_whole(case, logits, labels))
+    together.reset()
+    with pytest.raises(ValueError, match="update must come before compute"):
+        together.compute()
+
+
+def test_every_stream_has_a_case():
+    finals = {
+        getattr(metrics, name)
+        for name in metrics.__all__
+        if isinstance(getattr(metrics, name), type)
+        and issubclass(getattr(metrics, name), metrics.LogitsStreaming)
+    }
+    assert {case[0] for case in CASES} == finals - {metrics.LogitsStreaming}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[2]}")
+def test_what_is_kept_grows_only_where_chunks_are_joined(case):
+    logits = torch.randn(3, 40, 4, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(40) % 4
+    stream = case[0](**case[2])
+    sizes = []
+    for _ in range(2):
+        stream.update(logits, labels)
+        sizes.append(sum(each.numel() for each in stream.state()))
+        assert len(stream.state()) == stream.num_states
+    assert (sizes[1] == 2 * sizes[0]) if stream.joined else (sizes[1] == sizes[0])
+
+
+def test_compute_needs_an_update():
+    with pytest.raises(ValueError, match="update must come before compute"):
+        Accuracy().compute()
+
+
+def test_a_failed_update_keeps_nothing():
+    logits, labels = torch.randn(2, 5, 3), torch.arange(5) % 3
+    together = Collection(ece=ECE(), nll=NLL())
+    together.update(logits, labels)
+    before = together.compute()
+    with pytest.raises(ValueError, match="labels must lie in"):
+        together.update(logits, labels + 1)
+    with pytest.raises(ValueError, match="labels must be given, got None"):
+        together.update(logits)
+    message = r"logits must keep the \(members, classes\).*\(2, 3\), got \(2, 2\)"
+    with pytest.raises(ValueError, match=message):
+        together.update(logits[:, :, :2], labels.clamp(max=1))
+    assert together.compute() == before
+
+
+def test_a_reset_stream_takes_another_shape():
+    stream = Disagreement()
+    stream.update(torch.randn(2, 5, 3))
+    stream.reset()
+    stream.update(torch.randn(4, 5, 2))
+    assert stream.compute().shape == ()
+
+
+def test_the_widest_type_seen_is_answered():
+    stream, labels = Accuracy(), torch.tensor([0])
+    stream.update(torch.zeros(1, 1, 2, dtype=torch.float16), labels)
+    assert stream.compute().dtype == torch.float32
+    stream.update(torch.zeros(1, 1, 2, dtype=torch.float64), labels)
+    assert stream.compute().dtype == torch.float64
+
+
+def test_an_undefined_ratio_warns_at_the_caller():
+    stream, logits = metrics.DER(), torch.tensor([[[1.0, 0.0]], [[1.0, 0.0]]])
+    stream.update(logits, torch.tensor([0]))
+    with pytest.warns(UserWarning, match="der is NaN") as log:
+        assert math.isnan(stream.compute())
+    assert log[0].filename == __file__
+    together = Collection(der=stream)
+    with pytest.warns(UserWarning, match="der is NaN") as log:
+        together.compute()
+    assert log[0].filename == __file__
+
+
+def test_a_collection_needs_a_metric():
+    with pytest.raises(ValueError, match="streams must hold at least one metric"):
+        Collection()
+
+
+def test_millions_of_float32_samples_lose_nothing():
+    # One by one in float32 this sum would stop growing at 2**24 samples.
+    stream = metrics.Accuracy()
+    stream.update(torch.tensor([[[1.0, 0.0]]]), torch.tensor([0]))
+    stream._states = [(torch.tensor(2**24 + 1), torch.tensor(2**24))]
+    assert stream.compute().double() == pytest.approx(2**24 / (2**24 + 1), abs=1e-8)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[2]}")
+def test_streams_on_a_gpu_agree_with_the_cpu_and_repeat_their_bits(case):
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(3, 5000, 20, generator=generator)
+    labels = torch.randint(20, (5000,), generator=generator)
+    runs = [of_whole(case, logits.cuda(), labels.cuda()) for _ in range(2)]
+    for first, second in zip(*map(tensors, runs), strict=True):
+        torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
+    expected = of_whole(case, logits, labels)
+    for left, right in zip(tensors(runs[0]), tensors(expected), strict=True):
+        torch.testing.assert_close(
+            left.cpu(), right, rtol=1e-4, atol=1e-5, equal_nan=True
+        )

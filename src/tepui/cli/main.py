@@ -20,6 +20,8 @@ from tepui.cli.data import EXAMPLE as DATA_EXAMPLE
 from tepui.cli.data import Verb, data
 from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
+from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
+from tepui.cli.measure import measure
 from tepui.cli.names import (
     check_names,
     foreign_packages,
@@ -42,17 +44,26 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare, COMPARE_EXAMPLE),
     "train": (train, TRAIN_EXAMPLE),
     "evaluate": (evaluate, EVALUATE_EXAMPLE),
+    "measure": (measure, MEASURE_EXAMPLE),
     "corrupt": (corrupt, CORRUPT_EXAMPLE),
     "report": (report, REPORT_EXAMPLE),
     "data": (data, DATA_EXAMPLE),
     "theory": (theory, THEORY_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
-WORDS: dict[str, dict[str, tuple[Any, str]]] = {
+WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
     "data": {
-        "action": (Verb, "List all sets, fetch one, or verify one that is there."),
-        "name": (str | None, "Which one to fetch or verify."),
-    }
+        "action": (Verb, "?", "List all sets, fetch one, or verify one that is there."),
+        "name": (str | None, "?", "Which one to fetch or verify."),
+    },
+    "measure": {
+        "checkpoints": (
+            Path,
+            "+",
+            "Files with weights (.pt of torch.save, .safetensors), one per member; or "
+            "the folder of a run.",
+        ),
+    },
 }
 
 
@@ -91,9 +102,10 @@ def build_parser() -> ArgumentParser:
             "--config", action="config", help="Read options from a YAML file."
         )
         words = WORDS.get(name, {})
-        for word, (kind, about) in words.items():
+        for word, (kind, count, about) in words.items():
             value = inspect.signature(function).parameters[word].default
-            command.add_argument(word, nargs="?", type=kind, default=value, help=about)
+            default = {} if value is inspect.Parameter.empty else {"default": value}
+            command.add_argument(word, nargs=count, type=kind, help=about, **default)
         command.add_function_arguments(function, as_positional=True, skip={*words})
         commands.add_subcommand(name, command, help=summary)
     return parser

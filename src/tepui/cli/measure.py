@@ -1,0 +1,150 @@
+"""``tepui measure``: sharpness and diversity of models, also of foreign checkpoints."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from rich.table import Table
+from torch import nn
+
+from tepui.checkpoints import ensemble_of
+from tepui.checks import one_of, require
+from tepui.cli.console import console
+from tepui.cli.folders import folder_for
+from tepui.cli.parts import Data, part
+from tepui.data import Digits
+from tepui.ensemble import FILE, Ensemble, load
+from tepui.evaluation import dataset_logits, scores
+from tepui.measuring import EnsembleMeasurement
+from tepui.measuring import measure as measured
+from tepui.metrics import pairwise_disagreement
+from tepui.metrics.sharpness import (
+    average_case,
+    fisher_rao,
+    hessian_trace,
+    mean_fisher_trace,
+    relative_flatness,
+    worst_case,
+)
+from tepui.report.figures import as_png
+from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
+from tepui.storage import replacing, write_json
+
+KINDS = ("sharpness", "diversity")
+EXAMPLE = (
+    "tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what sharpness,diversity"
+)
+
+
+def measure(
+    checkpoints: list[Path],
+    data: Data = Digits,
+    model: Callable[[], nn.Module] | None = None,
+    what: str = "sharpness,diversity",
+    samples: int = 500,
+    rho: float = 0.5,
+    rule: Literal["probability", "logit", "vote"] = "probability",
+    seed: int = 0,
+    device: str | None = None,
+    out: Path | None = None,
+) -> None:
+    """Measure sharpness and diversity of trained models.
+
+    Args:
+        checkpoints: Files with weights (.pt of torch.save, .safetensors), one per
+            member; or one folder of a run.
+        data: The data set; sharpness is measured on its training part, diversity and
+            accuracy on its test part.
+        model: The architecture that the weights fit; not needed for a run's folder.
+        what: What to measure, with commas between: sharpness,diversity
+        samples: On how many training samples sharpness is measured.
+        rho: Size of the neighbourhood for worst and average case.
+        rule: How members are joined.
+        seed: What draws derive from.
+        device: Where to compute; a GPU if there is one.
+        out: The folder; the next free runs/measure-NNN by default.
+    """
+    kinds = [kind.strip() for kind in what.split(",")]
+    for kind in kinds:
+        one_of("--what", kind, KINDS)
+    folder = folder_for("measure", out, resume=False)
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty; choose another folder")
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    ensemble = _ensemble(checkpoints, model).to(place)
+    document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
+    if "sharpness" in kinds:
+        found = measured(
+            ensemble, part(data, train=True), _measures(samples, rho), seed=seed
+        )
+        document["sharpness"] = {n: m.document() for n, m in found.items()}
+        _draw(folder / "sharpness.png", sharpness_of_members(found))
+        console().print(_sharpness_table(found))
+    if "diversity" in kinds:
+        logits, labels = dataset_logits(ensemble, part(data, train=False))
+        document["diversity"] = scores(logits, labels, rule).document()
+        if len(ensemble) > 1:
+            pairs = pairwise_disagreement(logits).cpu()
+            _draw(folder / "disagreement.png", disagreement_of_pairs(pairs))
+        console().print(_diversity_table(document["diversity"]))
+    write_json(folder / "measure.json", document)
+    console().print(f"written to {folder}")
+
+
+def _ensemble(
+    checkpoints: list[Path], model: Callable[[], nn.Module] | None
+) -> Ensemble:
+    require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
+    if len(checkpoints) == 1 and (checkpoints[0] / FILE).is_file():
+        return load(checkpoints[0], model)
+    if model is None:
+        raise ValueError("--model must be given to read files of weights, got None")
+    return ensemble_of(checkpoints, model)
+
+
+def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:
+    near: list[Callable[..., Any]] = [worst_case, average_case]
+    others: list[Callable[..., Any]] = [
+        fisher_rao,
+        relative_flatness,
+        mean_fisher_trace,
+        hessian_trace,
+    ]
+    return {
+        **{f.__name__: partial(f, num_samples=samples, rho=rho) for f in near},
+        **{f.__name__: partial(f, num_samples=samples) for f in others},
+    }
+
+
+def _draw(file: Path, figure: Any) -> None:
+    with replacing(file) as temporary:
+        temporary.write_bytes(as_png(figure))
+
+
+def _sharpness_table(found: dict[str, EnsembleMeasurement]) -> Table:
+    table = Table(title="sharpness, on training data")
+    table.add_column("measure")
+    members = len(next(iter(found.values())).members)
+    for number in range(members):
+        table.add_column(f"member {number + 1}", justify="right")
+    table.add_column("mean ± standard error", justify="right")
+    for name, measured_ in found.items():
+        cells = [
+            f"{member.value:.4g} ± {member.standard_error:.2g}"
+            for member in measured_.members
+        ]
+        mean = f"{measured_.mean:.4g} ± {measured_.standard_error:.2g}"
+        table.add_row(name, *cells, mean)
+    return table
+
+
+def _diversity_table(document: dict[str, float | None]) -> Table:
+    table = Table(title="accuracy and diversity, on test data")
+    table.add_column("score")
+    table.add_column("value", justify="right")
+    for name, value in document.items():
+        shown = "undefined" if value is None else f"{value:.4f}"
+        table.add_row(name.replace("_", " "), shown)
+    return table

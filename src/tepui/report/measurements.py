@@ -1,0 +1,80 @@
+"""Plots of what was measured of an ensemble's members."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tepui.measuring import EnsembleMeasurement
+from tepui.report.figures import COLOURS, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+
+def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
+    """Every measure in a panel of its own, one bar per member.
+
+    Args:
+        found: What was measured, by name.
+
+    Returns:
+        Bars with standard errors where they are known.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    columns = min(3, len(found))
+    rows = -(-len(found) // columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.4 * columns, 2.8 * rows), layout="constrained")
+        for number, (name, measured) in enumerate(found.items()):
+            axis = figure.add_subplot(rows, columns, number + 1)
+            errors = [m.standard_error for m in measured.members]
+            axis.bar(
+                range(1, len(measured.members) + 1),
+                [m.value for m in measured.members],
+                yerr=[0.0 if math.isnan(error) else error for error in errors],
+                color=COLOURS[0],
+                capsize=4,
+                width=0.6,
+            )
+            axis.set_title(name.replace("_", " "))
+            axis.set_xticks(range(1, len(measured.members) + 1))
+            axis.set_xlabel("member")
+            axis.grid(axis="x", visible=False)
+    return figure
+
+
+def disagreement_of_pairs(matrix: "Tensor") -> "Figure":
+    """How often each two members differ.
+
+    Args:
+        matrix: Shares, ``(members, members)``.
+
+    Returns:
+        A heat map with the shares written in.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    members = len(matrix)
+    with mpl.rc_context({**STYLE, "axes.grid": False}):
+        size = 2.4 + 0.6 * members
+        figure = Figure(figsize=(size + 1, size), layout="constrained")
+        axis = figure.add_subplot()
+        image = axis.imshow(matrix.numpy(), cmap="Blues", vmin=0)
+        middle = float(matrix.max()) / 2
+        for row in range(members):
+            for column in range(members):
+                value = float(matrix[row, column])
+                colour = "white" if value > middle else "black"
+                text = f"{100 * value:.1f}"
+                axis.text(column, row, text, ha="center", va="center", color=colour)
+        axis.set_xticks(range(members), [str(m + 1) for m in range(members)])
+        axis.set_yticks(range(members), [str(m + 1) for m in range(members)])
+        axis.set_xlabel("member")
+        axis.set_ylabel("member")
+        axis.set_title("samples on which two members differ, in %")
+        figure.colorbar(image, ax=axis)
+    return figure

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
-from tepui.checks import labels_match, logits_shape, one_of, require
+from tepui.checks import one_of, require
 from tepui.data.loading import in_order, inputs_to
 from tepui.ensemble import Ensemble
 from tepui.inference import device_of, evaluating
@@ -263,8 +263,6 @@ def _scores_and_bins(
     logits: Tensor, labels: Tensor, rule: Rule
 ) -> tuple[Scores, metrics.Reliability]:
     """Return everything that one pass over the logits gives."""
-    logits_shape(logits)
-    labels_match(labels, logits)
     streams: dict[str, metrics.LogitsStreaming[Any]] = {
         "reliability": metrics.ReliabilityDiagram(rule=rule),
         "individual_accuracy": metrics.IndividualAccuracy(),

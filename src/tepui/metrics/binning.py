@@ -94,12 +94,9 @@ def _mass_sums(rows: Tensor, bins: int) -> _Bins:
     edges = ordered[:, first]
     start = torch.searchsorted(ordered, edges)  # the first of equal values
     end = torch.cat([start[:, 1:], torch.full_like(start[:, :1], samples)], dim=1)
-    coarse, fine = (
-        F.pad(part.cumsum(-1), (1, 0)).gather(1, torch.cat([start, end], dim=1))
-        for part in _whole(ordered)
-    )
-    low, high = _unit(coarse, fine).chunk(2, dim=1)
-    return end - start, high - low, edges
+    before = [F.pad(part.cumsum(-1), (1, 0)) for part in _whole(ordered)]
+    sums = _unit(*(part.gather(1, end) - part.gather(1, start) for part in before))
+    return end - start, sums, edges
 
 
 def _sorted(rows: Tensor) -> Tensor:

@@ -32,7 +32,16 @@ def test_dashes_and_underscores_are_the_same_in_options_only():
 
 def test_known_names_hold_no_abstract_classes():
     known = known_names()
-    assert known["--method"] == ["DeepEnsemble", "EoA", "GSAM", "SAM", "SharpBalance"]
+    assert known["--method"] == [
+        "A2D",
+        "DeepEnsemble",
+        "DivDis",
+        "EoA",
+        "GSAM",
+        "SAM",
+        "SED",
+        "SharpBalance",
+    ]
     assert "Model" not in known["--model"]
     assert {"ConvNet", "MLP", "ResNet18"} <= set(known["--model"])
     assert {"ArrayFile", "CIFAR10", "Digits", "ImageFolder"} <= set(known["--data"])

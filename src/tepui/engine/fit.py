@@ -21,6 +21,7 @@ from tepui.engine.optimizer import SGD, Optimizer
 from tepui.engine.prepare import (
     RunnerName,
     check_labels,
+    check_unlabeled,
     classes_of,
     compiles,
     learner_of,
@@ -189,11 +190,13 @@ def fit(
     to_device(ensemble, rest)
     if folder is not None and folder.finished:
         return _finished(ensemble, folder)
-    classes = classes_of(ensemble, train, loss, rest)
+    coupled = isinstance(method, CoupledMethod)
+    classes = classes_of(ensemble, train, loss, rest, coupled=coupled)
     check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
     beside = None
     if unlabeled is not None:
+        check_unlabeled(ensemble, unlabeled, rest)
         beside = source_of(unlabeled, augment, numerics.device, workers, None)
     steps = steps_per_epoch(source.samples, batch_size)
     compiled = compiles(compile, numerics, steps * epochs * len(ensemble))
@@ -214,7 +217,7 @@ def fit(
             home=rest if sequential else None,
         )
         learners.append(learner)
-    if isinstance(method, CoupledMethod):
+    if coupled:
         separate(learners)
         for learner in learners:
             learner.losses = learners[0].losses  # one loss for all

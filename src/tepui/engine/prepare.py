@@ -34,7 +34,12 @@ SEPARATION = 0.01
 
 
 def classes_of(
-    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, device: torch.device
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    loss: Loss,
+    device: torch.device,
+    *,
+    coupled: bool = False,
 ) -> int | None:
     """Run every member on two samples; return the classes that labels must fit.
 
@@ -43,19 +48,52 @@ def classes_of(
         dataset: The training data.
         loss: The loss they will be trained with.
         device: Where to run them.
+        coupled: Whether members meet inside the loss and must have equal outputs.
 
     Returns:
         The smallest number of outputs where labels are class indices of the
         cross-entropy, None where the loss gives targets another meaning.
     """
     few = next(in_order(dataset, 2, device=device))
-    with evaluating(ensemble), torch.no_grad():
-        outputs = [_tried(member, few.inputs) for member in ensemble.members]
+    sizes = output_sizes(ensemble, few.inputs)
+    require(
+        not coupled or len(set(sizes)) == 1,
+        "ensemble",
+        "have members with equally many outputs where they meet inside the loss",
+        sizes,
+    )
     known = isinstance(loss, CrossEntropy)
     known |= getattr(loss, "func", loss) is cross_entropy
     if not known or few.targets.is_floating_point():
         return None
-    return min(output.shape[-1] for output in outputs)
+    return min(sizes)
+
+
+def check_unlabeled(
+    ensemble: Ensemble, unlabeled: Dataset[Any], device: torch.device
+) -> None:
+    """Run every member on two unlabeled samples; a refusal names their shape.
+
+    Args:
+        ensemble: The members, on ``device``.
+        unlabeled: The data.
+        device: Where to run them.
+    """
+    output_sizes(ensemble, next(in_order(unlabeled, 2, device=device)).inputs)
+
+
+def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
+    """Return how many outputs each member has for some samples.
+
+    Args:
+        ensemble: The members.
+        inputs: A few samples, on their device.
+
+    Returns:
+        One number per member.
+    """
+    with evaluating(ensemble), torch.no_grad():
+        return [_tried(member, inputs).shape[-1] for member in ensemble.members]
 
 
 def _tried(member: nn.Module, inputs: Inputs) -> Tensor:

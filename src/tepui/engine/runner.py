@@ -185,27 +185,44 @@ class CoupledRunner(Runner):
         for learner in active:
             learner.set_time(self.plan.factor_after(turn.progress), turn.progress)
             learner.member.noise_seed = derive(learner.seed, "noise", step)
-        outputs = _outputs(active, observed, batch)
-        losses = [
-            learner.member.losses_of(output, batch.targets)
-            for learner, output in zip(active, outputs, strict=False)
-        ]
-        meeting = Meeting(
-            outputs,
-            torch.stack(losses),
-            batch.targets,
-            None if other is None else _outputs(active, observed, other),
-        )
-        total = method.loss(meeting)
-        parameters = [p for learner in active for p in learner.member.parameters]
-        gradients = torch.autograd.grad(total, parameters, materialize_grads=True)
-        own = iter(gradients)
-        for learner in active:
-            values = [next(own) for _ in learner.member.parameters]
-            learner.update(learner.member.masked(values))
-        learners[0].losses[step % self.plan.steps] = total.detach()
+        total = coupled_step(method, active, observed, batch, other)
+        learners[0].losses[step % self.plan.steps] = total
         for learner in learners:
             learner.step += 1
+
+
+def coupled_step(
+    method: CoupledMethod,
+    active: Sequence[Learner],
+    observed: Sequence[Learner],
+    batch: Batch,
+    other: Batch | None,
+) -> Tensor:
+    """Update the active members along the gradient of their joint loss.
+
+    Args:
+        method: Says what the loss is.
+        active: The members to update.
+        observed: Members whose outputs the loss sees.
+        batch: Labelled samples.
+        other: Unlabeled ones, where the method asks for them.
+
+    Returns:
+        The loss before the update, detached.
+    """
+    outputs = _outputs(active, observed if other is None else (), batch)
+    losses = [
+        learner.member.losses_of(output, batch.targets)
+        for learner, output in zip(active, outputs, strict=False)
+    ]
+    beside = None if other is None else _outputs(active, observed, other)
+    total = method.loss(Meeting(outputs, torch.stack(losses), batch.targets, beside))
+    parameters = [p for learner in active for p in learner.member.parameters]
+    own = iter(torch.autograd.grad(total, parameters, materialize_grads=True))
+    for learner in active:
+        values = [next(own) for _ in learner.member.parameters]
+        learner.update(learner.member.masked(values))
+    return total.detach()
 
 
 def _outputs(

@@ -163,12 +163,13 @@ class Meeting:
     """What coupled members bring to one step.
 
     Attributes:
-        outputs: Outputs of the active members, then of the observed ones, shape
-            ``(active + observed, samples, outputs)``.
+        outputs: Outputs of the active members, and after them of the observed ones
+            unless those are observed on unlabeled data, ``(members, samples,
+            outputs)``.
         losses: Per-sample losses of the active members, ``(active, samples)``.
         targets: The targets of the batch they share.
-        unlabeled: Outputs on a batch of the unlabeled data, laid out like
-            ``outputs``; None where the method asks for none.
+        unlabeled: Outputs of the active members, then of the observed ones, on a
+            batch of the unlabeled data; None where the method asks for none.
     """
 
     outputs: Tensor

@@ -46,6 +46,8 @@ def test_known_names_hold_no_abstract_classes():
     assert {"ConvNet", "MLP", "ResNet18"} <= set(known["--model"])
     assert {"ArrayFile", "CIFAR10", "Digits", "ImageFolder"} <= set(known["--data"])
     assert not {"Arrays", "ImageFiles", "UniformNoise"} & set(known["--data"])
+    assert {"CIFAR10", "UniformNoise", "UnlabeledFolder"} <= set(known["--unlabeled"])
+    assert not {"Arrays", "ImageFiles"} & set(known["--unlabeled"])
     assert known["--schedule"] == ["Constant", "Cosine", "MultiStep"]
     assert "RandomCrop" in known["--augment"]
 

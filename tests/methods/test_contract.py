@@ -120,7 +120,7 @@ def member_of(module, **how):
 
 def fitted_with(method, data, *factory, **how):
     """Train with a method, and give it data of its own where it asks for them."""
-    if isinstance(method, CoupledMethod) and method.needs_unlabeled:
+    if method.needs_unlabeled:
         how["unlabeled"] = data
     return fitted(data, *factory, method=method, **how)
 

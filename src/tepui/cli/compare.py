@@ -39,6 +39,7 @@ def compare(
     schedule: Schedule | None = None,
     augment: list[Augmentation] | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    unlabeled: Data | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
@@ -65,6 +66,7 @@ def compare(
         augment: Random changes of the images, such as: --augment RandomCrop
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
+        unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Whose strengths of corruption to test under, or none.
         device: Where to train; a GPU if there is one.
         precision: auto is bfloat16 on a GPU and float32 elsewhere.
@@ -85,6 +87,7 @@ def compare(
         train,
         test,
         shifted=shifted,
+        unlabeled=None if unlabeled is None else unlabeled(),
         title=f"Ensembles on {type(train).__name__}",
         members=members,
         ensembles=ensembles,

@@ -314,9 +314,7 @@ def _check(
 def _check_coupling(
     method: Method, members: int, unlabeled: Dataset[Any] | None
 ) -> None:
-    coupled = method if isinstance(method, CoupledMethod) else None
-    wanted = coupled is not None and coupled.needs_unlabeled
-    name = type(method).__name__
+    wanted, name = method.needs_unlabeled, type(method).__name__
     require(
         wanted or unlabeled is None,
         "unlabeled",
@@ -330,8 +328,8 @@ def _check_coupling(
         "with independent members need none)",
         None,
     )
-    if coupled is not None:
-        coupled.check_members(members)
+    if isinstance(method, CoupledMethod):
+        method.check_members(members)
 
 
 def _split(

@@ -136,6 +136,7 @@ def compare(
     test: Dataset[Any],
     *,
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    unlabeled: Dataset[Any] | None = None,
     title: str = "comparison",
     members: int = 3,
     ensembles: int = 1,
@@ -154,6 +155,7 @@ def compare(
         train: Training data.
         test: Clean test data.
         shifted: Shifted test data by (type, severity).
+        unlabeled: Data without labels, for the methods that need them.
         title: What is compared on what.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors.
@@ -174,6 +176,12 @@ def compare(
     require(len(methods) > 0, "methods", "hold at least one method", list(methods))
     require(members > 0, "members", "be positive", members)
     require(ensembles > 0, "ensembles", "be positive", ensembles)
+    require(
+        unlabeled is None or any(method.needs_unlabeled for method in methods),
+        "unlabeled",
+        "be None where no method uses such data",
+        type(unlabeled).__name__,
+    )
     folder = Path(out)
     if folder.exists() and any(folder.iterdir()) and not resume:
         raise FileExistsError(
@@ -194,6 +202,7 @@ def compare(
                 Ensemble.build(factory, members, group),
                 train,
                 method=method,
+                unlabeled=unlabeled if method.needs_unlabeled else None,
                 out=folder / name,
                 resume=True,
                 device=device,
@@ -209,6 +218,7 @@ def compare(
         "ensembles": ensembles,
         "model": model,
         "train": fingerprint(train),
+        "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
         **_tested_on(test, shifted),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),

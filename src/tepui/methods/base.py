@@ -27,6 +27,11 @@ from tepui.methods.member import Gradient, Member
 class Method:
     """Hyperparameters of a way to train an ensemble."""
 
+    @property
+    def needs_unlabeled(self) -> bool:
+        """Whether a batch of unlabeled data comes with every batch."""
+        return False
+
     def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
         """Return what a report should show of the members' states, as JSON holds it.
 
@@ -181,11 +186,6 @@ class Meeting:
 @dataclass(frozen=True, kw_only=True)
 class CoupledMethod(Method, ABC):
     """A method whose members share each batch and meet inside the loss."""
-
-    @property
-    def needs_unlabeled(self) -> bool:
-        """Whether a batch of unlabeled data comes with every batch."""
-        return False
 
     @property
     def fixed_shapes(self) -> bool:

@@ -1,8 +1,9 @@
 """A member with its optimizer, its place in the run and its best weights."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -66,6 +67,22 @@ class Learner:
 
     def __post_init__(self) -> None:
         self._peak_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    @property
+    def peak_rates(self) -> tuple[float, ...]:
+        """The learning rates before any schedule, one per parameter group."""
+        return tuple(self._peak_rates)
+
+    def twin(self) -> "Learner":
+        """Return a learner with copies of this one's module and optimizer."""
+        module, optimizer = copy.deepcopy((self.member.module, self.optimizer))
+        rate = optimizer.param_groups[0]["lr"]
+        if not isinstance(rate, Tensor):
+            rate = self.member.learning_rate.clone()
+        member = self.member.twin(module, rate)
+        twin = replace(self, member=member, optimizer=optimizer, best=Best())
+        twin._peak_rates = list(self._peak_rates)  # not today's
+        return twin
 
     @contextmanager
     def present(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from tepui.engine.learner import Learner
 from tepui.engine.numerics import Numerics
 from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
 from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
+from tepui.engine.slots import SlotRunner, alike
 from tepui.ensemble import Ensemble
 from tepui.inference import evaluating, forward
 from tepui.losses import CrossEntropy, Loss, cross_entropy
@@ -273,15 +274,18 @@ def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runn
     on_cuda = learners[0].losses.device.type == "cuda"
     able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
     method = learners[0].method
-    able &= isinstance(method, MemberMethod) and method.fixed_shapes
-    able &= learners[0].home is None
+    assert isinstance(method, MemberMethod | CoupledMethod)
+    able = able and method.fixed_shapes and learners[0].home is None
+    coupled = isinstance(method, CoupledMethod)
+    able = able and (not coupled or alike(learners))
     require(
         name != "graph" or able,
         "runner",
-        'be "auto" or "eager" unless members are independent, all on a GPU, their '
-        "optimizer can be captured and their method keeps its shapes",
+        'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
+        "captured, their method keeps its shapes and, where they are coupled, they "
+        "are alike",
         name,
     )
-    if isinstance(method, CoupledMethod):
-        return CoupledRunner(plan)
-    return GraphRunner(plan) if able and name != "eager" else EagerRunner(plan)
+    if able and name != "eager":
+        return SlotRunner(plan) if coupled else GraphRunner(plan)
+    return CoupledRunner(plan) if coupled else EagerRunner(plan)

@@ -19,7 +19,7 @@ from tepui.engine.batches import (
 from tepui.engine.learner import Learner
 from tepui.engine.schedule import Schedule
 from tepui.inference import evaluating
-from tepui.methods.base import CoupledMethod, Meeting, MemberMethod
+from tepui.methods.base import CoupledMethod, Meeting, MemberMethod, Turn
 from tepui.seeding import derive, generator
 
 
@@ -71,6 +71,25 @@ class Plan:
             learner.step - learner.exchanged * self.steps,
             (epoch + 1) * self.steps - learner.step,
         )
+
+    def pairs(
+        self, seed: int, step: int, epoch: int
+    ) -> Iterator[tuple[Batch, Batch | None]]:
+        """Yield the batches that coupled members have left in an epoch.
+
+        Each comes with an unlabeled one, where there are such data.
+        """
+        labelled = self.source.batches(self.rows(seed, step, epoch), seed, epoch)
+        if self.unlabeled is None:
+            return zip(labelled, repeat(None), strict=False)
+        own, left = derive(seed, "unlabeled"), (epoch + 1) * self.steps - step
+        rows = index_stream(self.unlabeled.samples, self.batch_size, own, step, left)
+        return zip(labelled, self.unlabeled.batches(rows, own, epoch), strict=True)
+
+    def turn(self, method: CoupledMethod, members: int, seed: int, step: int) -> Turn:
+        """Return which coupled members take part in a step."""
+        _, progress = self.time(step)
+        return method.turn(members, progress, generator(seed, "active", step))
 
     def time(self, step: int) -> tuple[float, float]:
         """Return the learning rate's factor at a step and the share of the run done."""
@@ -148,15 +167,10 @@ class CoupledRunner(Runner):
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Run what is left of an epoch."""
-        seed = derive(*(learner.seed for learner in learners), "coupled")
+        seed = coupled_seed(learners)
         for learner in learners:
             learner.member.module.train()
-        step = learners[0].step
-        labelled = self.plan.source.batches(
-            self.plan.rows(seed, step, epoch), seed, epoch
-        )
-        beside = self._unlabeled(seed, step, epoch)
-        for batch, other in zip(labelled, beside, strict=False):
+        for batch, other in self.plan.pairs(seed, learners[0].step, epoch):
             self._step(learners, batch, other, seed)
             self.plan.advance(len(learners))
             if self.plan.stopping():
@@ -164,22 +178,12 @@ class CoupledRunner(Runner):
         for learner in learners:
             learner.set_time(*self.plan.time(max(learner.step - 1, 0)))
 
-    def _unlabeled(self, seed: int, step: int, epoch: int) -> Iterator[Batch | None]:
-        source = self.plan.unlabeled
-        if source is None:
-            return repeat(None)
-        own = derive(seed, "unlabeled")
-        left = (epoch + 1) * self.plan.steps - step
-        rows = index_stream(source.samples, self.plan.batch_size, own, step, left)
-        return source.batches(rows, own, epoch)
-
     def _step(
         self, learners: Sequence[Learner], batch: Batch, other: Batch | None, seed: int
     ) -> None:
         method, step = learners[0].method, learners[0].step
         assert isinstance(method, CoupledMethod)
-        _, progress = self.plan.time(step)
-        turn = method.turn(len(learners), progress, generator(seed, "active", step))
+        turn = self.plan.turn(method, len(learners), seed, step)
         active = [learners[index] for index in turn.active]
         observed = [learners[index] for index in turn.observed]
         for learner in active:
@@ -189,6 +193,11 @@ class CoupledRunner(Runner):
         learners[0].losses[step % self.plan.steps] = total
         for learner in learners:
             learner.step += 1
+
+
+def coupled_seed(learners: Sequence[Learner]) -> int:
+    """Return what the draws that coupled members share derive from."""
+    return derive(*(learner.seed for learner in learners), "coupled")
 
 
 def coupled_step(

@@ -1,10 +1,11 @@
 """What a step of A2D, DivDis and SED costs as members are added.
 
-Linear heads on cached features of width 768, AdamW, random data; everything runs in
-this one process, so that ratios hold on a noisy machine. Four questions:
+Linear heads on cached features of width 768, AdamW, random data. On a CPU times are
+those of the processor, on one thread, which other work on the machine lengthens least.
+Four questions:
 
 - SED's step with 50 members over that with 5, two of them active;
-- the exponents of the step time in the number of members;
+- how step and loss grow with the number of members, as exponents;
 - five heads trained in the fastest way against one after the other, eagerly;
 - the peak memory of DivDis's mutual information, forward and backward.
 
@@ -16,6 +17,8 @@ import json
 import math
 import multiprocessing
 import resource
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -25,7 +28,8 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays
-from tepui.methods import A2D, SED, DeepEnsemble, DivDis
+from tepui.losses import cross_entropy
+from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Meeting
 from tepui.methods.divdis import divdis_mutual_information
 
 FEATURES = 768
@@ -47,7 +51,8 @@ def step_time(method, members: int, arguments, **how) -> float:
     ensemble = tepui.Ensemble.build(
         lambda: nn.Linear(FEATURES, classes), members=members, seed=13
     )
-    run = tepui.fit(
+    marks: list[float] = []
+    tepui.fit(
         ensemble,
         data,
         method=method,
@@ -58,11 +63,35 @@ def step_time(method, members: int, arguments, **how) -> float:
         device=device,
         precision="float32",
         compile=False,
+        callbacks=[lambda record: marks.append(clock(device))],
         progress="none",
         **how,
     )
-    seconds = min(record.seconds for record in run.history[1:])
+    seconds = min(end - start for start, end in pairwise(marks))
     return 1e3 * seconds / arguments.steps
+
+
+def loss_time(method, members: int, arguments) -> float:
+    """Return milliseconds that the loss alone takes, forward and backward."""
+    shape = (members, arguments.batch, arguments.classes)
+    outputs = torch.randn(shape, device=arguments.device, requires_grad=True)
+    targets = torch.zeros(arguments.batch, dtype=torch.int64, device=arguments.device)
+    losses = torch.stack([cross_entropy(one, targets) for one in outputs]).detach()
+    times = []
+    for _ in range(2 + arguments.epochs):
+        started = clock(arguments.device)
+        total = method.loss(Meeting(outputs, losses, targets, outputs))
+        torch.autograd.grad(total, outputs)
+        times.append(clock(arguments.device) - started)
+    return 1e3 * min(times[2:])
+
+
+def clock(device: str) -> float:
+    """Return seconds: of this process on a CPU, of the world after a GPU's work."""
+    if device == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def flatness(arguments) -> dict[str, float]:
@@ -89,10 +118,19 @@ def exponents(arguments) -> dict[str, dict[str, float]]:
     }
     found = {}
     for name, method in methods.items():
-        times = {size: step_time(method, size, arguments) for size in SIZES}
-        row = {f"{size} members (ms)": time for size, time in times.items()}
-        found[name] = {**row, "exponent": slope(times)}
+        found[name] = row_of(
+            {size: step_time(method, size, arguments) for size in SIZES}
+        )
+    for name in ("A2D", "DivDis"):
+        found[f"{name}, loss alone"] = row_of(
+            {size: loss_time(methods[name], size, arguments) for size in SIZES}
+        )
     return found
+
+
+def row_of(times: dict[int, float]) -> dict[str, float]:
+    row = {f"{size} members (ms)": time for size, time in times.items()}
+    return {**row, "exponent": slope(times)}
 
 
 def slope(times: dict[int, float]) -> float:
@@ -140,7 +178,7 @@ def used(device: str) -> int:
     """Return the most memory used so far, in bytes."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
@@ -160,11 +198,13 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default=default)
     parser.add_argument("--classes", type=int, default=1000 if on_cuda else 100)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=200 if on_cuda else 40)
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=200 if on_cuda else 20)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", help="also write the numbers to this file")
     arguments = parser.parse_args()
+    if arguments.device == "cpu":
+        torch.set_num_threads(1)
     results = {
         "memory": memory(arguments),
         "flatness": flatness(arguments),

@@ -213,6 +213,21 @@ def learner(factory=mlp, optimizer=None, loss=None):
     )
 
 
+@pytest.mark.parametrize("optimizer", [tepui.SGD(), tepui.AdamW()])
+def test_a_twin_is_a_learner_of_its_own(optimizer):
+    one = learner(optimizer=optimizer)
+    one.set_time(0.5, 0.5)
+    two = one.twin()
+    assert vars(two.optimizer).keys() == vars(one.optimizer).keys()
+    assert two.peak_rates == one.peak_rates
+    assert two.member.parameters == two.optimizer.param_groups[0]["params"]
+    two.update([torch.ones_like(p) for p in two.member.parameters])
+    assert_different(one.member.module, two.member.module)
+    assert not one.optimizer.state
+    two.set_time(1.0, 0.0)
+    assert float(one.member.learning_rate) == pytest.approx(0.5 * one.peak_rates[0])
+
+
 def with_layer(layer):
     return lambda: nn.Sequential(nn.Linear(4, 6), layer, nn.Linear(6, CLASSES))
 

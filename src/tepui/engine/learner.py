@@ -76,6 +76,9 @@ class Learner:
     def twin(self) -> "Learner":
         """Return a learner with copies of this one's module and optimizer."""
         module, optimizer = copy.deepcopy((self.member.module, self.optimizer))
+        # A copied optimizer forgets what its constructor noted of capturing, and warns.
+        for name, value in vars(self.optimizer).items():
+            vars(optimizer).setdefault(name, value)
         rate = optimizer.param_groups[0]["lr"]
         if not isinstance(rate, Tensor):
             rate = self.member.learning_rate.clone()

@@ -83,7 +83,7 @@ def assert_same_training(first, second):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 def test_slots_equal_members_one_by_one(monkeypatch, method, optimizer):
     """To the bit, with BatchNorm's buffers and with dropout."""
-    how = {"optimizer": optimizer, "epochs": 3}
+    how = {"optimizer": optimizer}
     slots = in_slots(monkeypatch, method, images(), **how)
     assert_same_training(trained(method, images(), **how), slots)
 

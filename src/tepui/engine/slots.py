@@ -90,11 +90,10 @@ class Slots:
                     stack.members[row].copy_(tensor)
                 for (number, name), stack in self._optimizer.items():
                     state = learner.optimizer.state.get(_parameter(learner, number), {})
-                    value = state.get(name)
-                    if value is None:
-                        stack.members[row].zero_()
+                    if name in state:
+                        stack.members[row].copy_(state[name])
                     else:
-                        stack.members[row].copy_(value)
+                        stack.members[row].zero_()
 
     def store(self, learners: Sequence[Learner], rows: set[int]) -> None:
         """Give the learners in some rows what the steps made of them."""
@@ -119,6 +118,11 @@ class Slots:
         for stack in (*self._module, *self._optimizer.values()):
             stack.scatter(updated)
         return total
+
+    def set_time(self, factor: float, progress: float) -> None:
+        """Set what follows from the step, as for a learner."""
+        for slot in self.active:
+            slot.set_time(factor, progress)
 
     def set_noise(self, seeds: Sequence[int | None]) -> None:
         """Seed the active slots' dropout."""
@@ -151,6 +155,29 @@ class Slots:
         return found
 
 
+@dataclass(frozen=True)
+class CapturedStep:
+    """A step of whichever members the slots' index names, as a graph.
+
+    Attributes:
+        graph: The step.
+        batches: The tensors it reads: labelled, and unlabeled where there are any.
+        loss: The tensor its loss is written to.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    batches: Pair
+    loss: Tensor
+
+    def replay(self, batches: Pair) -> Tensor:
+        """Queue one step on the current stream; return its loss."""
+        for fixed, new in zip(self.batches, batches, strict=True):
+            if fixed is not None and new is not None:
+                refill(fixed, new)
+        self.graph.replay()
+        return self.loss
+
+
 @final
 class SlotRunner(Runner):
     """Coupled members in slots; on a GPU their step is a captured graph.
@@ -162,9 +189,7 @@ class SlotRunner(Runner):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._slots: Slots | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._fixed: Pair | None = None
-        self._loss: Tensor | None = None
+        self._captured: CapturedStep | None = None
         self._eager: CoupledRunner | None = None
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
@@ -181,99 +206,101 @@ class SlotRunner(Runner):
         for learner in learners:
             learner.member.module.train()
         if self._slots is None and self._eager is None:
-            pair = next(self.plan.pairs(seed, first, epoch))
-            self._prepare(learners, method, turns[0], pair)
-        if self._eager is not None:
+            batches = next(self.plan.pairs(seed, first, epoch))
+            self._prepare(learners, method, turns[0], batches)
+        if self._slots is None:
+            assert self._eager is not None
             self._eager.run_epoch(learners, epoch)
             return
-        self._run(learners, method, turns, self.plan.pairs(seed, first, epoch))
+        pairs = self.plan.pairs(seed, first, epoch)
+        self._slots.load(learners)
+        updated = self._run(self._slots, learners, turns, pairs)
+        self._slots.store(learners, updated)
+        for learner in learners:
+            learner.set_time(*self.plan.time(learner.step - 1))
 
     def _run(
         self,
+        slots: Slots,
         learners: Sequence[Learner],
-        method: CoupledMethod,
         turns: Sequence[Turn],
         pairs: Iterator[Pair],
-    ) -> None:
-        slots, losses = self._slots, learners[0].losses
-        assert slots is not None
-        slots.load(learners)
-        rows: set[int] = set()
-        chosen = torch.tensor([[*t.active, *t.observed] for t in turns]).to(
-            losses.device
-        )
+    ) -> set[int]:
+        """Run the steps of some turns; return the members they updated."""
+        method, losses = learners[0].method, learners[0].losses
+        assert isinstance(method, CoupledMethod)
+        updated: set[int] = set()
+        chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
         on_device = chosen.to(losses.device)
-        for turn, index, pair in zip(turns, on_device, pairs, strict=True):
+        for turn, index, batches in zip(turns, on_device, pairs, strict=True):
             step = learners[0].step
             slots.index.copy_(index)
-            for slot in slots.active:
-                slot.set_time(self.plan.factor_after(turn.progress), turn.progress)
-            if self._graph is None:
+            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
+            if self._captured is None:
                 seeds = [learners[row].seed for row in turn.active]
                 slots.set_noise([derive(seed, "noise", step) for seed in seeds])
-            losses[step % self.plan.steps].copy_(self._step(method, pair))
-            rows.update(turn.active)
+                loss = slots.step(method, *batches)
+            else:
+                loss = self._captured.replay(batches)
+            losses[step % self.plan.steps].copy_(loss)
+            updated.update(turn.active)
             for learner in learners:
                 learner.step += 1
             self.plan.advance(len(learners))
             if self.plan.stopping():
                 break
-        slots.store(learners, rows)
-        for learner in learners:
-            learner.set_time(*self.plan.time(learner.step - 1))
-
-    def _step(self, method: CoupledMethod, pair: Pair) -> Tensor:
-        if self._graph is None:
-            assert self._slots is not None
-            return self._slots.step(method, *pair)
-        assert self._fixed is not None
-        assert self._loss is not None
-        for fixed, new in zip(self._fixed, pair, strict=True):
-            if fixed is not None and new is not None:
-                refill(fixed, new)
-        self._graph.replay()
-        return self._loss
+        return updated
 
     def _prepare(
         self,
         learners: Sequence[Learner],
         method: CoupledMethod,
         turn: Turn,
-        pair: Pair,
+        batches: Pair,
     ) -> None:
-        self._slots = Slots(learners, turn)
-        if learners[0].losses.device.type != "cuda":
-            return
-        self._slots.load(learners)
-        self._slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
-        for slot in self._slots.active:
-            slot.set_time(self.plan.factor_after(turn.progress), turn.progress)
-        with torch.cuda.device(learners[0].losses.device):
-            self._capture(method, pair)
+        """Make the slots and, on a GPU, capture their step."""
+        slots, device = Slots(learners, turn), learners[0].losses.device
+        if device.type == "cuda":
+            slots.load(learners)
+            slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
+            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
+            with torch.cuda.device(device):
+                self._captured = captured(slots, method, batches)
+            if self._captured is None:
+                warn_of_draws()
+                self._eager = CoupledRunner(self.plan)
+                return
+        self._slots = slots
 
-    def _capture(self, method: CoupledMethod, pair: Pair) -> None:
-        """Capture a step; what warm-up did to the stacks is overwritten by a load."""
-        slots = self._slots
-        assert slots is not None
-        batch, other = pair
-        fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            slots.set_noise([0] * len(slots.active))
-            for _ in range(WARM_UP_STEPS):
-                slots.step(method, *fixed)
-            draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
-        torch.cuda.synchronize()
-        if draws:
-            warn_of_draws()
-            self._slots, self._eager = None, CoupledRunner(self.plan)
-            return
-        slots.set_noise([None] * len(slots.active))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            self._loss = slots.step(method, *fixed)
-        self._graph, self._fixed = graph, fixed
+
+def captured(slots: Slots, method: CoupledMethod, batches: Pair) -> CapturedStep | None:
+    """Capture a step of the slots.
+
+    Args:
+        slots: The slots; warm-up changes the stacks, which must be loaded again.
+        method: Says what the loss is.
+        batches: Batches of the shapes that all steps have.
+
+    Returns:
+        The graph, or None if the step draws random numbers on the device.
+    """
+    batch, other = batches
+    fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        slots.set_noise([0] * len(slots.active))
+        for _ in range(WARM_UP_STEPS):
+            slots.step(method, *fixed)
+        draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
+    torch.cuda.synchronize()
+    if draws:
+        return None
+    slots.set_noise([None] * len(slots.active))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        loss = slots.step(method, *fixed)
+    return CapturedStep(graph, fixed, loss)
 
 
 def alike(learners: Sequence[Learner]) -> bool:

@@ -168,8 +168,11 @@ class Learner:
         )
 
     def _has_finite_weights(self) -> bool:
-        checks = [p.isfinite().all() for p in self.member.parameters]
-        return bool(torch.stack(checks).all())
+        tensors = [p.detach() for p in self.member.parameters]
+        # The sum of finite weights may overflow, but no other sum is finite.
+        if bool(torch.stack([t.sum().isfinite() for t in tensors]).all()):
+            return True
+        return bool(torch.stack([t.isfinite().all() for t in tensors]).all())
 
     def keep_best(self, loss: float, epoch: int) -> None:
         """Keep a copy of the weights if they are the best so far."""

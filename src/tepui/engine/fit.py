@@ -147,6 +147,12 @@ def fit(
         "be 1 where members are coupled inside the loss",
         accumulate,
     )
+    require(
+        not (sequential and isinstance(method, CoupledMethod)),
+        "sequential",
+        "be false where members are coupled inside the loss",
+        sequential,
+    )
     optimizer = SGD() if optimizer is None else optimizer
     schedule = MultiStep() if schedule is None else schedule
     exchange = LocalExchange() if exchange is None else exchange

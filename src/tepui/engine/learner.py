@@ -169,7 +169,7 @@ class Learner:
 
     def _has_finite_weights(self) -> bool:
         tensors = [p.detach() for p in self.member.parameters]
-        # The sum of finite weights may overflow, but no other sum is finite.
+        # A finite sum has finite terms only; an infinite one may be an overflow.
         if bool(torch.stack([t.sum().isfinite() for t in tensors]).all()):
             return True
         return bool(torch.stack([t.isfinite().all() for t in tensors]).all())

@@ -69,6 +69,36 @@ def test_train_then_evaluate(tmp_path, capsys):
     main(["evaluate", str(out), "--corruptions", "none", "--overwrite"])
 
 
+NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
+
+
+def test_train_with_unlabeled_data(tmp_path, capsys):
+    out = tmp_path / "run"
+    options = [*SMALL, "--epochs", "1", "--method", "A2D", "--method.weight", "0.5"]
+    main(["train", *options, *NOISE, "--unlabeled.samples", "70", "--out", str(out)])
+    config = json.loads((out / "run.json").read_text())["config"]
+    assert config["method"]["weight"] == 0.5
+    assert config["unlabeled"]["samples"] == 70
+    assert config["unlabeled"] != config["data"]
+    with pytest.raises(SystemExit):
+        main(["train", *options, "--out", str(tmp_path / "other")])
+    assert "unlabeled must be a data set for A2D" in capsys.readouterr().err
+
+
+def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, capsys):
+    out, methods = tmp_path / "run", ["--methods", "SED", "DivDis", "DeepEnsemble"]
+    options = ["--epochs", "1", "--ensembles", "1", "--corruptions", "none"]
+    main(["compare", *SMALL, *methods, *options, *NOISE, "--out", str(out)])
+    document = json.loads((out / "comparison.json").read_text())
+    assert document["settings"]["unlabeled"]["samples"] == 10_000
+    for name in ("SED", "DivDis", "DeepEnsemble"):
+        config = json.loads((out / name / "0" / "run.json").read_text())["config"]
+        assert (config["unlabeled"] is not None) == (name == "DivDis")
+    with pytest.raises(SystemExit):
+        main(["compare", *SMALL, "--methods", "SED", *NOISE, "--out", str(out / "x")])
+    assert "None where no method uses such data" in capsys.readouterr().err
+
+
 def test_options_come_from_yaml_too(tmp_path):
     config = tmp_path / "mine.yaml"
     config.write_text(

@@ -32,11 +32,22 @@ def test_dashes_and_underscores_are_the_same_in_options_only():
 
 def test_known_names_hold_no_abstract_classes():
     known = known_names()
-    assert known["--method"] == ["DeepEnsemble", "EoA", "GSAM", "SAM", "SharpBalance"]
+    assert known["--method"] == [
+        "A2D",
+        "DeepEnsemble",
+        "DivDis",
+        "EoA",
+        "GSAM",
+        "SAM",
+        "SED",
+        "SharpBalance",
+    ]
     assert "Model" not in known["--model"]
     assert {"ConvNet", "MLP", "WideResNet40x2", "timm"} <= set(known["--model"])
     assert {"CIFAR10", "Digits", "ImageFolder", "MRPC"} <= set(known["--data"])
     assert not {"Arrays", "ImageFiles", "UniformNoise"} & set(known["--data"])
+    assert {"CIFAR10", "UniformNoise", "UnlabeledFolder"} <= set(known["--unlabeled"])
+    assert not {"Arrays", "ImageFiles"} & set(known["--unlabeled"])
     assert known["--schedule"] == ["Constant", "Cosine", "MultiStep"]
     assert "RandomCrop" in known["--augment"]
 

@@ -199,6 +199,18 @@ def test_weights_that_explode_in_the_last_step_are_not_kept_as_good(tmp_path):
     assert not (tmp_path / CHECKPOINT).exists()
 
 
+def test_large_weights_whose_sum_overflows_are_no_divergence():
+    def large():
+        layer = linear()
+        nn.init.constant_(layer.bias, 3e38)  # equal logits, whatever their size
+        return layer
+
+    run = fitted(numbers(), large, optimizer=tepui.SGD(lr=1e-3, weight_decay=0.0))
+    member = run.ensemble.members[0]
+    assert member.bias.isfinite().all()
+    assert member.bias.sum().isinf()
+
+
 @pytest.mark.parametrize("method", [DeepEnsemble(), SAM()], ids=repr)
 def test_a_gradient_of_zero_is_no_error(method):
     data = Arrays(torch.zeros(8, 1, 4, 4), torch.zeros(8, dtype=torch.int64))

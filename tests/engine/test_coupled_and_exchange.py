@@ -299,6 +299,11 @@ def test_coupled_members_cannot_accumulate():
         fitted(images(), method=Repelled(), accumulate=2)
 
 
+def test_coupled_members_cannot_rest_off_the_device():
+    with pytest.raises(ValueError, match=r"sequential must be false .* got True"):
+        fitted(images(), method=Repelled(), sequential=True)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class InTurn(CoupledMethod):

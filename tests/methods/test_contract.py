@@ -34,17 +34,23 @@ from tepui.data.arrays import Batch
 from tepui.engine.run import described
 from tepui.losses import cross_entropy
 from tepui.methods import (
+    A2D,
     GSAM,
     SAM,
+    SED,
+    CoupledMethod,
     DeepEnsemble,
+    DivDis,
     EoA,
     ExchangingMethod,
+    Meeting,
     Member,
     MemberMethod,
     Method,
     SharpBalance,
 )
 from tepui.per_member import for_member
+from tepui.seeding import generator
 
 single = pytest.fixture(autouse=True)(one_thread)
 
@@ -57,13 +63,20 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "A2D": [Case(A2D()), Case(A2D(parallel=False, weight=0.01))],
     "DeepEnsemble": [Case(DeepEnsemble())],
+    "DivDis": [Case(DivDis(weight=0.1, regularizer=0.1))],
     "EoA": [Case(EoA(start=0.0)), Case(EoA(statistics="estimated"))],
     "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
     "SharpBalance": [
         Case(SharpBalance(rho=0.1)),
         Case(SharpBalance(rho=0.1, base=GSAM(), leftover="split", select="lowest")),
         Case(SharpBalance.released("cifar10", rho=0.1, switch_epoch=0)),
+    ],
+    "SED": [
+        Case(SED(weight=0.01)),
+        Case(SED(weight=0.01, kernel="divdis", alpha="all")),
+        Case(SED(weight=0.01, main="all", alpha="none", pair_norm="mean")),
     ],
     "SAM": [
         Case(SAM(rho=0.1)),
@@ -78,6 +91,9 @@ OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=0.01)]
 every_method = pytest.mark.parametrize("method", [c.method for c in ALL], ids=repr)
 every_member_case = pytest.mark.parametrize(
     "case", [c for c in ALL if isinstance(c.method, MemberMethod)], ids=repr
+)
+every_coupled_method = pytest.mark.parametrize(
+    "method", [c.method for c in ALL if isinstance(c.method, CoupledMethod)], ids=repr
 )
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -100,6 +116,13 @@ def per_member_fields(kind):
 def member_of(module, **how):
     rate = torch.tensor(0.1)
     return Member(module, loss=cross_entropy, learning_rate=rate, **how)
+
+
+def fitted_with(method, data, *factory, **how):
+    """Train with a method, and give it data of its own where it asks for them."""
+    if method.needs_unlabeled:
+        how["unlabeled"] = data
+    return fitted(data, *factory, method=method, **how)
 
 
 def batch_of(data):
@@ -254,37 +277,38 @@ def test_all_passes_split_a_batch_to_the_same_masks(case):
 @every_method
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=["SGD", "AdamW"])
 def test_trains_with_every_optimizer(method, optimizer):
-    run = fitted(numbers(), mlp, method=method, optimizer=optimizer, epochs=20)
+    run = fitted_with(method, numbers(), mlp, optimizer=optimizer, epochs=30)
     assert max(run.history[-1].loss) < 0.8 * min(run.history[0].loss)
 
 
 @every_method
 def test_trains_on_dict_inputs(method):
-    run = fitted(pairs(), Named, method=method, epochs=10)
+    run = fitted_with(method, pairs(), Named, epochs=10)
     assert max(run.history[-1].loss) < min(run.history[0].loss)
-    assert_same_runs(run, fitted(Plain(pairs()), Named, method=method, epochs=10))
+    assert_same_runs(run, fitted_with(method, Plain(pairs()), Named, epochs=10))
 
 
 @every_method
 def test_leaves_global_generators_alone(method):
     before = global_states()
-    fitted(images(), method=method)
+    fitted_with(method, images())
     assert global_states() == before
 
 
 @every_method
 def test_repeats_to_the_bit(method):
     torch.manual_seed(0)
-    first = fitted(images(), method=method)
+    first = fitted_with(method, images())
     torch.manual_seed(1)
-    assert_same_runs(first, fitted(images(), method=method))
+    assert_same_runs(first, fitted_with(method, images()))
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in ALL if not isinstance(c.method, ExchangingMethod)], ids=repr
+    "case",
+    [c for c in ALL if not isinstance(c.method, ExchangingMethod | CoupledMethod)],
+    ids=repr,
 )
 def test_a_member_alone_equals_the_member_among_others(case):
-    assert isinstance(case.method, MemberMethod), "coupled methods need their own test"
     together = fitted(images(), method=case.method, members=3).ensemble
     seed = [together.seeds[1]]
     alone = fitted(images(), method=case.method, members=1, seed=seed).ensemble
@@ -293,17 +317,53 @@ def test_a_member_alone_equals_the_member_among_others(case):
 
 @every_method
 def test_state_survives_a_kill(tmp_path, method):
-    how = {"method": method, "epochs": 3, "out": tmp_path / "parts"}
+    how = {"epochs": 3, "out": tmp_path / "parts"}
     with pytest.raises(StoppedError):
-        fitted(images(), callbacks=[stop_after(1)], **how)
-    parts = fitted(images(), resume=True, **how)
-    assert_same_runs(fitted(images(), **{**how, "out": tmp_path / "whole"}), parts)
+        fitted_with(method, images(), callbacks=[stop_after(1)], **how)
+    parts = fitted_with(method, images(), resume=True, **how)
+    how["out"] = tmp_path / "whole"
+    assert_same_runs(fitted_with(method, images(), **how), parts)
 
 
 @every_method
 def test_trains_every_member_and_leaves_no_gradient(method):
     start = tepui.Ensemble.build(noisy_net, members=3, seed=3)
-    run = fitted(images(), method=method, members=3, epochs=3)
+    run = fitted_with(method, images(), members=3, epochs=3)
     for before, after in zip(start.members, run.ensemble.members, strict=True):
         assert_different(copied(before), after)
     assert all(p.grad is None for p in run.ensemble.parameters())
+
+
+@every_coupled_method
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_coupled_members_keep_type_and_place(method, dtype):
+    data = numbers(dtype=dtype)
+    run = fitted_with(method, data, lambda: mlp().to(dtype), members=3)
+    assert {p.dtype for p in run.ensemble.parameters()} == {dtype}
+
+
+@every_coupled_method
+def test_a_joint_loss_is_one_number_that_all_active_members_descend(method):
+    turn = method.turn(3, 0.99, torch.Generator())
+    active, seen = len(turn.active), len(turn.active) + len(turn.observed)
+    learning = torch.randn(active, 8, CLASSES, requires_grad=True)
+    observed = torch.randn(seen - active, 8, CLASSES)
+    outputs = torch.cat([learning, observed])
+    targets = torch.arange(8) % CLASSES
+    losses = torch.stack([cross_entropy(output, targets) for output in learning])
+    beside = outputs if method.needs_unlabeled else None
+    total = method.loss(Meeting(outputs, losses, targets, beside))
+    assert total.shape == ()
+    (gradient,) = torch.autograd.grad(total, learning)
+    assert (gradient.abs().amax((1, 2)) > 0).all()
+
+
+@every_coupled_method
+def test_turns_are_drawn_from_their_stream_alone(method):
+    before = global_states()
+    turns = [method.turn(5, 0.5, generator(7, "active", 3)) for _ in range(2)]
+    assert turns[0] == turns[1]
+    assert global_states() == before
+    who = [*turns[0].active, *turns[0].observed]
+    assert len(who) == len(set(who))
+    assert set(who) <= set(range(5))

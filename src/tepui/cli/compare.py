@@ -42,6 +42,7 @@ def compare(
     label_smoothing: float | tuple[float, ...] = 0.0,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
     sharpness: int = 100,
+    unlabeled: Data | None = None,
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
     workers: int = 0,
@@ -67,6 +68,7 @@ def compare(
         augment: Random changes of the images, such as: --augment RandomCrop
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
+        unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Whose strengths of corruption to test under, or none.
         sharpness: On how many training samples to measure the members' sharpness; 0
             does not.
@@ -93,6 +95,7 @@ def compare(
         test,
         shifted=shifted,
         sharpness={"num_samples": sharpness} if sharpness else None,
+        unlabeled=None if unlabeled is None else unlabeled(),
         title=f"Ensembles on {type(train).__name__}",
         members=members,
         ensembles=ensembles,

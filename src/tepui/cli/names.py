@@ -27,6 +27,7 @@ def known_names() -> dict[str, list[str]]:
     augmentations = _classes(data, Augmentation)
     return {
         "--data": [name for name in _classes(data, Dataset) if _has_parts(name)],
+        "--unlabeled": [name for name in _classes(data, Dataset) if _is_whole(name)],
         "--model": _classes(models, models.Model) + _classes(wrapped, Module),
         "--method": method_names,
         "--methods": method_names,
@@ -167,6 +168,11 @@ def _items(text: str) -> list[str]:
 def _has_parts(name: str) -> bool:
     """Return whether a data set can be asked for its training or its test part."""
     return "train" in inspect.signature(getattr(data, name)).parameters
+
+
+def _is_whole(name: str) -> bool:
+    """Return whether a data set is complete, not a base that others fill."""
+    return bool(getattr(getattr(data, name), "__final__", False))
 
 
 def _classes(module: object, base: type) -> list[str]:

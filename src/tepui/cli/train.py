@@ -34,6 +34,7 @@ def train(
     augment: list[Augmentation] | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     validation: float | None = None,
+    unlabeled: Data | None = None,
     keep: Literal["last", "best"] = "last",
     accumulate: int = 1,
     clip_norm: float | None = None,
@@ -65,6 +66,8 @@ def train(
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
         validation: Share of the training data to hold out.
+        unlabeled: Data for members to disagree on (A2D, DivDis), their labels unread,
+            such as: --unlabeled UnlabeledFolder --unlabeled.path photos
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
@@ -95,6 +98,7 @@ def train(
         schedule=schedule or Cosine(),
         augment=augment or (),
         validation=validation,
+        unlabeled=None if unlabeled is None else unlabeled(),
         keep=keep,
         accumulate=accumulate,
         clip_norm=clip_norm,

@@ -21,6 +21,7 @@ from tepui.engine.optimizer import SGD, Optimizer
 from tepui.engine.prepare import (
     RunnerName,
     check_labels,
+    check_unlabeled,
     classes_of,
     compiles,
     learner_of,
@@ -146,6 +147,12 @@ def fit(
         "be 1 where members are coupled inside the loss",
         accumulate,
     )
+    require(
+        not (sequential and isinstance(method, CoupledMethod)),
+        "sequential",
+        "be false where members are coupled inside the loss",
+        sequential,
+    )
     optimizer = SGD() if optimizer is None else optimizer
     schedule = MultiStep() if schedule is None else schedule
     exchange = LocalExchange() if exchange is None else exchange
@@ -189,11 +196,13 @@ def fit(
     to_device(ensemble, rest)
     if folder is not None and folder.finished:
         return _finished(ensemble, folder)
-    classes = classes_of(ensemble, train, loss, rest)
+    coupled = isinstance(method, CoupledMethod)
+    classes = classes_of(ensemble, train, loss, rest, coupled=coupled)
     check_labels(held_out, classes)
     source = source_of(train, augment, numerics.device, workers, classes)
     beside = None
     if unlabeled is not None:
+        check_unlabeled(ensemble, unlabeled, rest)
         beside = source_of(unlabeled, augment, numerics.device, workers, None)
     steps = steps_per_epoch(source.samples, batch_size)
     compiled = compiles(compile, numerics, steps * epochs * len(ensemble))
@@ -214,7 +223,7 @@ def fit(
             home=rest if sequential else None,
         )
         learners.append(learner)
-    if isinstance(method, CoupledMethod):
+    if coupled:
         separate(learners)
         for learner in learners:
             learner.losses = learners[0].losses  # one loss for all
@@ -311,9 +320,7 @@ def _check(
 def _check_coupling(
     method: Method, members: int, unlabeled: Dataset[Any] | None
 ) -> None:
-    coupled = method if isinstance(method, CoupledMethod) else None
-    wanted = coupled is not None and coupled.needs_unlabeled
-    name = type(method).__name__
+    wanted, name = method.needs_unlabeled, type(method).__name__
     require(
         wanted or unlabeled is None,
         "unlabeled",
@@ -327,8 +334,8 @@ def _check_coupling(
         "with independent members need none)",
         None,
     )
-    if coupled is not None:
-        coupled.check_members(members)
+    if isinstance(method, CoupledMethod):
+        method.check_members(members)
 
 
 def _split(

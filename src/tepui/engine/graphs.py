@@ -39,8 +39,7 @@ class Captured:
 
     def replay(self, batch: Batch) -> None:
         """Queue one step on the current stream."""
-        for fixed, new in zip(_tensors(self.batch), _tensors(batch), strict=True):
-            fixed.copy_(new, non_blocking=True)
+        refill(self.batch, batch)
         self.graph.replay()
 
 
@@ -111,14 +110,19 @@ class GraphRunner(Runner):
             learner.set_time(*self.plan.time(learner.step))
             captured = capture(learner, batch)
             if captured is None:
-                warnings.warn(
-                    "the model draws random numbers in its forward pass (dropout): "
-                    "its steps run eagerly instead of as captured graphs",
-                    stacklevel=2,
-                )
+                warn_of_draws()
                 self._captured, self._eager = {}, EagerRunner(self.plan)
                 return
             self._captured[learner.index] = captured
+
+
+def warn_of_draws() -> None:
+    """Say why steps are not captured."""
+    warnings.warn(
+        "the model draws random numbers in its forward pass (dropout): its steps run "
+        "eagerly instead of as captured graphs",
+        stacklevel=3,
+    )
 
 
 def capture(learner: Learner, batch: Batch) -> Captured | None:
@@ -131,7 +135,7 @@ def capture(learner: Learner, batch: Batch) -> Captured | None:
     Returns:
         The graph, or None if the step draws random numbers on the device.
     """
-    fixed = Batch(_fixed(batch.inputs), batch.targets.clone(), batch.index.clone())
+    fixed = fixed_batch(batch)
     before = {name: tensor.clone() for name, tensor in learner.tensors().items()}
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -168,6 +172,17 @@ def _rewind(learner: Learner, before: dict[str, Tensor]) -> None:
                 tensor.copy_(before[name])
             else:
                 tensor.zero_()
+
+
+def fixed_batch(batch: Batch) -> Batch:
+    """Return a copy of a batch for a graph to read from, in its fastest format."""
+    return Batch(_fixed(batch.inputs), batch.targets.clone(), batch.index.clone())
+
+
+def refill(fixed: Batch, batch: Batch) -> None:
+    """Queue the copies that give a graph another batch of the same shape."""
+    for old, new in zip(_tensors(fixed), _tensors(batch), strict=True):
+        old.copy_(new, non_blocking=True)
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

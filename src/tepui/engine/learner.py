@@ -1,8 +1,9 @@
 """A member with its optimizer, its place in the run and its best weights."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -66,6 +67,25 @@ class Learner:
 
     def __post_init__(self) -> None:
         self._peak_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    @property
+    def peak_rates(self) -> tuple[float, ...]:
+        """The learning rates before any schedule, one per parameter group."""
+        return tuple(self._peak_rates)
+
+    def twin(self) -> "Learner":
+        """Return a learner with copies of this one's module and optimizer."""
+        module, optimizer = copy.deepcopy((self.member.module, self.optimizer))
+        # A copied optimizer forgets what its constructor noted of capturing, and warns.
+        for name, value in vars(self.optimizer).items():
+            vars(optimizer).setdefault(name, value)
+        rate = optimizer.param_groups[0]["lr"]
+        if not isinstance(rate, Tensor):
+            rate = self.member.learning_rate.clone()
+        member = self.member.twin(module, rate)
+        twin = replace(self, member=member, optimizer=optimizer, best=Best())
+        twin._peak_rates = list(self._peak_rates)  # not today's
+        return twin
 
     @contextmanager
     def present(self) -> Iterator[None]:
@@ -148,8 +168,11 @@ class Learner:
         )
 
     def _has_finite_weights(self) -> bool:
-        checks = [p.isfinite().all() for p in self.member.parameters]
-        return bool(torch.stack(checks).all())
+        tensors = [p.detach() for p in self.member.parameters]
+        # A finite sum has finite terms only; an infinite one may be an overflow.
+        if bool(torch.stack([t.sum().isfinite() for t in tensors]).all()):
+            return True
+        return bool(torch.stack([t.isfinite().all() for t in tensors]).all())
 
     def keep_best(self, loss: float, epoch: int) -> None:
         """Keep a copy of the weights if they are the best so far."""

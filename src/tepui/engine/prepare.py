@@ -16,6 +16,7 @@ from tepui.engine.learner import Learner
 from tepui.engine.numerics import Numerics
 from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
 from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
+from tepui.engine.slots import SlotRunner, alike
 from tepui.ensemble import Ensemble
 from tepui.inference import evaluating, forward
 from tepui.losses import CrossEntropy, Loss, cross_entropy
@@ -34,7 +35,12 @@ SEPARATION = 0.01
 
 
 def classes_of(
-    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, device: torch.device
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    loss: Loss,
+    device: torch.device,
+    *,
+    coupled: bool = False,
 ) -> int | None:
     """Run every member on two samples; return the classes that labels must fit.
 
@@ -43,6 +49,7 @@ def classes_of(
         dataset: The training data.
         loss: The loss they will be trained with.
         device: Where to run them.
+        coupled: Whether members meet inside the loss and must have equal outputs.
 
     Returns:
         The smallest number of outputs where labels are class indices of the
@@ -52,13 +59,45 @@ def classes_of(
         ValueError: If a member cannot take the inputs.
     """
     few = next(in_order(dataset, 2, device=device))
-    with evaluating(ensemble), torch.no_grad():
-        outputs = [_tried(member, few.inputs) for member in ensemble.members]
+    sizes = output_sizes(ensemble, few.inputs)
+    require(
+        not coupled or len(set(sizes)) == 1,
+        "ensemble",
+        "have members with equally many outputs where they meet inside the loss",
+        sizes,
+    )
     known = isinstance(loss, CrossEntropy)
     known |= getattr(loss, "func", loss) is cross_entropy
     if not known or few.targets.is_floating_point():
         return None
-    return min(output.shape[-1] for output in outputs)
+    return min(sizes)
+
+
+def check_unlabeled(
+    ensemble: Ensemble, unlabeled: Dataset[Any], device: torch.device
+) -> None:
+    """Run every member on two unlabeled samples; a refusal names their shape.
+
+    Args:
+        ensemble: The members, on ``device``.
+        unlabeled: The data.
+        device: Where to run them.
+    """
+    output_sizes(ensemble, next(in_order(unlabeled, 2, device=device)).inputs)
+
+
+def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
+    """Return how many outputs each member has for some samples.
+
+    Args:
+        ensemble: The members.
+        inputs: A few samples, on their device.
+
+    Returns:
+        One number per member.
+    """
+    with evaluating(ensemble), torch.no_grad():
+        return [_tried(member, inputs).shape[-1] for member in ensemble.members]
 
 
 def _tried(member: nn.Module, inputs: Inputs) -> Tensor:
@@ -240,15 +279,18 @@ def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runn
     on_cuda = learners[0].losses.device.type == "cuda"
     able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
     method = learners[0].method
-    able &= isinstance(method, MemberMethod) and method.fixed_shapes
-    able &= learners[0].home is None
+    assert isinstance(method, MemberMethod | CoupledMethod)
+    able = able and method.fixed_shapes and learners[0].home is None
+    coupled = isinstance(method, CoupledMethod)
+    able = able and (not coupled or alike(learners))
     require(
         name != "graph" or able,
         "runner",
-        'be "auto" or "eager" unless members are independent, all on a GPU, their '
-        "optimizer can be captured and their method keeps its shapes",
+        'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
+        "captured, their method keeps its shapes and, where they are coupled, they "
+        "are alike",
         name,
     )
-    if isinstance(method, CoupledMethod):
-        return CoupledRunner(plan)
-    return GraphRunner(plan) if able and name != "eager" else EagerRunner(plan)
+    if able and name != "eager":
+        return SlotRunner(plan) if coupled else GraphRunner(plan)
+    return CoupledRunner(plan) if coupled else EagerRunner(plan)

@@ -19,7 +19,7 @@ from tepui.engine.batches import (
 from tepui.engine.learner import Learner
 from tepui.engine.schedule import Schedule
 from tepui.inference import evaluating
-from tepui.methods.base import CoupledMethod, Meeting, MemberMethod
+from tepui.methods.base import CoupledMethod, Meeting, MemberMethod, Turn
 from tepui.seeding import derive, generator
 
 
@@ -71,6 +71,25 @@ class Plan:
             learner.step - learner.exchanged * self.steps,
             (epoch + 1) * self.steps - learner.step,
         )
+
+    def pairs(
+        self, seed: int, step: int, epoch: int
+    ) -> Iterator[tuple[Batch, Batch | None]]:
+        """Yield the batches that coupled members have left in an epoch.
+
+        Each comes with an unlabeled one, where there are such data.
+        """
+        labelled = self.source.batches(self.rows(seed, step, epoch), seed, epoch)
+        if self.unlabeled is None:
+            return zip(labelled, repeat(None), strict=False)
+        own, left = derive(seed, "unlabeled"), (epoch + 1) * self.steps - step
+        rows = index_stream(self.unlabeled.samples, self.batch_size, own, step, left)
+        return zip(labelled, self.unlabeled.batches(rows, own, epoch), strict=True)
+
+    def turn(self, method: CoupledMethod, members: int, seed: int, step: int) -> Turn:
+        """Return which coupled members take part in a step."""
+        _, progress = self.time(step)
+        return method.turn(members, progress, generator(seed, "active", step))
 
     def time(self, step: int) -> tuple[float, float]:
         """Return the learning rate's factor at a step and the share of the run done."""
@@ -148,15 +167,10 @@ class CoupledRunner(Runner):
 
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
         """Run what is left of an epoch."""
-        seed = derive(*(learner.seed for learner in learners), "coupled")
+        seed = coupled_seed(learners)
         for learner in learners:
             learner.member.module.train()
-        step = learners[0].step
-        labelled = self.plan.source.batches(
-            self.plan.rows(seed, step, epoch), seed, epoch
-        )
-        beside = self._unlabeled(seed, step, epoch)
-        for batch, other in zip(labelled, beside, strict=False):
+        for batch, other in self.plan.pairs(seed, learners[0].step, epoch):
             self._step(learners, batch, other, seed)
             self.plan.advance(len(learners))
             if self.plan.stopping():
@@ -164,48 +178,60 @@ class CoupledRunner(Runner):
         for learner in learners:
             learner.set_time(*self.plan.time(max(learner.step - 1, 0)))
 
-    def _unlabeled(self, seed: int, step: int, epoch: int) -> Iterator[Batch | None]:
-        source = self.plan.unlabeled
-        if source is None:
-            return repeat(None)
-        own = derive(seed, "unlabeled")
-        left = (epoch + 1) * self.plan.steps - step
-        rows = index_stream(source.samples, self.plan.batch_size, own, step, left)
-        return source.batches(rows, own, epoch)
-
     def _step(
         self, learners: Sequence[Learner], batch: Batch, other: Batch | None, seed: int
     ) -> None:
         method, step = learners[0].method, learners[0].step
         assert isinstance(method, CoupledMethod)
-        _, progress = self.plan.time(step)
-        turn = method.turn(len(learners), progress, generator(seed, "active", step))
+        turn = self.plan.turn(method, len(learners), seed, step)
         active = [learners[index] for index in turn.active]
         observed = [learners[index] for index in turn.observed]
         for learner in active:
             learner.set_time(self.plan.factor_after(turn.progress), turn.progress)
             learner.member.noise_seed = derive(learner.seed, "noise", step)
-        outputs = _outputs(active, observed, batch)
-        losses = [
-            learner.member.losses_of(output, batch.targets)
-            for learner, output in zip(active, outputs, strict=False)
-        ]
-        meeting = Meeting(
-            outputs,
-            torch.stack(losses),
-            batch.targets,
-            None if other is None else _outputs(active, observed, other),
-        )
-        total = method.loss(meeting)
-        parameters = [p for learner in active for p in learner.member.parameters]
-        gradients = torch.autograd.grad(total, parameters, materialize_grads=True)
-        own = iter(gradients)
-        for learner in active:
-            values = [next(own) for _ in learner.member.parameters]
-            learner.update(learner.member.masked(values))
-        learners[0].losses[step % self.plan.steps] = total.detach()
+        total = coupled_step(method, active, observed, batch, other)
+        learners[0].losses[step % self.plan.steps] = total
         for learner in learners:
             learner.step += 1
+
+
+def coupled_seed(learners: Sequence[Learner]) -> int:
+    """Return what the draws that coupled members share derive from."""
+    return derive(*(learner.seed for learner in learners), "coupled")
+
+
+def coupled_step(
+    method: CoupledMethod,
+    active: Sequence[Learner],
+    observed: Sequence[Learner],
+    batch: Batch,
+    other: Batch | None,
+) -> Tensor:
+    """Update the active members along the gradient of their joint loss.
+
+    Args:
+        method: Says what the loss is.
+        active: The members to update.
+        observed: Members whose outputs the loss sees.
+        batch: Labelled samples.
+        other: Unlabeled ones, where the method asks for them.
+
+    Returns:
+        The loss before the update, detached.
+    """
+    outputs = _outputs(active, observed if other is None else (), batch)
+    losses = [
+        learner.member.losses_of(output, batch.targets)
+        for learner, output in zip(active, outputs, strict=False)
+    ]
+    beside = None if other is None else _outputs(active, observed, other)
+    total = method.loss(Meeting(outputs, torch.stack(losses), batch.targets, beside))
+    parameters = [p for learner in active for p in learner.member.parameters]
+    own = iter(torch.autograd.grad(total, parameters, materialize_grads=True))
+    for learner in active:
+        values = [next(own) for _ in learner.member.parameters]
+        learner.update(learner.member.masked(values))
+    return total.detach()
 
 
 def _outputs(

@@ -161,6 +161,7 @@ def compare(
     *,
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
     sharpness: Mapping[str, Any] | None = None,
+    unlabeled: Dataset[Any] | None = None,
     title: str = "comparison",
     members: int = 3,
     ensembles: int = 1,
@@ -182,6 +183,7 @@ def compare(
         sharpness: Options of :func:`tepui.metrics.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
+        unlabeled: Data without labels, for the methods that need them.
         title: What is compared on what.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors.
@@ -202,6 +204,12 @@ def compare(
     require(len(methods) > 0, "methods", "hold at least one method", list(methods))
     require(members > 0, "members", "be positive", members)
     require(ensembles > 0, "ensembles", "be positive", ensembles)
+    require(
+        unlabeled is None or any(method.needs_unlabeled for method in methods),
+        "unlabeled",
+        "be None where no method uses such data",
+        type(unlabeled).__name__,
+    )
     folder = Path(out)
     if folder.exists() and any(folder.iterdir()) and not resume:
         raise FileExistsError(
@@ -222,6 +230,7 @@ def compare(
                 Ensemble.build(factory, members, group),
                 train,
                 method=method,
+                unlabeled=unlabeled if method.needs_unlabeled else None,
                 out=folder / name,
                 resume=True,
                 device=device,
@@ -238,6 +247,7 @@ def compare(
         "ensembles": ensembles,
         "model": model,
         "train": fingerprint(train),
+        "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
         **_tested_on(test, shifted),
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),

@@ -27,6 +27,11 @@ from tepui.methods.member import Gradient, Member
 class Method:
     """Hyperparameters of a way to train an ensemble."""
 
+    @property
+    def needs_unlabeled(self) -> bool:
+        """Whether a batch of unlabeled data comes with every batch."""
+        return False
+
     def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
         """Return what a report should show of the members' states, as JSON holds it.
 
@@ -163,12 +168,13 @@ class Meeting:
     """What coupled members bring to one step.
 
     Attributes:
-        outputs: Outputs of the active members, then of the observed ones, shape
-            ``(active + observed, samples, outputs)``.
+        outputs: Outputs of the active members, and after them of the observed ones
+            unless those are observed on unlabeled data, ``(members, samples,
+            outputs)``.
         losses: Per-sample losses of the active members, ``(active, samples)``.
         targets: The targets of the batch they share.
-        unlabeled: Outputs on a batch of the unlabeled data, laid out like
-            ``outputs``; None where the method asks for none.
+        unlabeled: Outputs of the active members, then of the observed ones, on a
+            batch of the unlabeled data; None where the method asks for none.
     """
 
     outputs: Tensor
@@ -180,11 +186,6 @@ class Meeting:
 @dataclass(frozen=True, kw_only=True)
 class CoupledMethod(Method, ABC):
     """A method whose members share each batch and meet inside the loss."""
-
-    @property
-    def needs_unlabeled(self) -> bool:
-        """Whether a batch of unlabeled data comes with every batch."""
-        return False
 
     @property
     def fixed_shapes(self) -> bool:

@@ -115,6 +115,26 @@ class Member:
         self._autocast = autocast
         self._accumulate = accumulate
 
+    def twin(self, module: nn.Module, learning_rate: Tensor) -> Self:
+        """Return a member that treats another module as this one treats its own.
+
+        Args:
+            module: A copy of the module.
+            learning_rate: The copy's learning rate.
+
+        Returns:
+            A member without state.
+        """
+        compiled = self._run is not self.module
+        return type(self)(
+            module,
+            loss=self.loss,
+            learning_rate=learning_rate,
+            run=torch.compile(module, dynamic=False) if compiled else module,
+            autocast=self._autocast,
+            accumulate=self._accumulate,
+        )
+
     @property
     def buffers(self) -> list[Tensor]:
         """The module's buffers, such as BatchNorm's running statistics."""

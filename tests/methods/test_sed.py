@@ -1,0 +1,246 @@
+"""SED: the weights, the loss by hand, its expectation over all draws, its options."""
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diversification_cases import a2d_naive, information_naive
+from engine.cases import assert_different, assert_same_bits, fitted, images, one_thread
+from strategies import close, labelled_ensembles, modest, probs_naive
+from tepui.methods import SED, Meeting
+from tepui.methods.sed import sed_alpha
+from tepui.seeding import generator
+
+single = pytest.fixture(autouse=True)(one_thread)
+DOUBLE = {"dtype": torch.float64}
+
+
+def alpha_naive(logits, labels, floor=1e-3):
+    losses = F.cross_entropy(logits.mean(0), labels, reduction="none").tolist()
+    mean = max(sum(losses) / len(losses), floor)
+    return [loss / mean**2 for loss in losses]
+
+
+def agreement_naive(logits, alpha):
+    """Mean over pairs of the weighted kernel, a loop over pairs and samples."""
+    probs = probs_naive(logits)
+    pairs = list(itertools.combinations(range(len(logits)), 2))
+    values = [
+        weight * a2d_naive(probs[m][n], probs[k][n])
+        for m, k in pairs
+        for n, weight in enumerate(alpha)
+    ]
+    return sum(values) / len(values)
+
+
+def meeting(logits, labels):
+    losses = torch.stack([F.cross_entropy(o, labels, reduction="none") for o in logits])
+    return Meeting(logits, losses, labels, None)
+
+
+def some(members=4, samples=6, classes=3, seed=0):
+    stream = torch.Generator().manual_seed(seed)
+    logits = torch.randn(members, samples, classes, generator=stream, **DOUBLE)
+    return logits, torch.randint(classes, (samples,), generator=stream)
+
+
+@given(labelled_ensembles())
+@modest
+def test_alpha_matches_its_definition(case):
+    close(sed_alpha(*case), alpha_naive(*case), atol=1e-9)
+
+
+@given(labelled_ensembles(), st.sampled_from([1e-3, 0.5]))
+@modest
+def test_the_mean_of_alpha_is_one_over_the_mean_loss(case, floor):
+    logits, labels = case
+    mean = float(F.cross_entropy(logits.mean(0), labels))
+    found = float(sed_alpha(logits, labels, floor).mean())
+    expected = 1 / mean if mean >= floor else mean / floor**2
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_alpha_by_hand():
+    """Averaged logits (0, 0) and (0, log 3): losses log 2 and log 4 of class 0."""
+    logits = torch.tensor([[[1.0, -1.0], [0.0, 0.0]], [[-1.0, 1.0], [0.0, 0.0]]])
+    logits[:, 1, 1] = math.log(3)
+    mean = math.log(8) / 2
+    expected = torch.tensor([math.log(2) / mean**2, math.log(4) / mean**2])
+    torch.testing.assert_close(sed_alpha(logits, torch.tensor([0, 0])), expected)
+
+
+def test_alpha_carries_no_gradient():
+    logits, labels = some()
+    logits.requires_grad_()
+    assert not sed_alpha(logits, labels).requires_grad
+    total = SED(weight=0.5).loss(meeting(logits[:2], labels))
+    fixed = sed_alpha(logits[:2], labels)
+    by_hand = meeting(logits[:2], labels).losses.mean()
+    p, q = logits[:2].softmax(-1)
+    y = p.argmax(-1, keepdim=True)
+    p, q = p.gather(1, y)[:, 0], q.gather(1, y)[:, 0]
+    kernel = -(p * (1 - q) + (1 - p) * q).log()
+    by_hand = by_hand + 0.5 * (fixed * kernel).mean() / 2
+    found, expected = (torch.autograd.grad(v, logits)[0] for v in (total, by_hand))
+    close(found, expected)
+
+
+@pytest.mark.parametrize("members", [2, 3])
+@pytest.mark.parametrize(("pair_norm", "scale"), [("paper", 0.5), ("mean", 1.0)])
+def test_loss_by_hand(members, pair_norm, scale):
+    logits, labels = some(members)
+    method = SED(weight=0.3, active=members, pair_norm=pair_norm)
+    agreement = agreement_naive(logits, alpha_naive(logits, labels))
+    main = F.cross_entropy(logits.flatten(0, 1), labels.repeat(members))
+    close(method.loss(meeting(logits, labels)), float(main) + 0.3 * scale * agreement)
+
+
+def test_divdis_kernel_weighs_the_batch_by_alpha():
+    logits, labels = some(3)
+    alpha = torch.tensor(alpha_naive(logits, labels), **DOUBLE)
+    information = information_naive(logits.softmax(-1), alpha).mean()
+    method = SED(weight=0.3, active=3, kernel="divdis", pair_norm="mean")
+    together = meeting(logits, labels)
+    expected = together.losses.mean() + 0.3 * alpha.mean() * information
+    close(method.loss(together), expected)
+
+
+@pytest.mark.parametrize("alpha", ["active", "all", "none"])
+def test_alpha_listens_to_whom_it_says(alpha):
+    """Two drawn members come first; the others are there for alpha alone."""
+    logits, labels = some(4)
+    weights = {
+        "active": alpha_naive(logits[:2], labels),
+        "all": alpha_naive(logits, labels),
+        "none": [1.0] * len(labels),
+    }[alpha]
+    together = meeting(logits[:2], labels)
+    heard = logits if alpha == "all" else logits[:2]
+    found = SED(weight=0.3, alpha=alpha).loss(
+        Meeting(heard, together.losses, labels, None)
+    )
+    expected = together.losses.mean() + 0.15 * agreement_naive(logits[:2], weights)
+    close(found, expected)
+
+
+def test_all_members_may_learn_while_few_disagree():
+    logits, labels = some(4)
+    together = meeting(logits, labels)
+    found = SED(weight=0.3, main="all").loss(together)
+    few = agreement_naive(logits[:2], alpha_naive(logits[:2], labels))
+    close(found, together.losses.mean() + 0.15 * few)
+
+
+@pytest.mark.parametrize("main", ["active", "all"])
+@pytest.mark.parametrize("alpha", ["all", "none"])
+@pytest.mark.parametrize("active", [2, 3, 5])
+def test_the_expectation_over_all_draws_is_the_full_loss(main, alpha, active):
+    """Enumerates every subset; with ``alpha="active"`` the weights change too."""
+    logits, labels = some(5)
+    drawn, full = (
+        SED(weight=0.7, active=n, alpha=alpha, main=main) for n in (active, 5)
+    )
+    values = []
+    for subset in itertools.combinations(range(5), active):
+        rest = [m for m in range(5) if m not in subset]
+        learning = [*subset, *rest] if main == "all" else [*subset]
+        heard = [*subset, *rest] if alpha == "all" or main == "all" else [*subset]
+        losses = meeting(logits[learning], labels).losses
+        values.append(drawn.loss(Meeting(logits[heard], losses, labels, None)))
+    assert len(values) == math.comb(5, active)
+    close(torch.stack(values).mean(), full.loss(meeting(logits, labels)))
+
+
+@pytest.mark.parametrize("active", [2, 3])
+def test_members_are_drawn_evenly_without_replacement(active):
+    method, members, draws = SED(active=active), 5, 2000
+    counts = dict.fromkeys(itertools.combinations(range(members), active), 0)
+    for step in range(draws):
+        turn = method.turn(members, 0.25, generator(7, "active", step))
+        assert turn.observed == ()
+        assert turn.progress == 0.25
+        counts[turn.active] += 1
+    expected = draws / len(counts)
+    spread = 5 * math.sqrt(expected)
+    assert all(abs(count - expected) < spread for count in counts.values())
+
+
+@pytest.mark.parametrize(
+    ("how", "learning", "seen"),
+    [
+        ({}, 2, 2),
+        ({"alpha": "all"}, 2, 5),
+        ({"main": "all"}, 5, 5),
+        ({"main": "all", "alpha": "all"}, 5, 5),
+        ({"alpha": "none"}, 2, 2),
+    ],
+)
+def test_a_step_runs_no_more_members_than_its_options_need(how, learning, seen):
+    plain = SED().turn(5, 0.0, generator(7, "active", 3))
+    turn = SED(**how).turn(5, 0.0, generator(7, "active", 3))
+    assert turn.active[:2] == plain.active
+    assert len(turn.active) == learning
+    assert len(turn.active) + len(turn.observed) == seen
+    assert len({*turn.active, *turn.observed}) == seen
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"weight": 0.5},
+        {"kernel": "divdis"},
+        {"alpha": "all"},
+        {"alpha": "none"},
+        {"main": "all"},
+        {"pair_norm": "mean"},
+        {"floor": 2.0},
+        {"active": 3},
+    ],
+    ids=str,
+)
+def test_every_option_matters(how):
+    base = {"method": SED(), "members": 4}
+    changed = fitted(images(), **base | {"method": SED(**how)})
+    assert_different(fitted(images(), **base), changed)
+
+
+def test_without_weight_only_the_draw_is_left():
+    """No option of the disagreement matters where its weight is zero."""
+    runs = [
+        fitted(images(), members=4, method=SED(weight=0.0, **how))
+        for how in ({}, {"kernel": "divdis", "pair_norm": "mean", "alpha": "none"})
+    ]
+    assert_same_bits(*runs)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"weight": -0.1}, r"weight must be non-negative, got -0.1"),
+        ({"active": 1}, r"active must be at least 2, a pair, got 1"),
+        ({"floor": 0.0}, r"floor must be positive, got 0.0"),
+        ({"kernel": "a3d"}, r"kernel must be one of a2d, divdis.*mean 'a2d'"),
+        ({"alpha": "one"}, r"alpha must be one of active, all, none"),
+        ({"main": "none"}, r"main must be one of active, all"),
+        ({"pair_norm": "sum"}, r"pair_norm must be one of paper, mean"),
+    ],
+)
+def test_bad_values_are_named(how, message):
+    with pytest.raises(ValueError, match=message):
+        SED(**how)
+
+
+def test_no_more_members_are_drawn_than_there_are():
+    message = r"active must be at most the number of members \(2\), got 3"
+    with pytest.raises(ValueError, match=message):
+        fitted(images(), method=SED(active=3), members=2)
+
+
+def test_unlabeled_data_are_refused():
+    with pytest.raises(ValueError, match="unlabeled must be None for SED"):
+        fitted(images(), method=SED(), unlabeled=images())

@@ -45,6 +45,64 @@ class Frozen(nn.Module):
         return composed(self.layers, *inputs, **named)
 
 
+@final
+class OnFeatures(nn.Module):
+    """A head on a frozen extractor: a member for raw inputs.
+
+    Args:
+        extractor: Says what the head sees; may be that of other members too.
+        head: The part that is trained.
+    """
+
+    def __init__(self, extractor: Frozen, head: nn.Module) -> None:
+        super().__init__()
+        self.extractor = extractor
+        self.head = head
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Return what the head says of the features."""
+        return self.head(self.extractor(*inputs, **named))
+
+
+def frozen(extractor: nn.Module) -> Frozen:
+    """Freeze an extractor in place, where its features depend on the sample alone.
+
+    Args:
+        extractor: Any module that returns a tensor of features. From here on its
+            parameters get no gradients and it stays in eval mode.
+
+    Returns:
+        The extractor; wrapped, unless it is frozen already.
+
+    Raises:
+        ValueError: If a BatchNorm is in train mode, or keeps no running statistics:
+            features of a sample would change with the batch it comes in.
+
+    Example:
+        >>> frozen(nn.BatchNorm1d(3))
+        Traceback (most recent call last):
+        ValueError: extractor must be in eval mode where it has BatchNorm (call extractor.eval() if its running statistics are those to use), got 'train mode in BatchNorm1d'
+    """  # noqa: E501 - a doctest must show the whole message
+    for name, part in extractor.named_modules():
+        if not isinstance(part, nn.modules.batchnorm._BatchNorm):
+            continue
+        where = f"{type(part).__name__} {name}".strip()
+        require(
+            not part.training,
+            "extractor",
+            "be in eval mode where it has BatchNorm (call extractor.eval() if its "
+            "running statistics are those to use)",
+            f"train mode in {where}",
+        )
+        require(
+            part.running_mean is not None,
+            "extractor",
+            "keep running statistics where it has BatchNorm",
+            f"none in {where}",
+        )
+    return extractor if isinstance(extractor, Frozen) else Frozen([extractor])
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """A model in two parts.

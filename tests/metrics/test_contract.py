@@ -22,6 +22,18 @@ def corruption_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     return metrics.corruption_accuracy({("fog", 1): mild, ("fog", 5): severe})
 
 
+def subset_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    return metrics.subset_accuracy(logits, labels, _all_classes(logits))
+
+
+def subset_vote(logits: Tensor, labels: Tensor) -> Tensor:
+    return metrics.subset_vote(logits, _all_classes(logits))
+
+
+def _all_classes(logits: Tensor) -> Tensor:
+    return torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
+
+
 @dataclass(frozen=True)
 class Case:
     """How to call a metric, and the axes of what it returns.
@@ -59,6 +71,8 @@ CASES = {
     "predictions": Case("ms", classes=True),
     "predictive_variance": Case("s"),
     "reliability": Case("b"),
+    "subset_accuracy": Case("", call=subset_accuracy),
+    "subset_vote": Case("s", call=subset_vote, classes=True),
     "unique_predictions": Case(""),
     "variance": Case("", pairs=True, shift=False),
 }
@@ -110,7 +124,7 @@ def test_every_public_function_is_exported():
             content = vars(importlib.import_module(module.name)).items()
             own = {k for k, v in content if getattr(v, "__module__", "") == module.name}
             defined |= {name for name in own if not name.startswith("_")}
-    assert defined | {"Rule"} == set(metrics.__all__)
+    assert defined | {"Rule", "Protocol"} == set(metrics.__all__)
     assert metrics.__all__ == sorted(metrics.__all__)
 
 
@@ -223,7 +237,8 @@ def test_order_of_samples(name):
     assert_same(evaluate(name, logits[:, order], labels[order]), expected)
 
 
-@every_metric
+# Where as many members vote for one class as for another, the first of them wins.
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "subset_vote"])
 def test_order_of_classes(name):
     logits, labels = example()
     order = torch.tensor([3, 1, 0, 2])

@@ -25,6 +25,7 @@ from tepui.metrics.diversity import (
     unique_predictions,
     variance,
 )
+from tepui.metrics.subset import Protocol, subset_accuracy, subset_vote
 from tepui.metrics.uncertainty import (
     bma,
     entropy,
@@ -34,6 +35,7 @@ from tepui.metrics.uncertainty import (
 )
 
 __all__ = [
+    "Protocol",
     "Reliability",
     "Rule",
     "accuracy",
@@ -58,6 +60,8 @@ __all__ = [
     "predictions",
     "predictive_variance",
     "reliability",
+    "subset_accuracy",
+    "subset_vote",
     "unique_predictions",
     "variance",
 ]

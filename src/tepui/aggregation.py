@@ -16,7 +16,7 @@ from tepui import metrics
 from tepui.data.imagenet import restricted
 from tepui.ensemble import Ensemble
 from tepui.evaluation import dataset_logits
-from tepui.metrics.aggregate import Rule
+from tepui.metrics import Rule
 from tepui.soup import greedy_soup, uniform_soup
 
 

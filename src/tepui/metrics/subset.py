@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import class_mask, labels_match, one_of
+from tepui.checks import class_mask, labels_match, logits_shape, one_of
 from tepui.data.imagenet import restricted
 from tepui.metrics.accuracy import accuracy
 from tepui.metrics.aggregate import predictions
@@ -88,6 +88,7 @@ def subset_accuracy(
         tensor(0.)
     """
     one_of("protocol", protocol, get_args(Protocol))
+    logits_shape(logits)
     labels_match(labels, logits)
     inside, numbered = restricted(logits, labels, mask)
     if protocol == "restricted":

@@ -102,25 +102,7 @@ class Ensemble(nn.Module):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
-        require(
-            not isinstance(factory, nn.Module),
-            "factory",
-            "be a callable that returns a new module, or one per member",
-            f"a module of type {type(factory).__name__}",
-        )
-        count = _count(factory, members, seed)
-        factories = _factories(factory, count)
-        modules = []
-        for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
-            with seeded(member_seed, "initialisation"):
-                modules.append(make())
-        for module in modules:
-            require(
-                isinstance(module, nn.Module),
-                "factory",
-                "return an nn.Module",
-                type(module).__name__,
-            )
+        modules = _made(factory, members, seed)
         ensemble = cls(modules, seed)
         _report_identical(modules)
         return ensemble
@@ -161,9 +143,10 @@ class Ensemble(nn.Module):
             >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
             135
         """
-        shared = frozen(extractor)
-        heads = cls.build(head_factory, members, seed)
-        return cls(heads.members, heads.seeds, shared)
+        heads = _made(head_factory, members, seed)
+        ensemble = cls(heads, seed, extractor)
+        _report_identical(heads)
+        return ensemble
 
     @property
     def heads(self) -> "Ensemble":
@@ -382,6 +365,34 @@ def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
     for owner, module in _parts(ensemble).items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")
+
+
+def _made(
+    factory: Factory | Sequence[Factory],
+    members: int | None,
+    seed: int | Sequence[int],
+) -> list[nn.Module]:
+    """Call the factory for every member, each under its own seed."""
+    require(
+        not isinstance(factory, nn.Module),
+        "factory",
+        "be a callable that returns a new module, or one per member",
+        f"a module of type {type(factory).__name__}",
+    )
+    count = _count(factory, members, seed)
+    factories = _factories(factory, count)
+    modules = []
+    for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
+        with seeded(member_seed, "initialisation"):
+            modules.append(make())
+    for module in modules:
+        require(
+            isinstance(module, nn.Module),
+            "factory",
+            "return an nn.Module",
+            type(module).__name__,
+        )
+    return modules
 
 
 def _factories(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:

@@ -17,12 +17,13 @@ from engine.cases import (
     one_thread,
     pairs,
 )
+from models.cases import built, data
 from tepui import Ensemble, cached_features
 from tepui.ensemble import load_into
 from tepui.features import features_of
 from tepui.methods import SAM, DeepEnsemble, EoA, SharpBalance
 from tepui.models import Frozen, OnFeatures, split_last_layers
-from tepui.storage import read_tensors, same_bits
+from tepui.storage import read_tensors, same_bits, write_tensors
 
 single = pytest.fixture(autouse=True)(one_thread)
 
@@ -230,11 +231,57 @@ def test_heads_known_to_tepui_need_no_factory(tmp_path):
 
 def test_loading_asks_for_the_extractor_where_there_is_one(tmp_path):
     on_features().save(tmp_path / "shared")
-    with pytest.raises(ValueError, match=r"extractor must be a factory where .* do'"):
+    with pytest.raises(ValueError, match=r"^extractor must be given: .*split.Frozen"):
         tepui.load(tmp_path / "shared", factory=head)
     Ensemble.build(head, members=2).save(tmp_path / "plain")
-    with pytest.raises(ValueError, match=r"extractor must be .* else None.* do not'"):
+    with pytest.raises(ValueError, match=r"^extractor must be None for .* share none"):
         tepui.load(tmp_path / "plain", factory=head, extractor=body)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["ConvNet", "ViTTiny", "WideResNet40x2"])
+def test_parts_of_models_of_tepui_come_back_without_factories(tmp_path, name, dtype):
+    split = split_last_layers(built(name).to(dtype), layers=2)
+    ensemble = Ensemble.on_features(
+        split.extractor, lambda: split.tail(fresh=True), members=3
+    )
+    ensemble.save(tmp_path)
+    back = tepui.load(tmp_path)
+    assert same_bits(back.state_dict(), ensemble.state_dict())
+    x = data(name).inputs.to(dtype)
+    assert torch.equal(back.logits(x), ensemble.logits(x))
+    ensemble.heads.save(tmp_path / "heads")
+    assert_same_bits(tepui.load(tmp_path / "heads"), ensemble.heads)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"part": "pattern"}, r"part in .* must be one of extractor, tail"),
+        ({"layers": "2"}, r"layers in .* must be an integer, got '2'"),
+        ({"layers": 99}, r"layers must lie in"),
+        ({"model": "Frozen"}, r"model in .* must be one of"),
+    ],
+)
+def test_a_file_cannot_ask_for_other_parts(tmp_path, changed, message):
+    split = split_last_layers(built("MLP"))
+    ensemble = Ensemble.on_features(
+        split.extractor, lambda: split.tail(fresh=True), members=2
+    )
+    file = ensemble.save(tmp_path)
+    tensors, document = read_tensors(file)
+    document["extractor"] |= changed
+    write_tensors(file, tensors, document)
+    with pytest.raises(ValueError, match=message):
+        tepui.load(tmp_path)
+
+
+def test_a_part_of_a_foreign_model_needs_its_factory(tmp_path):
+    split = split_last_layers(nn.Sequential(nn.Linear(4, 5), nn.Linear(5, CLASSES)))
+    make = lambda: split.tail(fresh=True)  # noqa: E731
+    Ensemble.on_features(split.extractor, make, members=2).save(tmp_path)
+    with pytest.raises(ValueError, match=r"^factory must be given"):
+        tepui.load(tmp_path)
 
 
 def test_weights_go_only_where_an_extractor_is_or_is_not(tmp_path):

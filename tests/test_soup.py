@@ -165,9 +165,7 @@ def test_a_greedy_soup_is_that_of_the_definition():
 
 def test_batchnorm_is_estimated_anew():
     ensemble = from_one_start(factory=noisy_net, data=images())
-    with pytest.raises(
-        ValueError, match=r"statistics must be training data.* 1 Bat"
-    ):
+    with pytest.raises(ValueError, match=r"statistics must be training data.* 1 Bat"):
         uniform_soup(ensemble)
     with pytest.raises(ValueError, match=r"statistics must be training data"):
         greedy_soup(ensemble, images(seed=1))

@@ -1,8 +1,10 @@
 """An ensemble: members, their seeds, and what they say together."""
 
 import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -245,7 +247,9 @@ class Ensemble(nn.Module):
             "tepui": __version__,
             "seeds": list(self.seeds),
             "members": [description(head) for head in self.heads.members],
-            "extractor": self.extractor is not None,
+            "extractor": None
+            if self.extractor is None
+            else description(self.extractor),
         }
         write_tensors(file, tensors, document)
         return file
@@ -266,7 +270,7 @@ def load(
         factory: Returns an untrained member, or head where members share an extractor;
             needed only for models tepui does not know. One, or one per member.
         extractor: Returns the extractor that members share, with any weights; needed
-            only where they do.
+            only where they do and it is no part of a model that tepui knows.
 
     Returns:
         The ensemble, on the CPU, in eval mode.
@@ -276,23 +280,28 @@ def load(
         ValueError: If the file is foreign or damaged, or does not fit the factories.
     """
     states, document, file = _read(path)
-    described = document["members"]
+    described, shared = document["members"], document.get("extractor")
     require(
-        (extractor is not None) == (EXTRACTOR in states),
+        extractor is None or shared is not None,
         "extractor",
-        "be a factory where members share an extractor, else None",
-        f"{extractor} for {file}, where they {'do' if extractor is None else 'do not'}",
+        f"be None for {file}, whose members share none",
+        extractor,
     )
     with seeded("load"):
         if factory is None:
-            modules = [rebuilt(item, file) for item in described]
+            modules = _rebuilt_members(described, file)
         else:
             modules = [make() for make in _factories(factory, len(described))]
-        shared = None if extractor is None else extractor().eval()
-    if factory is None:
-        for index, module in enumerate(modules):
-            take_dtypes(module, states[str(index)])
-    ensemble = Ensemble(modules, document["seeds"], shared)
+        front = None
+        if extractor is not None:
+            front = frozen(extractor().eval())
+        elif shared is not None:
+            front = frozen(rebuilt(shared, file, "extractor"))
+    ensemble = Ensemble(modules, document["seeds"], front)
+    for owner, module in _parts(ensemble).items():
+        given = extractor if owner == EXTRACTOR else factory
+        if given is None:
+            take_dtypes(module, states[owner])
     _load_parts(ensemble, states, file)
     return ensemble.eval()
 
@@ -344,13 +353,23 @@ def _read(
         document.get("format"),
     )
     states: States = {str(index): {} for index in range(len(document["members"]))}
-    if document.get("extractor"):
+    if document.get("extractor") is not None:
         states[EXTRACTOR] = {}
     for name, tensor in tensors.items():
         owner, _, own_name = name.partition(".")
         require(owner in states, f"tensors in {file}", "belong to members", name)
         states[owner][own_name] = tensor
     return states, document, file
+
+
+def _rebuilt_members(described: list[dict[str, Any]], file: Path) -> list[nn.Module]:
+    """Build members that tepui knows; equal ones are built once and copied."""
+    built: dict[str, nn.Module] = {}
+    for item in described:
+        key = json.dumps(item)
+        if key not in built:
+            built[key] = rebuilt(item, file)
+    return [deepcopy(built[json.dumps(item)]) for item in described]
 
 
 def _parts(ensemble: Ensemble) -> dict[str, nn.Module]:

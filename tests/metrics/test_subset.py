@@ -125,7 +125,5 @@ def test_bad_masks_and_labels_are_refused(protocol):
 
 
 def test_an_unknown_protocol_is_refused():
-    with pytest.raises(
-        ValueError, match=r"protocol must be one of .* mean 'subset_"
-    ):
+    with pytest.raises(ValueError, match=r"protocol must be one of .* mean 'subset_"):
         subset_accuracy(*drawn(4), "subset_votes")

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tepui.checks import require
-from tepui.models.base import Composed, Model, composed
+from tepui.models.base import Composed, Model, Origin, composed
 
 
 @final
@@ -22,6 +22,7 @@ class Frozen(nn.Module):
 
     Args:
         layers: Applied in order; the first may take several or named inputs.
+        origin: What they were cut from, if that is known.
 
     Example:
         >>> frozen = Frozen([nn.BatchNorm1d(3)])
@@ -29,9 +30,10 @@ class Frozen(nn.Module):
         False
     """
 
-    def __init__(self, layers: list[nn.Module]) -> None:
+    def __init__(self, layers: list[nn.Module], origin: Origin | None = None) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.origin = origin
         self.requires_grad_(False)
         self.eval()
 
@@ -182,7 +184,11 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
     cut = heavy[-layers]
     front, rest, last = deepcopy((modules[:cut], modules[cut:-1], modules[-1]))
     assert isinstance(last, nn.Linear)
-    return Split(Frozen(front), Composed(rest, last).requires_grad_(True))
+    origin = None
+    if isinstance(model, Model):
+        origin = Origin(type(model), deepcopy(model.config), layers)
+    tail = Composed(rest, last, origin).requires_grad_(True)
+    return Split(Frozen(front, origin), tail)
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:

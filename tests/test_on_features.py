@@ -339,3 +339,35 @@ def test_varied_hyperparameters_are_recorded_and_used(tmp_path):
             **how,
         )
     assert_same_bits(alone.heads, ensemble.heads)
+
+
+def test_sharpness_is_that_of_the_heads_on_their_features():
+    ensemble = on_features(members=2)
+    seen = features_of(ensemble.extractor, images())
+    whole, heads = (
+        tepui.measure(ensemble, images()),
+        tepui.measure(ensemble.heads, seen),
+    )
+    assert whole.keys() == heads.keys()
+    for name, found in whole.items():
+        assert found.mean == pytest.approx(heads[name].mean, rel=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("cached", [True, False])
+def test_graphs_on_one_extractor_equal_eager(tmp_path, cached):
+    losses = []
+    for runner in ("graph", "eager"):
+        ensemble = on_features().to("cuda")
+        before = copied(ensemble.extractor)
+        how = {**HOW, "device": "cuda", "precision": "float32", "runner": runner}
+        target, seen = ensemble, images()
+        if cached:
+            target = ensemble.heads
+            seen = cached_features(ensemble.extractor, images(), tmp_path)
+        run = tepui.fit(target, seen, method=SAM(), **how)
+        assert_same_bits(before, ensemble.extractor)
+        assert ensemble.logits(images().inputs).isfinite().all()
+        losses.append([record.loss for record in run.history])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)

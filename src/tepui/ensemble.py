@@ -241,16 +241,16 @@ class Ensemble(nn.Module):
             for owner, module in _parts(self).items()
             for name, tensor in tensor_state(module).items()
         }
-        document = {
+        document: dict[str, Any] = {
             "kind": KIND,
             "format": FORMAT,
             "tepui": __version__,
             "seeds": list(self.seeds),
             "members": [description(head) for head in self.heads.members],
-            "extractor": None
-            if self.extractor is None
-            else description(self.extractor),
+            "extractor": None,
         }
+        if self.extractor is not None:
+            document["extractor"] = description(self.extractor)
         write_tensors(file, tensors, document)
         return file
 
@@ -334,9 +334,7 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
     _load_parts(ensemble, states, file)
 
 
-def _read(
-    path: str | Path,
-) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any], Path]:
+def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     """Return the state of every part, the document and the file."""
     file = Path(path) / FILE
     tensors, document = read_tensors(file)

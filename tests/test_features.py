@@ -5,12 +5,24 @@ import torch
 from torch import nn
 
 import tepui
-from engine.cases import Plain, assert_same_bits, copied, images, one_thread, pairs
+from engine.cases import (
+    Named,
+    Noisy,
+    Plain,
+    assert_same_bits,
+    copied,
+    images,
+    numbers,
+    one_thread,
+    pairs,
+)
 from models.cases import built, data
 from tepui import cached_features
-from tepui.data import Arrays, Normalize
-from tepui.features import features_key
+from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
+from tepui.data.augment import augment
+from tepui.features import features_key, features_of
 from tepui.models import split_last_layers
+from tepui.seeding import generator
 
 single = pytest.fixture(autouse=True)(one_thread)
 
@@ -193,3 +205,91 @@ def test_the_extractor_is_left_as_it_was(tmp_path):
 def test_classes_keep_their_names(tmp_path):
     found = cached_features(nn.Flatten(), other(), tmp_path)
     assert found.classes == ("a", "b", "c")
+
+
+STEPS = (RandomCrop(padding=1), HorizontalFlip())
+
+
+def test_augmented_passes_are_so_many_times_more_rows(tmp_path):
+    samples = other()
+    torch.manual_seed(0)
+    extractor = nn.Sequential(nn.Flatten(), nn.Linear(16, 5))
+    how = {"passes": 3, "augment": STEPS, "seed": 7}
+    found = cached_features(extractor, samples, tmp_path, batch_size=7, **how)
+    assert found.inputs.shape == (3 * 24, 5)
+    assert torch.equal(found.targets, samples.targets.repeat(3))
+    assert found.classes == samples.classes
+    for number in range(3):
+        stream = generator(7, "features", number)
+        uniform = torch.rand(24, 3, generator=stream)
+        expected = extractor(samples.prepare(augment(samples.inputs, STEPS, uniform)))
+        rows = found.inputs[24 * number : 24 * (number + 1)]
+        torch.testing.assert_close(rows, expected)
+    first, second, _ = found.inputs.split(24)
+    assert not torch.allclose(first, second)
+    calls = counted(extractor)
+    again = cached_features(extractor, samples, tmp_path, batch_size=5, **how)
+    assert torch.equal(again.inputs, found.inputs)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"passes": 3},
+        {"seed": 1},
+        {"augment": STEPS[:1]},
+        {"augment": (RandomCrop(padding=2), STEPS[1])},
+        {"augment": STEPS[::-1]},
+        {"passes": 1, "augment": ()},
+    ],
+    ids=["passes", "seed", "fewer", "option", "order", "none"],
+)
+def test_other_draws_have_another_key(changed):
+    how = {"passes": 2, "augment": STEPS, "seed": 0}
+    one = features_key(nn.Flatten(), other(), **how)
+    assert one != features_key(nn.Flatten(), other(), **{**how, **changed})
+
+
+def test_without_draws_the_seed_does_not_count():
+    assert features_key(nn.Flatten(), other(), seed=1) == features_key(
+        nn.Flatten(), other()
+    )
+
+
+def test_a_data_set_that_draws_draws_anew_in_every_pass(tmp_path):
+    samples, extractor = Noisy(numbers()), nn.Flatten()
+    found = cached_features(extractor, samples, tmp_path, passes=3, batch_size=7)
+    passes = found.inputs.split(24)
+    assert torch.equal(passes[0], cached_features(extractor, samples, tmp_path).inputs)
+    assert all(
+        not torch.allclose(passes[i], passes[j]) for i, j in ((0, 1), (0, 2), (1, 2))
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"passes": 0}, r"passes must be positive, got 0"),
+        ({"passes": 2}, r"passes must be 1 where nothing is drawn: .* got 2"),
+    ],
+)
+def test_passes_that_cannot_differ_are_refused(tmp_path, how, message):
+    with pytest.raises(ValueError, match=message):
+        cached_features(nn.Flatten(), images(), tmp_path, **how)
+    assert not list(tmp_path.iterdir())
+
+
+def test_dict_inputs_are_not_augmented(tmp_path):
+    with pytest.raises(ValueError, match=r"augment must be empty for dict inputs"):
+        cached_features(Named(), pairs(), tmp_path, augment=STEPS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_features_are_the_same_with_and_without_a_cache(tmp_path):
+    extractor = nn.Sequential(nn.Flatten(), nn.Linear(16, 5))
+    kept = cached_features(extractor, other(), tmp_path)
+    fresh = features_of(extractor, other())
+    assert torch.equal(kept.inputs, fresh.inputs)
+    assert torch.equal(kept.targets, fresh.targets)
+    assert kept.classes == fresh.classes

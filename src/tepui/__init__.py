@@ -1,6 +1,12 @@
 """Deep ensembles whose members are flat and different from each other."""
 
-from tepui import data, losses, methods, metrics, models, optim, theory
+from tepui import data, losses, methods, metrics, models, optim, soup, theory
+from tepui.aggregation import (
+    Aggregated,
+    OracleSelection,
+    aggregations,
+    oracle_selection,
+)
 from tepui.engine import (
     SGD,
     AdamW,
@@ -16,6 +22,7 @@ from tepui.engine import (
 from tepui.ensemble import Ensemble, load
 from tepui.evaluation import Evaluation, Scores, evaluate
 from tepui.features import cached_features
+from tepui.hyperparameters import hyperparameter_grid
 from tepui.measuring import EnsembleMeasurement, measure
 from tepui.prediction import Prediction
 from tepui.pruning import Prune
@@ -25,6 +32,7 @@ from tepui.version import __version__
 __all__ = [
     "SGD",
     "AdamW",
+    "Aggregated",
     "Constant",
     "Cosine",
     "Ensemble",
@@ -32,6 +40,7 @@ __all__ = [
     "EpochRecord",
     "Evaluation",
     "MultiStep",
+    "OracleSelection",
     "Prediction",
     "Prune",
     "Run",
@@ -40,10 +49,12 @@ __all__ = [
     "TensorBoard",
     "TrainingDiverged",
     "__version__",
+    "aggregations",
     "cached_features",
     "data",
     "evaluate",
     "fit",
+    "hyperparameter_grid",
     "load",
     "losses",
     "measure",
@@ -51,6 +62,8 @@ __all__ = [
     "metrics",
     "models",
     "optim",
+    "oracle_selection",
     "read_logits",
+    "soup",
     "theory",
 ]

@@ -119,3 +119,10 @@ def class_indices(labels: Tensor, classes: int) -> None:
         f"lie in [0, {classes - 1}]",
         f"values from {low} to {high}",
     )
+
+
+def class_mask(mask: Tensor, classes: int) -> None:
+    """Check that a mask says of each class whether it is left."""
+    right = mask.shape == (classes,) and mask.dtype == torch.bool
+    rule = f"be boolean of shape ({classes},)"
+    require(right, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")

@@ -1,8 +1,10 @@
 """An ensemble: members, their seeds, and what they say together."""
 
 import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -14,6 +16,7 @@ from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.inference import chunks, device_of, evaluating, forward
 from tepui.metrics import Rule
+from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.module_state import (
     description,
     load_tensor_state,
@@ -27,10 +30,12 @@ from tepui.storage import raw_bytes, read_tensors, write_tensors
 from tepui.version import __version__
 
 Factory = Callable[[], nn.Module]
+States = dict[str, dict[str, Tensor]]
 
 FILE = "ensemble.safetensors"
 KIND = "ensemble"
 FORMAT = 1
+EXTRACTOR = "extractor"
 
 
 class Ensemble(nn.Module):
@@ -39,10 +44,13 @@ class Ensemble(nn.Module):
     Args:
         modules: The members; each maps a batch of inputs to ``(samples, outputs)``.
         seed: One seed, or one per member: what their training draws derive from.
+        extractor: If given, the modules are heads that share it; see
+            :meth:`on_features`.
 
     Attributes:
-        members: The members.
+        members: The members; each takes raw inputs.
         seeds: One seed per member.
+        extractor: The frozen part that all members share, if there is one.
 
     Example:
         >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=13)
@@ -51,10 +59,16 @@ class Ensemble(nn.Module):
         (torch.Size([2, 5, 3]), torch.Size([5, 3]))
     """
 
+    extractor: Frozen | None
+
     def __init__(
-        self, modules: Iterable[nn.Module], seed: int | Sequence[int] = 0
+        self,
+        modules: Iterable[nn.Module],
+        seed: int | Sequence[int] = 0,
+        extractor: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        self.extractor = None if extractor is None else frozen(extractor)
         self.members = nn.ModuleList(modules)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
         repeated = len({id(member) for member in self.members}) < len(self.members)
@@ -65,6 +79,9 @@ class Ensemble(nn.Module):
             f"{len(self.members)} members with one object repeated",
         )
         self.seeds = member_seeds(seed, len(self.members))
+        if self.extractor is not None:
+            on_it = [OnFeatures(self.extractor, head) for head in self.members]
+            self.members = nn.ModuleList(on_it)
 
     @classmethod
     def build(
@@ -87,35 +104,78 @@ class Ensemble(nn.Module):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
-        require(
-            not isinstance(factory, nn.Module),
-            "factory",
-            "be a callable that returns a new module, or one per member",
-            f"a module of type {type(factory).__name__}",
-        )
-        count = _count(factory, members, seed)
-        factories = _factories(factory, count)
-        modules = []
-        for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
-            with seeded(member_seed, "initialisation"):
-                modules.append(make())
-        for module in modules:
-            require(
-                isinstance(module, nn.Module),
-                "factory",
-                "return an nn.Module",
-                type(module).__name__,
-            )
+        modules = _made(factory, members, seed)
         ensemble = cls(modules, seed)
         _report_identical(modules)
         return ensemble
+
+    @classmethod
+    def on_features(
+        cls,
+        extractor: nn.Module,
+        head_factory: Factory | Sequence[Factory],
+        members: int | None = None,
+        seed: int | Sequence[int] = 0,
+    ) -> Self:
+        """Build heads that share one frozen extractor.
+
+        Train :attr:`heads` on :func:`tepui.cached_features` of the extractor, which
+        runs it once per sample; the ensemble itself takes raw inputs, in ``fit`` too,
+        and runs the extractor once per batch for all heads.
+
+        Args:
+            extractor: Any module that returns a tensor of features. It is frozen in
+                place: no gradients, always in eval mode.
+            head_factory: Returns a new head at every call; or one factory per member.
+            members: How many members; as many as factories or seeds if not given.
+            seed: As for :meth:`build`.
+
+        Returns:
+            The ensemble; heads in train mode, on the CPU, the extractor where it lies.
+
+        Raises:
+            ValueError: If the extractor has BatchNorm in train mode, the counts
+                disagree, or a factory returns no new module.
+
+        Example:
+            >>> body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+            >>> ensemble = Ensemble.on_features(body, lambda: nn.Linear(8, 3), 5)
+            >>> ensemble.logits(torch.zeros(2, 4)).shape
+            torch.Size([5, 2, 3])
+            >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
+            135
+        """
+        heads = _made(head_factory, members, seed)
+        ensemble = cls(heads, seed, extractor)
+        _report_identical(heads)
+        return ensemble
+
+    @property
+    def heads(self) -> "Ensemble":
+        """The heads as an ensemble that takes features; without extractor, itself.
+
+        Both hold the same modules: what trains the heads trains this ensemble.
+        """
+        if self.extractor is None:
+            return self
+        return Ensemble(self._heads(), self.seeds)
 
     def __len__(self) -> int:
         return len(self.members)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Return every member's outputs, ``(members, samples, outputs)``."""
-        return torch.stack([forward(member, inputs) for member in self.members])
+        if self.extractor is None:
+            return torch.stack([forward(member, inputs) for member in self.members])
+        heads = self._heads()
+        places = device_of(self.extractor), device_of(heads[0])
+        rule = "hold extractor and heads in one place (.to(device) moves both)"
+        require(places[0] == places[1], "ensemble", rule, places)
+        features = forward(self.extractor, inputs)
+        return torch.stack([forward(head, features) for head in heads])
+
+    def _heads(self) -> list[nn.Module]:
+        return [member.get_submodule("head") for member in self.members]
 
     def logits(self, inputs: Inputs, batch_size: int = 1024) -> Tensor:
         """Return every member's outputs in eval mode, without gradients.
@@ -159,6 +219,8 @@ class Ensemble(nn.Module):
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.
 
+        An extractor that members share is stored once.
+
         Args:
             path: A folder; the file in it is ``ensemble.safetensors``.
             overwrite: Replace an ensemble that is there.
@@ -175,23 +237,28 @@ class Ensemble(nn.Module):
                 f"{file} exists; choose another path or pass overwrite=True"
             )
         tensors = {
-            f"{index}.{name}": tensor
-            for index, member in enumerate(self.members)
-            for name, tensor in tensor_state(member).items()
+            f"{owner}.{name}": tensor
+            for owner, module in _parts(self).items()
+            for name, tensor in tensor_state(module).items()
         }
-        document = {
+        document: dict[str, Any] = {
             "kind": KIND,
             "format": FORMAT,
             "tepui": __version__,
             "seeds": list(self.seeds),
-            "members": [description(member) for member in self.members],
+            "members": [description(head) for head in self.heads.members],
+            "extractor": None,
         }
+        if self.extractor is not None:
+            document["extractor"] = description(self.extractor)
         write_tensors(file, tensors, document)
         return file
 
 
 def load(
-    path: str | Path, factory: Factory | Sequence[Factory] | None = None
+    path: str | Path,
+    factory: Factory | Sequence[Factory] | None = None,
+    extractor: Factory | None = None,
 ) -> Ensemble:
     """Load an ensemble that :meth:`Ensemble.save` or a run wrote.
 
@@ -200,28 +267,42 @@ def load(
 
     Args:
         path: The folder.
-        factory: Returns an untrained member; needed only for models tepui does not
-            know. One, or one per member.
+        factory: Returns an untrained member, or head where members share an extractor;
+            needed only for models tepui does not know. One, or one per member.
+        extractor: Returns the extractor that members share, with any weights; needed
+            only where they do and it is no part of a model that tepui knows.
 
     Returns:
         The ensemble, on the CPU, in eval mode.
 
     Raises:
         FileNotFoundError: If there is no ensemble.
-        ValueError: If the file is foreign or damaged, or does not fit the factory.
+        ValueError: If the file is foreign or damaged, or does not fit the factories.
     """
     states, document, file = _read(path)
-    described = document["members"]
+    described, shared = document["members"], document.get("extractor")
+    require(
+        extractor is None or shared is not None,
+        "extractor",
+        f"be None for {file}, whose members share none",
+        extractor,
+    )
     with seeded("load"):
         if factory is None:
-            modules = [rebuilt(item, file) for item in described]
+            modules = _rebuilt_members(described, file)
         else:
             modules = [make() for make in _factories(factory, len(described))]
-    if factory is None:
-        for module, state in zip(modules, states, strict=True):
-            take_dtypes(module, state)
-    ensemble = Ensemble(modules, document["seeds"])
-    _load_members(ensemble, states, file)
+        front = None
+        if extractor is not None:
+            front = frozen(extractor().eval())
+        elif shared is not None:
+            front = frozen(rebuilt(shared, file, "extractor"))
+    ensemble = Ensemble(modules, document["seeds"], front)
+    for owner, module in _parts(ensemble).items():
+        given = extractor if owner == EXTRACTOR else factory
+        if given is None:
+            take_dtypes(module, states[owner])
+    _load_parts(ensemble, states, file)
     return ensemble.eval()
 
 
@@ -233,20 +314,28 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
         path: The folder.
 
     Raises:
-        ValueError: If members differ in number, names or shapes.
+        ValueError: If members differ in number, names or shapes, or share an extractor
+            in one and not in the other.
     """
-    states, _, file = _read(path)
+    states, document, file = _read(path)
+    members = len(document["members"])
     require(
-        len(states) == len(ensemble),
+        members == len(ensemble),
         f"members in {file}",
         f"be as many as the ensemble's ({len(ensemble)})",
-        len(states),
+        members,
     )
-    _load_members(ensemble, states, file)
+    require(
+        (EXTRACTOR in states) == (ensemble.extractor is not None),
+        f"members in {file}",
+        "share an extractor if those of the ensemble do, and only then",
+        EXTRACTOR in states,
+    )
+    _load_parts(ensemble, states, file)
 
 
-def _read(path: str | Path) -> tuple[list[dict[str, Tensor]], dict[str, Any], Path]:
-    """Return the state of every member, the document and the file."""
+def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
+    """Return the state of every part, the document and the file."""
     file = Path(path) / FILE
     tensors, document = read_tensors(file)
     require(
@@ -261,18 +350,66 @@ def _read(path: str | Path) -> tuple[list[dict[str, Tensor]], dict[str, Any], Pa
         f"be {FORMAT}",
         document.get("format"),
     )
-    states: list[dict[str, Tensor]] = [{} for _ in document["members"]]
+    states: States = {str(index): {} for index in range(len(document["members"]))}
+    if document.get("extractor") is not None:
+        states[EXTRACTOR] = {}
     for name, tensor in tensors.items():
-        index, own_name = name.split(".", 1)
-        states[int(index)][own_name] = tensor
+        owner, _, own_name = name.partition(".")
+        require(owner in states, f"tensors in {file}", "belong to members", name)
+        states[owner][own_name] = tensor
     return states, document, file
 
 
-def _load_members(
-    ensemble: Ensemble, states: list[dict[str, Tensor]], file: Path
-) -> None:
-    for index, (module, state) in enumerate(zip(ensemble.members, states, strict=True)):
-        load_tensor_state(module, state, f"member {index} of {file}")
+def _rebuilt_members(described: list[dict[str, Any]], file: Path) -> list[nn.Module]:
+    """Build members that tepui knows; equal ones are built once and copied."""
+    built: dict[str, nn.Module] = {}
+    for item in described:
+        key = json.dumps(item)
+        if key not in built:
+            built[key] = rebuilt(item, file)
+    return [deepcopy(built[json.dumps(item)]) for item in described]
+
+
+def _parts(ensemble: Ensemble) -> dict[str, nn.Module]:
+    """Return what is saved, each part once: heads by number, and the extractor."""
+    parts = {str(index): head for index, head in enumerate(ensemble.heads.members)}
+    if ensemble.extractor is not None:
+        parts[EXTRACTOR] = ensemble.extractor
+    return parts
+
+
+def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
+    for owner, module in _parts(ensemble).items():
+        name = owner if owner == EXTRACTOR else f"member {owner}"
+        load_tensor_state(module, states[owner], f"{name} of {file}")
+
+
+def _made(
+    factory: Factory | Sequence[Factory],
+    members: int | None,
+    seed: int | Sequence[int],
+) -> list[nn.Module]:
+    """Call the factory for every member, each under its own seed."""
+    require(
+        not isinstance(factory, nn.Module),
+        "factory",
+        "be a callable that returns a new module, or one per member",
+        f"a module of type {type(factory).__name__}",
+    )
+    count = _count(factory, members, seed)
+    factories = _factories(factory, count)
+    modules = []
+    for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
+        with seeded(member_seed, "initialisation"):
+            modules.append(make())
+    for module in modules:
+        require(
+            isinstance(module, nn.Module),
+            "factory",
+            "return an nn.Module",
+            type(module).__name__,
+        )
+    return modules
 
 
 def _factories(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:

@@ -1,13 +1,18 @@
 """What a frozen extractor says about a data set, computed once and kept on disk.
 
 A cache is named by the hash of everything it depends on: the extractor's structure and
-weights and the samples. Another extractor or other data therefore never meet a cache
-that is not theirs; nothing is overwritten. Since a module may compute what neither its
-text nor its weights show, two samples are computed again whenever a cache is read.
+weights, the samples and their augmentation. Another extractor or other data therefore
+never meet a cache that is not theirs; nothing is overwritten. Since a module may
+compute what neither its text nor its weights show, two samples are computed again
+whenever a cache is read.
+
+An augmented sample has other features at every pass. Several passes are kept as so many
+times more rows, pass after pass: row ``k · samples + i`` is sample ``i`` in pass ``k``.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +21,11 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.checks import require
-from tepui.data.arrays import Arrays
-from tepui.data.loading import as_arrays, in_order
+from tepui.data.arrays import Arrays, Batch, Inputs, to_float
+from tepui.data.augment import Augmentation, augmented
+from tepui.data.loading import as_arrays, in_order, inputs_to, length, loaded
 from tepui.inference import device_of, evaluating, forward
+from tepui.seeding import generator
 from tepui.storage import raw_bytes, read_tensors, write_tensors
 
 KIND = "features"
@@ -29,6 +36,9 @@ def cached_features(
     dataset: Dataset[Any],
     folder: str | Path,
     *,
+    passes: int = 1,
+    augment: Sequence[Augmentation] = (),
+    seed: int = 0,
     batch_size: int = 256,
     workers: int = 0,
 ) -> Arrays:
@@ -39,14 +49,19 @@ def cached_features(
         dataset: The samples, as the extractor sees them, in a fixed order. Draws of
             the data set's own transforms are the same at every call.
         folder: Where caches are kept.
-        batch_size: Samples per pass.
+        passes: How often every sample is read, each time with other draws.
+        augment: Random changes of image batches, in order, drawn anew in every pass.
+        seed: What the draws of ``augment`` derive from.
+        batch_size: Samples per pass through the extractor.
         workers: Processes that load a data set not held in tensors.
 
     Returns:
-        Features as inputs, with the data set's targets and classes, on the CPU.
+        Features as inputs, with the data set's targets and classes, on the CPU;
+        ``passes`` times as many rows as samples, pass after pass.
 
     Raises:
-        ValueError: If the cache is damaged or not what its name says.
+        ValueError: If the cache is damaged or not what its name says, or if passes
+            would all be the same.
 
     Example:
         >>> import tempfile
@@ -57,29 +72,68 @@ def cached_features(
         >>> tuple(first.inputs.shape), files
         ((3, 4), 1)
     """
-    key = features_key(extractor, dataset, batch_size=batch_size, workers=workers)
+    how = _Reading(passes, tuple(augment), seed, batch_size, workers)
+    how.check(dataset)
+    key = features_key(
+        extractor,
+        dataset,
+        passes=passes,
+        augment=augment,
+        seed=seed,
+        batch_size=batch_size,
+        workers=workers,
+    )
     file = Path(folder) / f"features-{key[:32]}.safetensors"
     if not file.exists():
-        parts = _extracted(extractor, dataset, batch_size, workers)
+        parts = _extracted(extractor, dataset, how)
         write_tensors(file, parts, {"kind": KIND, "key": key})
     tensors, document = read_tensors(file)
     found = document.get("kind"), document.get("key")
     require(found == (KIND, key), str(file), "hold the features its name says", found)
     require(
-        _is_from(extractor, dataset, tensors["features"]),
+        _is_from(extractor, dataset, how, tensors["features"]),
         str(file),
         "hold what the extractor says (delete it to compute it anew)",
         "other features",
     )
-    arrays = as_arrays(dataset)
-    classes = () if arrays is None else arrays.classes
-    return Arrays(tensors["features"], tensors["targets"], classes=classes)
+    return Arrays(tensors["features"], tensors["targets"], classes=_classes(dataset))
+
+
+def features_of(
+    extractor: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    batch_size: int = 256,
+    workers: int = 0,
+) -> Arrays:
+    """Return an extractor's outputs for a data set, computed now and kept nowhere.
+
+    Args:
+        extractor: Runs in eval mode, where it lies; left as it was.
+        dataset: The samples, as the extractor sees them.
+        batch_size: Samples per pass through the extractor.
+        workers: Processes that load a data set not held in tensors.
+
+    Returns:
+        Features as inputs, with the data set's targets and classes, on the CPU.
+
+    Example:
+        >>> data = Arrays(torch.ones(3, 2), torch.tensor([0, 1, 0]))
+        >>> features_of(nn.Linear(2, 4), data).inputs.shape
+        torch.Size([3, 4])
+    """
+    how = _Reading(batch_size=batch_size, workers=workers)
+    parts = _extracted(extractor, dataset, how)
+    return Arrays(parts["features"], parts["targets"], classes=_classes(dataset))
 
 
 def features_key(
     extractor: nn.Module,
     dataset: Dataset[Any],
     *,
+    passes: int = 1,
+    augment: Sequence[Augmentation] = (),
+    seed: int = 0,
     batch_size: int = 256,
     workers: int = 0,
 ) -> str:
@@ -88,6 +142,9 @@ def features_key(
     Args:
         extractor: Its structure, as it prints, and its weights and buffers count.
         dataset: All samples, targets and the normalisation count.
+        passes: How often every sample is read.
+        augment: Random changes of image batches; they count as they print.
+        seed: What the draws of ``augment`` derive from.
         batch_size: Samples read at once; the hash does not depend on it.
         workers: Processes that load a data set not held in tensors.
 
@@ -97,6 +154,8 @@ def features_key(
     streams = {"extractor": hashlib.sha256(repr(extractor).encode())}
     for name, tensor in extractor.state_dict().items():
         _add(streams, f"weight {name} {tuple(tensor.shape)}", tensor)
+    draws = repr((passes, tuple(augment), seed if augment else None))
+    streams["draws"] = hashlib.sha256(draws.encode())
     arrays = as_arrays(dataset)
     if arrays is not None:
         streams["normalize"] = hashlib.sha256(repr(arrays.normalize).encode())
@@ -111,24 +170,84 @@ def features_key(
     return total.hexdigest()
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """How the samples of a data set are read; see :func:`cached_features`."""
+
+    passes: int = 1
+    augmentations: tuple[Augmentation, ...] = ()
+    seed: int = 0
+    batch_size: int = 256
+    workers: int = 0
+
+    def check(self, dataset: Dataset[Any]) -> None:
+        require(self.passes > 0, "passes", "be positive", self.passes)
+        differ = bool(self.augmentations) or as_arrays(dataset) is None
+        rule = "be 1 where nothing is drawn: give augment=, or a data set that draws"
+        require(self.passes == 1 or differ, "passes", rule, self.passes)
+
+    def batches(
+        self, dataset: Dataset[Any], number: int, device: torch.device
+    ) -> Iterator[Batch]:
+        """Yield one of the passes, as a model sees it."""
+        rows = torch.arange(length(dataset)).split(self.batch_size)
+        columns = sum(augmentation.draws for augmentation in self.augmentations)
+        stream = generator(self.seed, "features", number)
+        draws = torch.rand(length(dataset), columns, generator=stream)
+        arrays = as_arrays(dataset)
+        if arrays is None:
+            indices = [row.tolist() for row in rows]
+            key = ("in order", number) if number else ("in order",)
+            found = loaded(
+                dataset, indices, device=device, workers=self.workers, key=key
+            )
+            for row, batch in zip(rows, found, strict=True):
+                changed = self._changed(batch.inputs, draws[row])
+                yield batch._replace(inputs=_floating(changed))
+            return
+        for row in rows:
+            index = row.to(arrays.device)
+            changed = self._changed(inputs_to(arrays.raw(index), device), draws[row])
+            targets = arrays.targets[index].to(device)
+            yield Batch(arrays.prepare(changed), targets, row)
+
+    def _changed(self, inputs: Inputs, draws: Tensor) -> Inputs:
+        if not isinstance(inputs, Tensor):
+            return augmented(inputs, self.augmentations, draws)
+        return augmented(inputs, self.augmentations, draws.to(inputs.device))
+
+
+def _floating(inputs: Inputs) -> Inputs:
+    return to_float(inputs) if isinstance(inputs, Tensor) else inputs
+
+
+def _classes(dataset: Dataset[Any]) -> tuple[str, ...]:
+    arrays = as_arrays(dataset)
+    return () if arrays is None else arrays.classes
+
+
 def _extracted(
-    extractor: nn.Module, dataset: Dataset[Any], batch_size: int, workers: int
+    extractor: nn.Module, dataset: Dataset[Any], how: _Reading
 ) -> dict[str, Tensor]:
-    features, targets = [], []
+    rows, targets = [], []
     device = device_of(extractor)
     with evaluating(extractor), torch.no_grad():
-        for batch in in_order(dataset, batch_size, device=device, workers=workers):
-            features.append(forward(extractor, batch.inputs).cpu())
-            targets.append(batch.targets.cpu())
-    return {"features": torch.cat(features), "targets": torch.cat(targets)}
+        for number in range(how.passes):
+            for batch in how.batches(dataset, number, device):
+                rows.append(forward(extractor, batch.inputs).cpu())
+                targets.append(batch.targets.cpu())
+    return {"features": torch.cat(rows), "targets": torch.cat(targets)}
 
 
-def _is_from(extractor: nn.Module, dataset: Dataset[Any], features: Tensor) -> bool:
+def _is_from(
+    extractor: nn.Module, dataset: Dataset[Any], how: _Reading, kept: Tensor
+) -> bool:
     """Compare two samples: a module may compute what neither text nor weights show."""
-    batch = next(in_order(dataset, 2, device=device_of(extractor)))
+    few = replace(how, batch_size=2)
+    batch = next(few.batches(dataset, 0, device_of(extractor)))
     with evaluating(extractor), torch.no_grad():
         fresh = forward(extractor, batch.inputs).cpu()
-    kept = features[: len(fresh)]
+    kept = kept[: len(fresh)]
     if fresh.shape != kept.shape:
         return False
     return torch.allclose(fresh, kept, rtol=0, atol=0.01 * float(kept.abs().max()))

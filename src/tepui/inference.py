@@ -173,6 +173,24 @@ def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
     return Batch(chosen, batch.targets[rows], batch.index[rows])
 
 
+def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    """Return the layers whose running statistics training changes.
+
+    Args:
+        module: Any module.
+
+    Returns:
+        Its BatchNorm layers that keep statistics and lie in no frozen extractor.
+    """
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    frozen = {q for p in module.modules() if isinstance(p, Frozen) for q in p.modules()}
+    return [
+        part
+        for part in module.modules()
+        if isinstance(part, kinds) and part not in frozen and part.track_running_stats
+    ]
+
+
 def reestimate_batchnorm(
     module: nn.Module, dataset: Dataset[Any], batch_size: int = 256
 ) -> None:
@@ -184,10 +202,7 @@ def reestimate_batchnorm(
         dataset: The training data, not augmented.
         batch_size: Samples per batch.
     """
-    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-    frozen = {q for p in module.modules() if isinstance(p, Frozen) for q in p.modules()}
-    norms = [p for p in module.modules() if isinstance(p, kinds) and p not in frozen]
-    norms = [norm for norm in norms if norm.track_running_stats]
+    norms = trained_batchnorms(module)
     if not norms:
         return
     momenta = [norm.momentum for norm in norms]

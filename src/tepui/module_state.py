@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from tepui import models
 from tepui.checks import one_of, require
-from tepui.models.base import Model
+from tepui.models.base import Composed, Model
+from tepui.models.split import Frozen
 from tepui.pruning import adopt_masks
 
 
@@ -72,20 +73,29 @@ def description(module: nn.Module) -> dict[str, Any]:
         module: Any module.
 
     Returns:
-        Name and arguments of a model of ``tepui.models``; of any other the name only.
+        Name and arguments of a model of ``tepui.models``, with the number of layers of
+        its tail where the module is cut from one; of any other the name only.
     """
+    origin = module.origin if isinstance(module, Frozen | Composed) else None
+    if origin is not None and _is_own(origin.model):
+        part = "extractor" if isinstance(module, Frozen) else "tail"
+        whole = {"model": origin.model.__name__, "config": origin.config}
+        return {**whole, "part": part, "layers": origin.layers}
     kind = type(module)
-    if isinstance(module, Model) and getattr(models, kind.__name__, None) is kind:
+    if isinstance(module, Model) and _is_own(kind):
         return {"model": kind.__name__, "config": module.config}
     return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
 
 
-def rebuilt(described: dict[str, Any], file: Path) -> nn.Module:
+def rebuilt(
+    described: dict[str, Any], file: Path, argument: str = "factory"
+) -> nn.Module:
     """Build the model that :func:`description` described; nothing else is run.
 
     Args:
-        described: Name and arguments.
+        described: Name and arguments, and which part it is if not the whole.
         file: Where they were read, for messages.
+        argument: What the caller would have to give, for messages.
 
     Returns:
         The untrained model.
@@ -96,7 +106,7 @@ def rebuilt(described: dict[str, Any], file: Path) -> nn.Module:
     name = described["model"]
     if described["config"] is None:
         raise ValueError(
-            f"factory must be given: {file} holds members of type {name}, which is "
+            f"{argument} must be given: {file} holds parts of type {name}, which is "
             "not one of tepui.models"
         )
     one_of(f"model in {file}", name, _rebuildable())
@@ -106,7 +116,17 @@ def rebuilt(described: dict[str, Any], file: Path) -> nn.Module:
         raise ValueError(
             f"config in {file} must hold the arguments of {name}, but: {error}"
         ) from error
-    return module
+    if "part" not in described:
+        return module
+    part, layers = described["part"], described["layers"]
+    one_of(f"part in {file}", part, ["extractor", "tail"])
+    require(isinstance(layers, int), f"layers in {file}", "be an integer", layers)
+    split = models.split_last_layers(module, layers)
+    return split.extractor if part == "extractor" else split.pattern
+
+
+def _is_own(kind: type) -> bool:
+    return getattr(models, kind.__name__, None) is kind
 
 
 def _rebuildable() -> list[str]:

@@ -66,6 +66,18 @@ def temperature(logits: Tensor, labels: Tensor, **options: str) -> Tensor:
         return metrics.temperature(logits, labels, **options)
 
 
+def subset_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    return metrics.subset_accuracy(logits, labels, _all_classes(logits))
+
+
+def subset_vote(logits: Tensor, labels: Tensor) -> Tensor:
+    return metrics.subset_vote(logits, _all_classes(logits))
+
+
+def _all_classes(logits: Tensor) -> Tensor:
+    return torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
+
+
 @dataclass(frozen=True)
 class Case:
     """How to call a metric, and the axes of what it returns.
@@ -114,6 +126,8 @@ CASES = {
     "selective_curve": Case("o"),
     "size_curve": Case("k", call=size_curve),
     "temperature": Case("", call=temperature),
+    "subset_accuracy": Case("", call=subset_accuracy),
+    "subset_vote": Case("s", call=subset_vote, classes=True),
     "unique_predictions": Case(""),
     "variance": Case("", pairs=True, shift=False),
 }
@@ -187,7 +201,8 @@ def test_every_public_function_is_exported():
             content = vars(importlib.import_module(module.name)).items()
             own = {k for k, v in content if getattr(v, "__module__", "") == module.name}
             defined |= {name for name in own if not name.startswith("_")}
-    literals = {"Binning", "Calibrated", "Output", "Positive", "Rule", "Score"}
+    literals = {"Binning", "Calibrated", "Output", "Positive", "Protocol"}
+    literals |= {"Rule", "Score"}
     assert defined | literals == set(metrics.__all__) | {"TorchMetric"}
 
 
@@ -300,7 +315,8 @@ def test_order_of_samples(name):
     assert_same(evaluate(name, logits[:, order], labels[order]), expected)
 
 
-@every_metric
+# Where as many members vote for one class as for another, the first of them wins.
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "subset_vote"])
 def test_order_of_classes(name):
     logits, labels = example()
     order = torch.tensor([3, 1, 0, 2])

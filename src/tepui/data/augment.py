@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.checks import require
+from tepui.data.arrays import Inputs
 
 
 class Augmentation(ABC):
@@ -190,6 +191,32 @@ def augment(
     for step, columns in zip(augmentations, uniform.split(draws, dim=1), strict=True):
         images = step(images, columns)
     return images
+
+
+def augmented(
+    inputs: Inputs, augmentations: Sequence[Augmentation], uniform: Tensor
+) -> Inputs:
+    """Apply augmentations to the inputs of a batch, which must be images.
+
+    Args:
+        inputs: Images; without augmentations anything, returned as it is.
+        augmentations: What to apply, in order.
+        uniform: Numbers in ``[0, 1)``, one column for every draw.
+
+    Returns:
+        Augmented images.
+
+    Raises:
+        ValueError: If dict inputs are to be augmented.
+    """
+    if not augmentations:
+        return inputs
+    if not isinstance(inputs, Tensor):
+        raise ValueError(
+            "augment must be empty for dict inputs, "
+            f"got {', '.join(type(a).__name__ for a in augmentations)}"
+        )
+    return augment(inputs, augmentations, uniform)
 
 
 def _check(images: Tensor, uniform: Tensor, draws: int) -> None:

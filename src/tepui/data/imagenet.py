@@ -23,7 +23,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from tepui.checks import class_indices, require
+from tepui.checks import class_indices, class_mask, require
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
 from tepui.data.installing import located
 from tepui.data.sources import Source
@@ -223,9 +223,7 @@ def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Te
         tensor([1, 0, 0, 1])
     """
     classes = logits.shape[-1]
-    right = mask.shape == (classes,) and mask.dtype == torch.bool
-    rule = f"be boolean of shape ({classes},)"
-    require(right, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")
+    class_mask(mask, classes)
     class_indices(labels, classes)
     outside = int((~mask[labels]).sum())
     require(outside == 0, "labels", "be of classes in the mask", f"{outside} outside")

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.checks import class_indices
-from tepui.data.arrays import Arrays, Batch, Inputs, to_float
-from tepui.data.augment import Augmentation, augment
+from tepui.data.arrays import Arrays, Batch, to_float
+from tepui.data.augment import Augmentation, augmented
 from tepui.data.loading import as_arrays, length, loaded
 from tepui.methods.member import Strata
 from tepui.seeding import derive, generator
@@ -143,7 +143,7 @@ class TensorSource(Source):
         draws = self.draws(seed, epoch, self.arrays.device)
         for index in rows.to(self.arrays.device):
             inputs = self.arrays.raw(index)
-            inputs = _augmented(inputs, self.augmentations, draws[index])
+            inputs = augmented(inputs, self.augmentations, draws[index])
             targets = self.arrays.targets[index]
             yield Batch(self.arrays.prepare(inputs), targets, index)
 
@@ -180,7 +180,7 @@ class LoadedSource(Source):
             key=(seed, "transform", epoch),
             classes=self.classes,
         ):
-            inputs = _augmented(batch.inputs, self.augmentations, draws[batch.index])
+            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
             if isinstance(inputs, Tensor):
                 inputs = to_float(inputs)
             yield batch._replace(inputs=inputs)
@@ -211,16 +211,3 @@ def source_of(
     if classes is not None:
         class_indices(arrays.targets, classes)
     return TensorSource(tuple(augmentations), arrays.to(device))
-
-
-def _augmented(
-    inputs: Inputs, augmentations: tuple[Augmentation, ...], draws: Tensor
-) -> Inputs:
-    if not augmentations:
-        return inputs
-    if not isinstance(inputs, Tensor):
-        raise ValueError(
-            "augment must be empty for dict inputs, "
-            f"got {', '.join(type(a).__name__ for a in augmentations)}"
-        )
-    return augment(inputs, augmentations, draws)

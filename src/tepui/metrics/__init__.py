@@ -91,6 +91,7 @@ from tepui.metrics.streaming import (
     LogitsStreaming,
     Streaming,
 )
+from tepui.metrics.subset import Protocol, subset_accuracy, subset_vote
 from tepui.metrics.temperature import (
     temperature,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "PairwiseDisagreement",
     "PairwiseKL",
     "Positive",
+    "Protocol",
     "Reliability",
     "ReliabilityDiagram",
     "RiskCoverage",
@@ -177,6 +179,8 @@ __all__ = [
     "selective_curve",
     "size_curve",
     "sub_ensembles",
+    "subset_accuracy",
+    "subset_vote",
     "temperature",
     "unique_predictions",
     "variance",

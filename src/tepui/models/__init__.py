@@ -8,7 +8,7 @@ from tepui.models.from_timm import timm
 from tepui.models.mlp import MLP
 from tepui.models.resize import Resize
 from tepui.models.resnet import ResNet18
-from tepui.models.split import Frozen, Split, split_last_layers
+from tepui.models.split import Frozen, OnFeatures, Split, split_last_layers
 from tepui.models.torchvision_weights import load_torchvision
 from tepui.models.vgg import VGG19, VGG19BN
 from tepui.models.vit import ViTSmall, ViTTiny
@@ -22,6 +22,7 @@ __all__ = [
     "ConvNet",
     "Frozen",
     "Model",
+    "OnFeatures",
     "ResNet18",
     "Resize",
     "Split",

@@ -7,6 +7,7 @@ place to cut.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, final
 
 from torch import Tensor, nn
@@ -55,19 +56,41 @@ class Model(nn.Module, ABC):
         return logits
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a part of a model was cut from, so that a saved part can be rebuilt.
+
+    Attributes:
+        model: The model's class.
+        config: Its arguments.
+        layers: How many layers the tail has.
+    """
+
+    model: type[Model]
+    config: dict[str, Any]
+    layers: int
+
+
 @final
 class Composed(Model):
-    """A model put together from parts; a saved one needs its factory.
+    """A model put together from parts; a saved one needs its factory or its origin.
 
     Args:
         layers: Applied in order; the first may take several or named inputs. Without
             any the inputs are the features.
         classifier: The last layer.
+        origin: What the parts were cut from, if that is known.
     """
 
-    def __init__(self, layers: Iterable[nn.Module], classifier: nn.Linear) -> None:
+    def __init__(
+        self,
+        layers: Iterable[nn.Module],
+        classifier: nn.Linear,
+        origin: Origin | None = None,
+    ) -> None:
         super().__init__()
         self.config = {}
+        self.origin = origin
         self.layers = nn.Sequential(*layers)
         self.classifier = classifier
 

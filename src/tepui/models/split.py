@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tepui.checks import require
-from tepui.models.base import Composed, Model, composed
+from tepui.models.base import Composed, Model, Origin, composed
 
 
 @final
@@ -22,6 +22,7 @@ class Frozen(nn.Module):
 
     Args:
         layers: Applied in order; the first may take several or named inputs.
+        origin: What they were cut from, if that is known.
 
     Example:
         >>> frozen = Frozen([nn.BatchNorm1d(3)])
@@ -29,9 +30,10 @@ class Frozen(nn.Module):
         False
     """
 
-    def __init__(self, layers: list[nn.Module]) -> None:
+    def __init__(self, layers: list[nn.Module], origin: Origin | None = None) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.origin = origin
         self.requires_grad_(False)
         self.eval()
 
@@ -43,6 +45,64 @@ class Frozen(nn.Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """Return what the last layer says."""
         return composed(self.layers, *inputs, **named)
+
+
+@final
+class OnFeatures(nn.Module):
+    """A head on a frozen extractor: a member for raw inputs.
+
+    Args:
+        extractor: Says what the head sees; may be that of other members too.
+        head: The part that is trained.
+    """
+
+    def __init__(self, extractor: Frozen, head: nn.Module) -> None:
+        super().__init__()
+        self.extractor = extractor
+        self.head = head
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Return what the head says of the features."""
+        return self.head(self.extractor(*inputs, **named))
+
+
+def frozen(extractor: nn.Module) -> Frozen:
+    """Freeze an extractor in place, where its features depend on the sample alone.
+
+    Args:
+        extractor: Any module that returns a tensor of features. From here on its
+            parameters get no gradients and it stays in eval mode.
+
+    Returns:
+        The extractor; wrapped, unless it is frozen already.
+
+    Raises:
+        ValueError: If a BatchNorm is in train mode, or keeps no running statistics:
+            features of a sample would change with the batch it comes in.
+
+    Example:
+        >>> frozen(nn.BatchNorm1d(3))
+        Traceback (most recent call last):
+        ValueError: extractor must be in eval mode where it has BatchNorm (call extractor.eval() if its running statistics are those to use), got 'train mode in BatchNorm1d'
+    """  # noqa: E501 - a doctest must show the whole message
+    for name, part in extractor.named_modules():
+        if not isinstance(part, nn.modules.batchnorm._BatchNorm):
+            continue
+        where = f"{type(part).__name__} {name}".strip()
+        require(
+            not part.training,
+            "extractor",
+            "be in eval mode where it has BatchNorm (call extractor.eval() if its "
+            "running statistics are those to use)",
+            f"train mode in {where}",
+        )
+        require(
+            part.running_mean is not None,
+            "extractor",
+            "keep running statistics where it has BatchNorm",
+            f"none in {where}",
+        )
+    return extractor if isinstance(extractor, Frozen) else Frozen([extractor])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +184,11 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
     cut = heavy[-layers]
     front, rest, last = deepcopy((modules[:cut], modules[cut:-1], modules[-1]))
     assert isinstance(last, nn.Linear)
-    return Split(Frozen(front), Composed(rest, last).requires_grad_(True))
+    origin = None
+    if isinstance(model, Model):
+        origin = Origin(type(model), deepcopy(model.config), layers)
+    tail = Composed(rest, last, origin).requires_grad_(True)
+    return Split(Frozen(front, origin), tail)
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:

@@ -15,7 +15,7 @@ from tepui.checks import logits_shape, one_of, require
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.inference import chunks, device_of, evaluating, forward
-from tepui.metrics.aggregate import Rule
+from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.module_state import (
     description,

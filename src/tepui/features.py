@@ -190,31 +190,35 @@ class _Reading:
         self, dataset: Dataset[Any], number: int, device: torch.device
     ) -> Iterator[Batch]:
         """Yield one of the passes, as a model sees it."""
-        rows = torch.arange(length(dataset)).split(self.batch_size)
         columns = sum(augmentation.draws for augmentation in self.augmentations)
         stream = generator(self.seed, "features", number)
         draws = torch.rand(length(dataset), columns, generator=stream)
         arrays = as_arrays(dataset)
+        prepare = _floating if arrays is None else arrays.prepare
+        found = self._raw(dataset, arrays, number, device)
+        for batch, uniform in zip(found, draws.split(self.batch_size), strict=True):
+            changed = augmented(batch.inputs, self.augmentations, uniform.to(device))
+            yield batch._replace(inputs=prepare(changed))
+
+    def _raw(
+        self,
+        dataset: Dataset[Any],
+        arrays: Arrays | None,
+        number: int,
+        device: torch.device,
+    ) -> Iterator[Batch]:
+        rows = torch.arange(length(dataset)).split(self.batch_size)
         if arrays is None:
             indices = [row.tolist() for row in rows]
             key = ("in order", number) if number else ("in order",)
-            found = loaded(
+            yield from loaded(
                 dataset, indices, device=device, workers=self.workers, key=key
             )
-            for row, batch in zip(rows, found, strict=True):
-                changed = self._changed(batch.inputs, draws[row])
-                yield batch._replace(inputs=_floating(changed))
             return
         for row in rows:
             index = row.to(arrays.device)
-            changed = self._changed(inputs_to(arrays.raw(index), device), draws[row])
-            targets = arrays.targets[index].to(device)
-            yield Batch(arrays.prepare(changed), targets, row)
-
-    def _changed(self, inputs: Inputs, draws: Tensor) -> Inputs:
-        if not isinstance(inputs, Tensor):
-            return augmented(inputs, self.augmentations, draws)
-        return augmented(inputs, self.augmentations, draws.to(inputs.device))
+            inputs = inputs_to(arrays.raw(index), device)
+            yield Batch(inputs, arrays.targets[index].to(device), row)
 
 
 def _floating(inputs: Inputs) -> Inputs:

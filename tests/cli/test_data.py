@@ -195,3 +195,19 @@ def test_digits_stay_the_default(tmp_path):
     main(["train", *SMALL, "--out", str(out)])
     config = json.loads((out / "run.json").read_text())["config"]
     assert str(len(Digits())) in json.dumps(config)
+
+
+def test_evaluating_other_data_than_a_run_was_trained_on_must_be_asked_for(
+    tmp_path, capsys
+):
+    ensemble = tepui.Ensemble.build(tepui.models.MLP, members=1)
+    data = tepui.data.Digits().subset(range(20))
+    plain = tepui.data.Arrays(data.inputs, data.targets)
+    how = {"method": tepui.methods.DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, plain, out=tmp_path / "run", **how)
+    words = ["evaluate", str(tmp_path / "run"), "--corruptions", "none"]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "--data must be given" in capsys.readouterr().err
+    main([*words, "--data", "Digits"])
+    assert (tmp_path / "run" / "evaluation.json").is_file()

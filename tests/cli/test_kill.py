@@ -10,6 +10,7 @@ import pytest
 from tepui.storage import read_tensors, same_bits
 
 COMMAND = [sys.executable, "-m", "tepui", "compare", "--members", "2", "--quiet"]
+COMMAND += ["--sharpness", "10"]
 SMALL = ["--epochs", "2", "--ensembles", "1", "--corruptions", "none"]
 MODEL = ["--model", "ConvNet", "--model.width", "4"]
 

@@ -23,6 +23,7 @@ def test_trains_a_step(name, method):
         ensemble,
         data(name, samples=6),
         method=method,
+        unlabeled=data(name, samples=4) if method.needs_unlabeled else None,
         epochs=2,
         batch_size=6,
         optimizer=tepui.SGD(lr=0.01),

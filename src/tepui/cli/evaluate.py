@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.console import console
-from tepui.cli.parts import Data, part
-from tepui.data import Digits, arrays_of, corrupted, corrupted_files
+from tepui.cli.parts import Data, tested_part
+from tepui.data import arrays_of, corrupted, corrupted_files
 from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
@@ -24,7 +24,7 @@ EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet"
 
 def evaluate(
     run: Path,
-    data: Data = Digits,
+    data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
     shifted: Path | None = None,
@@ -38,7 +38,8 @@ def evaluate(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        data: The data set; its test part is used.
+        data: The data set; its test part is used. Needed for runs on other data than
+            digits.
         model: The members' architecture, needed only for models tepui does not know.
         corruptions: Whose strengths of corruption to take, or none.
         shifted: A folder of corrupted copies to take instead, written by tepui corrupt
@@ -53,7 +54,7 @@ def evaluate(
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    test = part(data, train=False)
+    test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
     if shifted is not None:
         like = test if isinstance(test, ImageFiles) else arrays_of(test)

@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+import tepui
 from data_layouts import (
     cifar10_binary,
     fashion_mnist,

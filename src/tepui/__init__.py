@@ -1,6 +1,7 @@
 """Deep ensembles whose members are flat and different from each other."""
 
 from tepui import data, losses, methods, metrics, models, optim, theory
+from tepui.detection import Detection
 from tepui.engine import (
     SGD,
     AdamW,
@@ -27,6 +28,7 @@ __all__ = [
     "AdamW",
     "Constant",
     "Cosine",
+    "Detection",
     "Ensemble",
     "EnsembleMeasurement",
     "EpochRecord",

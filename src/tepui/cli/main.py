@@ -106,8 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: The words of the command line; the program's own by default.
     """
     written = sys.argv[1:] if arguments is None else arguments
-    words = normalised(with_data_option(written))
     try:
+        words = normalised(with_data_option(written))
         check_names(words)
         _allow(foreign_packages(words))
         parser = build_parser()

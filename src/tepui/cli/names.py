@@ -100,8 +100,8 @@ def named_set(text: str) -> tuple[str, Any]:
         ValueError: If the text is none of these.
 
     Example:
-        >>> named_set("textures=UnlabeledFolder:pictures")
-        ('textures', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
+        >>> named_set("far=UnlabeledFolder:pictures")
+        ('far', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
     """
     name, equals, value = text.partition("=")
     rule = "be written NAME=DATASET or NAME=DATASET:FOLDER"

@@ -67,7 +67,9 @@ def ood_histograms(comparison: Comparison, data: str) -> "Figure":
     with mpl.rc_context(STYLE):
         size = (9.6, 2.3 * len(methods) + 0.8)
         figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(len(methods), 2, squeeze=False, sharex="col")
+        axes = figure.subplots(
+            len(methods), 2, squeeze=False, sharex="col", sharey=True
+        )
     for row, method in zip(axes, methods, strict=True):
         for axis, score in zip(row, AXES, strict=True):
             _draw(axis, method, score, data)
@@ -106,6 +108,8 @@ def galleries(comparison: Comparison, runs: Path) -> list[str]:
 
 
 def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     found = [trained.evaluation["histograms"][score] for trained in method.ensembles]
     low, high = found[0]["low"], found[0]["high"]
     for name, colour, counts in (
@@ -114,15 +118,12 @@ def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
     ):
         pooled = [sum(bins) for bins in zip(*counts, strict=True)]
         width = (high - low) / len(pooled)
-        axis.stairs(
-            [count / sum(pooled) for count in pooled],
-            [low + width * edge for edge in range(len(pooled) + 1)],
-            color=colour,
-            fill=True,
-            alpha=0.5,
-            label=name,
-        )
+        shares = [count / sum(pooled) for count in pooled]
+        edges = [low + width * edge for edge in range(len(pooled) + 1)]
+        axis.stairs(shares, edges, color=colour, fill=True, alpha=0.3, label=name)
+        axis.stairs(shares, edges, color=colour, linewidth=1.2)
     axis.set_yscale("log")
+    axis.xaxis.set_major_locator(MaxNLocator(5))
     auroc = cell(method.detection(data, score), AUROC)
     axis.set_title(f"{method.label}: AUROC {auroc} %", fontsize=10)
 

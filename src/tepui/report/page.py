@@ -238,7 +238,7 @@ def _unfamiliar(comparison: Comparison, pictures: Sequence[str]) -> list[str]:
     titles = [score.replace("_", " ") for score in SCORES]
     return [
         "<h2>Unfamiliar samples</h2>",
-        "<p>How well each score tells the samples of unfamiliar sets from test samples: "
+        "<p>How well each score tells samples of unfamiliar sets from test samples: "
         "AUROC in %, 50 for a score that tells nothing. Each ensemble's AUPR and FPR95 "
         "stand in its evaluation.json.</p>",
         _table(["data", "method", *titles], auroc_rows(comparison)),

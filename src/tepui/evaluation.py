@@ -185,7 +185,7 @@ def evaluate(
     """
     one_of("rule", rule, get_args(Rule))
     _check_cells({} if shifted is None else shifted)
-    _check_ood({} if ood is None else ood, dataset)
+    check_ood({} if ood is None else ood, dataset)
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
@@ -293,6 +293,42 @@ def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
     return Scores(**mean)
 
 
+def check_ood(ood: object, dataset: Dataset[Any]) -> None:
+    """Check that unfamiliar data have the form of the test data.
+
+    Args:
+        ood: What should map names to data sets.
+        dataset: The test data.
+
+    Raises:
+        ValueError: If it does not, a set holds no samples, or shape or normalisation
+            differ; the message says how to mend it.
+    """
+    rule = "map names to data sets"
+    if not isinstance(ood, Mapping):
+        raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
+    for name, data in ood.items():
+        require(isinstance(name, str) and name != "", "ood", rule, name)
+        argument = f"ood[{name!r}]"
+        try:
+            length(data)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
+        for what, expected, found in zip(
+            ("inputs of shape", "normalisation"),
+            _form(dataset),
+            _form(data),
+            strict=True,
+        ):
+            if found is not None and expected is not None and found != expected:
+                raise ValueError(
+                    f"{argument} must have {what} {expected} like the test data, got "
+                    f"{found}; bring images to that form with "
+                    "tepui.data.prepared_like(images, like=test_data), or make noise "
+                    "with like=test_data"
+                )
+
+
 def _scores_and_bins(
     logits: Tensor, labels: Tensor, rule: Rule
 ) -> tuple[Scores, metrics.Reliability]:
@@ -334,33 +370,6 @@ def _check_cells(shifted: object) -> None:
         raise ValueError(f"shifted must {rule}, got {type(shifted).__name__}")
     for cell in shifted:
         require(isinstance(cell, tuple) and len(cell) == 2, "shifted", rule, cell)
-
-
-def _check_ood(ood: object, dataset: Dataset[Any]) -> None:
-    """Check that unfamiliar data have the form of the test data."""
-    rule = "map names to data sets"
-    if not isinstance(ood, Mapping):
-        raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
-    for name, data in ood.items():
-        require(isinstance(name, str) and name != "", "ood", rule, name)
-        argument = f"ood[{name!r}]"
-        try:
-            length(data)
-        except ValueError as error:
-            raise ValueError(f"{argument}: {error}") from error
-        for what, expected, found in zip(
-            ("inputs of shape", "normalisation"),
-            _form(dataset),
-            _form(data),
-            strict=True,
-        ):
-            if found is not None and expected is not None and found != expected:
-                raise ValueError(
-                    f"{argument} must have {what} {expected} like the test data, got "
-                    f"{found}; bring images to that form with "
-                    "tepui.data.prepared_like(images, like=test_data), or make noise "
-                    "with like=test_data"
-                )
 
 
 def _form(dataset: Dataset[Any]) -> tuple[object, object]:

@@ -129,6 +129,13 @@ def test_mistakes_end_in_one_line(value, message, trained, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rest", [[], ["--overwrite"]])
+def test_no_set_is_a_mistake(rest, trained, capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(trained), "--ood", *rest])
+    assert "--ood must be written NAME=DATASET" in capsys.readouterr().err
+
+
 def test_two_sets_cannot_share_a_name(trained, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", str(trained), "--ood", "a=Digits", "--ood", "a=SVHN"])

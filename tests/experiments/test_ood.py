@@ -71,6 +71,23 @@ def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
     assert (out / "SAM/0/evaluation.json").stat().st_mtime_ns == stamp
 
 
+@pytest.mark.parametrize(
+    ("ood", "message"),
+    [
+        (TEST, "ood must map names to data sets, got Arrays"),
+        (
+            {"none": torch.utils.data.Subset(TEST, [])},
+            r"ood\['none'\]: dataset must hold",
+        ),
+        ({"far": [(torch.zeros(3, 4), 0)]}, r"ood\['far'\] must have inputs of shape"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_trained(ood, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        small(tmp_path / "run", ood=ood)
+    assert not (tmp_path / "run").exists()
+
+
 def test_galleries_show_the_extreme_samples_and_what_members_say(finished):
     comparison, out = finished
     folder = out / comparison.methods[0].ensembles[0].folder

@@ -20,6 +20,7 @@ from tepui.engine import schedule
 
 LISTS = ("--seeds", "--methods", "--augment", "--types")
 OOD = "--ood"
+_WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 DEFAULT_MODEL = "ConvNet"
 FLAGS = ("--resume", "--quiet", "--overwrite", "--deterministic", "--tensorboard")
 
@@ -70,6 +71,8 @@ def normalised(arguments: Sequence[str]) -> list[str]:
         if option in (*LISTS, OOD) and equals:
             word, rest = option, [value, *rest]
         if word == OOD:
+            require(bool(rest), OOD, _WRITTEN, "nothing")
+            sets.append(rest.pop(0))
             while rest and not rest[0].startswith("--"):
                 sets.append(rest.pop(0))
             continue
@@ -104,8 +107,7 @@ def named_set(text: str) -> tuple[str, Any]:
         ('far', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
     """
     name, equals, value = text.partition("=")
-    rule = "be written NAME=DATASET or NAME=DATASET:FOLDER"
-    require(bool(name and equals and value), OOD, rule, text)
+    require(bool(name and equals and value), OOD, _WRITTEN, text)
     if value.startswith("{"):
         try:
             return name, json.loads(value)

@@ -22,7 +22,7 @@ from tepui.data import Corrupted, prepared_like
 from tepui.engine import fit
 from tepui.engine.run import described, environment_of, fingerprint
 from tepui.ensemble import Ensemble
-from tepui.evaluation import evaluate
+from tepui.evaluation import check_ood, evaluate
 from tepui.experiments.gallery import write_gallery
 from tepui.experiments.statistics import Estimate, estimate
 from tepui.measuring import measure
@@ -243,8 +243,9 @@ def compare(
     groups = [
         seeds[first * members : (first + 1) * members] for first in range(ensembles)
     ]
-    if ood is not None:
+    if isinstance(ood, Mapping):
         ood = {name: prepared_like(data, test) for name, data in ood.items()}
+    check_ood({} if ood is None else ood, test)
     results = []
     for label, method in zip(labels(methods), methods, strict=True):
         trained = []

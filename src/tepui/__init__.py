@@ -7,6 +7,7 @@ from tepui.aggregation import (
     aggregations,
     oracle_selection,
 )
+from tepui.detection import Detection
 from tepui.engine import (
     SGD,
     AdamW,
@@ -35,6 +36,7 @@ __all__ = [
     "Aggregated",
     "Constant",
     "Cosine",
+    "Detection",
     "Ensemble",
     "EnsembleMeasurement",
     "EpochRecord",

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
@@ -14,7 +14,11 @@ from torch.utils.data import Dataset
 
 from tepui import metrics
 from tepui.checks import one_of, require
-from tepui.data.loading import in_order, inputs_to
+from tepui.data.arrays import Arrays
+from tepui.data.image_files import ImageFiles
+from tepui.data.loading import at_rows, in_order, inputs_to, length
+from tepui.data.prepared_like import whole
+from tepui.detection import Detection, Histogram, detections, histograms
 from tepui.ensemble import Ensemble
 from tepui.inference import device_of, evaluating
 from tepui.metrics import Rule
@@ -76,6 +80,9 @@ class Evaluation:
         shifted: Scores by type and severity of the shift.
         reliability: Confidence and accuracy in bins, for ``clean`` and, pooled over
             all cells, for ``shifted``.
+        ood: How well each score of :func:`tepui.metrics.ood_scores` tells the samples
+            of each unfamiliar set from the clean ones.
+        histograms: How PDS and BMA are distributed, where there are unfamiliar sets.
     """
 
     rule: Rule
@@ -84,6 +91,8 @@ class Evaluation:
     clean: Scores
     shifted: Mapping[Cell, Scores]
     reliability: Mapping[str, metrics.Reliability]
+    ood: Mapping[str, Mapping[str, Detection]] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
     @property
     def shifted_mean(self) -> Scores | None:
@@ -123,6 +132,13 @@ class Evaluation:
                 name: {key: _finite(value) for key, value in bins._asdict().items()}
                 for name, bins in self.reliability.items()
             },
+            "ood": {
+                name: {score: found.document() for score, found in by_score.items()}
+                for name, by_score in self.ood.items()
+            },
+            "histograms": {
+                score: found.document() for score, found in self.histograms.items()
+            },
         }
 
 
@@ -131,6 +147,7 @@ def evaluate(
     dataset: Dataset[Any],
     *,
     shifted: Mapping[Cell, Dataset[Any]] | None = None,
+    ood: Mapping[str, Dataset[Any]] | None = None,
     rule: Rule = "probability",
     batch_size: int = 1024,
     workers: int = 0,
@@ -144,6 +161,8 @@ def evaluate(
         dataset: Clean test data.
         shifted: Shifted test data by (type, severity), such as
             ``tepui.data.corrupted(dataset)``.
+        ood: Unfamiliar data by name, in the form of the test data, see
+            :func:`tepui.data.prepared_like`. Their labels are not looked at.
         rule: How members are joined.
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
@@ -166,31 +185,46 @@ def evaluate(
     """
     one_of("rule", rule, get_args(Rule))
     _check_cells({} if shifted is None else shifted)
+    check_ood({} if ood is None else ood, dataset)
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
     kept: dict[str, Tensor] = {}
 
-    def measured(name: str, data: Dataset[Any]) -> tuple[Scores, metrics.Reliability]:
+    def outputs(name: str, data: Dataset[Any]) -> tuple[Tensor, Tensor]:
         logits, labels = dataset_logits(ensemble, data, batch_size, workers)
         if file is not None:
             kept[f"logits/{name}"], kept[f"labels/{name}"] = logits.cpu(), labels.cpu()
-        return _scores_and_bins(logits, labels, rule)
+        return logits, labels
 
-    clean, clean_bins = measured("clean", dataset)
+    logits, labels = outputs("clean", dataset)
+    clean, clean_bins = _scores_and_bins(logits, labels, rule)
     cells: dict[Cell, Scores] = {}
     pooled: list[metrics.Reliability] = []
     for (kind, severity), data in (shifted or {}).items():
-        cells[kind, severity], bins = measured(f"{kind}/{severity}", data)
+        copy = outputs(f"{kind}/{severity}", data)
+        cells[kind, severity], bins = _scores_and_bins(*copy, rule)
         pooled.append(bins)
     reliability = {"clean": clean_bins}
     if pooled:
         reliability["shifted"] = _pooled(pooled)
+    unfamiliar: dict[str, dict[str, Tensor]] = {}
+    for name, data in (ood or {}).items():
+        found, _ = dataset_logits(ensemble, data, batch_size, workers)
+        if file is not None:
+            kept[f"ood/{name}"] = found.cpu()
+        unfamiliar[name] = metrics.ood_scores(found)
     if file is not None:
-        document = {"rule": rule, "cells": [list(cell) for cell in cells]}
+        document = {
+            "rule": rule,
+            "cells": [list(cell) for cell in cells],
+            "ood": list(unfamiliar),
+        }
         write_tensors(file, kept, document)
-    samples = int(clean_bins.count.sum())
-    return Evaluation(rule, len(ensemble), samples, clean, cells, reliability)
+    members, samples, _ = logits.shape
+    return Evaluation(
+        rule, members, samples, clean, cells, reliability, *_found(logits, unfamiliar)
+    )
 
 
 def dataset_logits(
@@ -259,6 +293,42 @@ def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
     return Scores(**mean)
 
 
+def check_ood(ood: object, dataset: Dataset[Any]) -> None:
+    """Check that unfamiliar data have the form of the test data.
+
+    Args:
+        ood: What should map names to data sets.
+        dataset: The test data.
+
+    Raises:
+        ValueError: If it does not, a set holds no samples, or shape or normalisation
+            differ; the message says how to mend it.
+    """
+    rule = "map names to data sets"
+    if not isinstance(ood, Mapping):
+        raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
+    for name, data in ood.items():
+        require(isinstance(name, str) and name != "", "ood", rule, name)
+        argument = f"ood[{name!r}]"
+        try:
+            length(data)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
+        for what, expected, found in zip(
+            ("inputs of shape", "normalisation"),
+            _form(dataset),
+            _form(data),
+            strict=True,
+        ):
+            if found is not None and expected is not None and found != expected:
+                raise ValueError(
+                    f"{argument} must have {what} {expected} like the test data, got "
+                    f"{found}; bring images to that form with "
+                    "tepui.data.prepared_like(images, like=test_data), or make noise "
+                    "with like=test_data"
+                )
+
+
 def _scores_and_bins(
     logits: Tensor, labels: Tensor, rule: Rule
 ) -> tuple[Scores, metrics.Reliability]:
@@ -298,6 +368,30 @@ def _check_cells(shifted: object) -> None:
         raise ValueError(f"shifted must {rule}, got {type(shifted).__name__}")
     for cell in shifted:
         require(isinstance(cell, tuple) and len(cell) == 2, "shifted", rule, cell)
+
+
+def _form(dataset: Dataset[Any]) -> tuple[object, object]:
+    """Return shape and normalisation of a data set's inputs, None where not known."""
+    one = at_rows(dataset, [torch.tensor([0])], device=torch.device("cpu"))
+    inputs = next(one).inputs
+    if not isinstance(inputs, Tensor):
+        return sorted(inputs), None
+    source = whole(dataset)
+    if not isinstance(source, Arrays | ImageFiles) or inputs.ndim != 4:
+        return tuple(inputs.shape[1:]), None
+    return tuple(inputs.shape[1:]), source.normalize or "none"
+
+
+def _found(
+    logits: Tensor, unfamiliar: Mapping[str, Mapping[str, Tensor]]
+) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
+    """Return how well unfamiliar samples are told from those with these logits."""
+    if not unfamiliar:
+        return {}, {}
+    familiar = metrics.ood_scores(logits)
+    members, _, classes = logits.shape
+    found = {name: detections(familiar, each) for name, each in unfamiliar.items()}
+    return found, histograms(familiar, unfamiliar, members=members, classes=classes)
 
 
 def _pooled(several: list[metrics.Reliability]) -> metrics.Reliability:

@@ -1,13 +1,13 @@
 """Logits that an evaluation stored, for metrics that need no model."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
 from torch import Tensor
 
-from tepui.checks import labels_match, logits_shape
+from tepui.checks import labels_match, logits_shape, require
 from tepui.metrics import Rule, pairwise_disagreement
 from tepui.storage import read_tensors
 
@@ -17,17 +17,19 @@ LOGITS = "logits.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class StoredLogits:
-    """Every member's logits on clean and on shifted data, with the labels.
+    """Every member's logits on clean, shifted and unfamiliar data.
 
     Attributes:
         rule: How the evaluation joined members.
         clean: Logits ``(members, samples, classes)`` and labels ``(samples,)``.
         shifted: The same by type and severity of the shift.
+        ood: Logits on unfamiliar data, which have no labels, by name.
     """
 
     rule: Rule
     clean: tuple[Tensor, Tensor]
     shifted: Mapping[Cell, tuple[Tensor, Tensor]]
+    ood: Mapping[str, Tensor] = field(default_factory=dict)
 
     def pairwise(
         self, metric: Callable[[Tensor], Tensor] = pairwise_disagreement
@@ -75,13 +77,17 @@ def read_logits(folder: str | Path) -> StoredLogits:
         cells = [(str(kind), int(severity)) for kind, severity in document["cells"]]
         clean = _checked(tensors, "clean")
         shifted = {cell: _checked(tensors, f"{cell[0]}/{cell[1]}") for cell in cells}
+        ood = {
+            str(name): _unlabeled(tensors[f"ood/{name}"], clean[0])
+            for name in document.get("ood", [])
+        }
         if rule not in get_args(Rule):
             raise ValueError(f"rule {rule!r} is unknown")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{file} must hold an evaluation's logits, but: {error!r}"
         ) from (error)
-    return StoredLogits(rule, clean, shifted)
+    return StoredLogits(rule, clean, shifted, ood)
 
 
 def _checked(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
@@ -89,3 +95,12 @@ def _checked(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
     logits_shape(logits)
     labels_match(labels, logits)
     return logits, labels
+
+
+def _unlabeled(logits: Tensor, clean: Tensor) -> Tensor:
+    logits_shape(logits)
+    members, _, classes = clean.shape
+    rule = f"hold {members} member(s) and {classes} classes"
+    same = (len(logits), logits.shape[2]) == (members, classes)
+    require(same, "logits", rule, tuple(logits.shape))
+    return logits

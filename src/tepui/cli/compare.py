@@ -9,7 +9,7 @@ from torch import nn
 
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, part
+from tepui.cli.parts import Data, part, unfamiliar
 from tepui.data import Augmentation, Digits, arrays_of, corrupted
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
@@ -41,6 +41,7 @@ def compare(
     augment: list[Augmentation] | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    ood: dict[str, Data] | None = None,
     sharpness: int = 100,
     unlabeled: Data | None = None,
     device: str | None = None,
@@ -70,6 +71,8 @@ def compare(
             one per member.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Whose strengths of corruption to test under, or none.
+        ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
+            noise=UniformNoise textures=UnlabeledFolder:PATH
         sharpness: On how many training samples to measure the members' sharpness; 0
             does not.
         device: Where to train; a GPU if there is one.
@@ -94,6 +97,7 @@ def compare(
         train,
         test,
         shifted=shifted,
+        ood=unfamiliar(ood, test),
         sharpness={"num_samples": sharpness} if sharpness else None,
         unlabeled=None if unlabeled is None else unlabeled(),
         title=f"Ensembles on {type(train).__name__}",

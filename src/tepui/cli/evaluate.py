@@ -1,16 +1,17 @@
-"""``tepui evaluate``: measure a trained ensemble on clean and corrupted data."""
+"""``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from rich.markup import escape
 from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.console import console
-from tepui.cli.parts import Data, tested_part
+from tepui.cli.parts import Data, tested_part, unfamiliar
 from tepui.data import arrays_of, corrupted, corrupted_files
 from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
@@ -19,7 +20,7 @@ from tepui.evaluation import evaluate as evaluate_ensemble
 from tepui.experiments.compare import EVALUATION
 from tepui.storage import write_json
 
-EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet"
+EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
 
 def evaluate(
@@ -28,13 +29,14 @@ def evaluate(
     model: Callable[[], nn.Module] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
     shifted: Path | None = None,
+    ood: dict[str, Data] | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,
     workers: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Measure a trained ensemble on clean and corrupted data.
+    """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -44,6 +46,8 @@ def evaluate(
         corruptions: Whose strengths of corruption to take, or none.
         shifted: A folder of corrupted copies to take instead, written by tepui corrupt
             or published.
+        ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
+            noise=UniformNoise textures=UnlabeledFolder:PATH
         rule: How members are joined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
@@ -65,6 +69,7 @@ def evaluate(
         load(run, model).to(place),
         test,
         shifted=copies,
+        ood=unfamiliar(ood, test),
         rule=rule,
         batch_size=batch_size,
         workers=workers,
@@ -72,7 +77,11 @@ def evaluate(
         overwrite=True,
     )
     write_json(file, evaluation.document())
-    console().print(_table(evaluation, str(run)), f"written to {file}")
+    terminal = console()
+    terminal.print(_table(evaluation, str(run)))
+    if evaluation.ood:
+        terminal.print(_detection_table(evaluation))
+    terminal.print(f"written to {file}")
 
 
 def _table(evaluation: Evaluation, title: str) -> Table:
@@ -87,4 +96,19 @@ def _table(evaluation: Evaluation, title: str) -> Table:
         if shifted is not None:
             cells.append(f"{getattr(shifted, name):.4f}")
         table.add_row(name.replace("_", " "), *cells)
+    return table
+
+
+def _detection_table(evaluation: Evaluation) -> Table:
+    table = Table(title="unfamiliar samples, found by each score")
+    for heading in ("data", "score"):
+        table.add_column(heading)
+    for heading in ("AUROC", "AUPR-Out", "FPR95"):
+        table.add_column(heading, justify="right")
+    for data, scores in evaluation.ood.items():
+        for score, found in scores.items():
+            values = (found.auroc, found.aupr, found.fpr95)
+            cells = [f"{value:.4f}" for value in values]
+            table.add_row(escape(data), score.replace("_", " "), *cells)
+        table.add_section()
     return table

@@ -5,6 +5,7 @@ import re
 import sys
 from argparse import Action
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,13 @@ class HelpFormatter(DefaultHelpFormatter):
 
     def _expand_help(self, action: Action) -> str:
         text = super()._expand_help(action)
-        return re.sub(r", known subclasses: ([^)]*)", _shortened, text)
+        named = known_names()
+        option = next(iter(action.option_strings), "")
+        known = named.get(option) or [
+            name for names in named.values() for name in names
+        ]
+        shortened = partial(_shortened, known=known)
+        return re.sub(r", known subclasses: ([^)]*)", shortened, text)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(indent + line for line in text.splitlines())
@@ -118,8 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: The words of the command line; the program's own by default.
     """
     written = sys.argv[1:] if arguments is None else arguments
-    words = normalised(with_data_option(written))
     try:
+        words = normalised(with_data_option(written))
         check_names(words)
         _allow(foreign_packages(words))
         parser = build_parser()
@@ -147,8 +154,7 @@ def _allow(packages: list[str]) -> None:
     )
 
 
-def _shortened(match: re.Match[str]) -> str:
+def _shortened(match: re.Match[str], known: Sequence[str]) -> str:
     paths = re.split(r",\s*", match.group(1))
-    known = {name for names in known_names().values() for name in names}
     own = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
-    return f"; known: {', '.join(sorted(own & known))}"
+    return f"; known: {', '.join(sorted(own & set(known)))}"

@@ -5,18 +5,22 @@ package is imported only when it is written out on the command line itself.
 """
 
 import inspect
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui import data, methods, models
-from tepui.checks import one_of
+from tepui.checks import one_of, require
 from tepui.cli import wrapped
 from tepui.data import Augmentation
 from tepui.engine import schedule
 
 LISTS = ("--seeds", "--methods", "--augment", "--types")
+OOD = "--ood"
+_WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 DEFAULT_MODEL = "ConvNet"
 FLAGS = ("--resume", "--quiet", "--overwrite", "--deterministic", "--tensorboard")
 
@@ -34,6 +38,7 @@ def known_names() -> dict[str, list[str]]:
         "--optimizer": ["SGD", "AdamW"],
         "--schedule": _classes(schedule, schedule.Schedule),
         "--augment": augmentations,
+        OOD: [name for name in _classes(data, Dataset) if _can_be_unfamiliar(name)],
     }
 
 
@@ -41,7 +46,8 @@ def normalised(arguments: Sequence[str]) -> list[str]:
     """Return the words of the command line as the parser reads them.
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
-    flags without a value (``--resume``), options with dashes (``--batch-size``).
+    flags without a value (``--resume``), options with dashes (``--batch-size``), data
+    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`).
 
     Args:
         arguments: The words as they were written.
@@ -54,14 +60,23 @@ def normalised(arguments: Sequence[str]) -> list[str]:
         ['--seeds', '[13, 17]', '--batch_size', '8', '--resume', 'true']
         >>> normalised(["--seeds", "13 17"])
         ['--seeds', '[13, 17]']
+        >>> normalised(["--ood", "noise=UniformNoise"])
+        ['--ood', '{"noise": "UniformNoise"}']
     """
     words: list[str] = []
+    sets: list[str] = []
     rest = list(arguments)
     while rest:
         word = _underscored(rest.pop(0))
         option, equals, value = word.partition("=")
-        if option in LISTS and equals:
+        if option in (*LISTS, OOD) and equals:
             word, rest = option, [value, *rest]
+        if word == OOD:
+            require(bool(rest), OOD, _WRITTEN, "nothing")
+            sets.append(rest.pop(0))
+            while rest and not rest[0].startswith("--"):
+                sets.append(rest.pop(0))
+            continue
         words.append(word)
         if word in LISTS:
             values: list[str] = []
@@ -70,7 +85,42 @@ def normalised(arguments: Sequence[str]) -> list[str]:
             words.append(f"[{', '.join(values)}]")
         elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
             words.append("true")
+    if sets:
+        words += [OOD, json.dumps(_by_name(sets))]
     return _with_model(words)
+
+
+def named_set(text: str) -> tuple[str, Any]:
+    """Return the name of a data set and what the parser builds it from.
+
+    Args:
+        text: ``NAME=CLASS``, ``NAME=CLASS:FOLDER`` for a set in files, or, for other
+            options, ``NAME={"class_path": CLASS, "init_args": {…}}``.
+
+    Returns:
+        The name, and the class or a mapping with the class and its options.
+
+    Raises:
+        ValueError: If the text is none of these.
+
+    Example:
+        >>> named_set("far=UnlabeledFolder:pictures")
+        ('far', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
+    """
+    name, equals, value = text.partition("=")
+    require(bool(name and equals and value), OOD, _WRITTEN, text)
+    if value.startswith("{"):
+        try:
+            return name, json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{OOD} {name} must be JSON, but: {error}") from error
+    kind, colon, folder = value.partition(":")
+    if not colon:
+        return name, kind
+    one_of(OOD, kind, known_names()[OOD])
+    takes = [key for key in ("path", "root") if key in _options(kind)]
+    require(bool(takes), f"{OOD} {name}", f"name no folder, {kind} takes none", folder)
+    return name, {"class_path": kind, "init_args": {takes[0]: folder}}
 
 
 def with_data_option(arguments: Sequence[str]) -> list[str]:
@@ -104,7 +154,7 @@ def check_names(arguments: Sequence[str]) -> None:
     """
     known = known_names()
     for option, value in _named(arguments):
-        for name in _items(value):
+        for name in _class_names(option, value):
             if name.isidentifier():
                 one_of(option, name, known[option])
 
@@ -120,8 +170,8 @@ def foreign_packages(arguments: Sequence[str]) -> list[str]:
     """
     paths = [
         name
-        for _, value in _named(arguments)
-        for name in _items(value)
+        for option, value in _named(arguments)
+        for name in _class_names(option, value)
         if "." in name and all(part.isidentifier() for part in name.split("."))
     ]
     return sorted({path.split(".")[0] for path in paths} - {"tepui"})
@@ -140,6 +190,24 @@ def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
         elif position + 1 < len(arguments):
             pairs.append((option, arguments[position + 1]))
     return pairs
+
+
+def _by_name(sets: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in map(named_set, sets):
+        require(name not in found, OOD, "name each data set once", name)
+        found[name] = value
+    return found
+
+
+def _class_names(option: str, value: str) -> list[str]:
+    """Return the names of classes in an option's value."""
+    if option != OOD:
+        return _items(value)
+    return [
+        str(item.get("class_path")) if isinstance(item, dict) else str(item)
+        for item in json.loads(value).values()
+    ]
 
 
 def _with_model(words: list[str]) -> list[str]:
@@ -167,7 +235,17 @@ def _items(text: str) -> list[str]:
 
 def _has_parts(name: str) -> bool:
     """Return whether a data set can be asked for its training or its test part."""
-    return "train" in inspect.signature(getattr(data, name)).parameters
+    return "train" in _options(name)
+
+
+def _can_be_unfamiliar(name: str) -> bool:
+    """Return whether the command line can make a data set of unfamiliar samples."""
+    return any(option in _options(name) for option in ("train", "shape", "path"))
+
+
+def _options(name: str) -> list[str]:
+    """Return the arguments of a data set's class."""
+    return list(inspect.signature(getattr(data, name)).parameters)
 
 
 def _is_whole(name: str) -> bool:

@@ -1,13 +1,15 @@
-"""The training and the test part of a data set named on the command line."""
+"""Data sets named on the command line: their parts, and unfamiliar ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from torch.utils.data import Dataset
 
 from tepui.checks import require
-from tepui.data import Digits
+from tepui.data import Digits, prepared_like
+from tepui.data.prepared_like import image_shape
 from tepui.storage import read_json
 
 Data = Callable[[], Dataset[Any]]
@@ -51,3 +53,29 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
             None,
         )
     return part(Digits if data is None else data, train=False)
+
+
+def unfamiliar(
+    ood: Mapping[str, Data] | None, test: Dataset[Any]
+) -> dict[str, Dataset[Any]] | None:
+    """Return unfamiliar sets in the form of the test set.
+
+    Args:
+        ood: What the command line built, by name: the test part is taken of what has
+            one, and noise gets the shape of the test images.
+        test: The test set.
+
+    Returns:
+        The data sets by name; None where none was named.
+    """
+    if not ood:
+        return None
+    return {name: prepared_like(_built(data, test), test) for name, data in ood.items()}
+
+
+def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:
+    known = data.keywords if isinstance(data, partial) else {}
+    options: dict[str, Any] = {"train": False} if "train" in known else {}
+    if "shape" in known and (shape := image_shape(test)) is not None:
+        options["shape"] = shape
+    return cast(Callable[..., Dataset[Any]], data)(**options)

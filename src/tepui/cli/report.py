@@ -19,4 +19,4 @@ def report(run: Path, out: Path | None = None) -> None:
     comparison = read_comparison(run)
     terminal = console()
     terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(comparison, out or run)}")
+    terminal.print(f"report: {write_report(comparison, out or run, run)}")

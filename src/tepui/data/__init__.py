@@ -29,6 +29,7 @@ from tepui.data.imagenet import (
 )
 from tepui.data.mrpc import MRPC
 from tepui.data.noise import GaussianNoise, UniformNoise
+from tepui.data.prepared_like import prepared_like
 from tepui.data.released_corruptions import (
     CIFAR10C,
     CIFAR100C,
@@ -85,6 +86,7 @@ __all__ = [
     "corrupted",
     "corrupted_files",
     "load_frost",
+    "prepared_like",
     "restricted",
     "split",
     "split_at",

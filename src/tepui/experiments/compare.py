@@ -18,11 +18,12 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.checks import require
-from tepui.data import Corrupted
+from tepui.data import Corrupted, prepared_like
 from tepui.engine import fit
 from tepui.engine.run import described, environment_of, fingerprint
 from tepui.ensemble import Ensemble
-from tepui.evaluation import evaluate
+from tepui.evaluation import check_ood, evaluate
+from tepui.experiments.gallery import write_gallery
 from tepui.experiments.statistics import Estimate, estimate
 from tepui.measuring import measure
 from tepui.methods import Method
@@ -93,6 +94,22 @@ class MethodResult:
             for trained in self.ensembles
         )
 
+    def detection(self, data: str, score: str, measure: str = "auroc") -> Estimate:
+        """Return how well unfamiliar samples are found, over all ensembles.
+
+        Args:
+            data: The name of an unfamiliar set.
+            score: A score of :func:`tepui.metrics.ood_scores`.
+            measure: A field of :class:`tepui.Detection`.
+
+        Returns:
+            Mean and standard error.
+        """
+        return estimate(
+            trained.evaluation["ood"][data][score][measure]
+            for trained in self.ensembles
+        )
+
     def severity(self, level: str, name: str) -> Estimate:
         """Return a score at one severity, over all ensembles."""
         return estimate(
@@ -123,6 +140,17 @@ class Comparison:
             trained.evaluation["shifted"] is not None
             for method in self.methods
             for trained in method.ensembles
+        )
+
+    @property
+    def ood_sets(self) -> tuple[str, ...]:
+        """Names of the unfamiliar sets on which all ensembles were evaluated."""
+        ensembles = [trained for method in self.methods for trained in method.ensembles]
+        names = ensembles[0].evaluation.get("ood", {})
+        return tuple(
+            name
+            for name in names
+            if all(name in trained.evaluation.get("ood", {}) for trained in ensembles)
         )
 
     @property
@@ -160,6 +188,7 @@ def compare(
     test: Dataset[Any],
     *,
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    ood: Mapping[str, Dataset[Any]] | None = None,
     sharpness: Mapping[str, Any] | None = None,
     unlabeled: Dataset[Any] | None = None,
     title: str = "comparison",
@@ -180,6 +209,8 @@ def compare(
         train: Training data.
         test: Clean test data.
         shifted: Shifted test data by (type, severity).
+        ood: Unfamiliar data by name; images are brought to the form of the test data
+            by :func:`tepui.data.prepared_like`.
         sharpness: Options of :func:`tepui.metrics.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
@@ -220,6 +251,9 @@ def compare(
     groups = [
         seeds[first * members : (first + 1) * members] for first in range(ensembles)
     ]
+    if isinstance(ood, Mapping):
+        ood = {name: prepared_like(data, test) for name, data in ood.items()}
+    check_ood({} if ood is None else ood, test)
     results = []
     for label, method in zip(labels(methods), methods, strict=True):
         trained = []
@@ -237,7 +271,7 @@ def compare(
                 **training,
             )
             model = type(run.ensemble.members[0]).__qualname__
-            document = _evaluation(run.ensemble, test, shifted, folder / name)
+            document = _evaluation(run.ensemble, test, shifted, ood, folder / name)
             seconds = sum(record.seconds for record in run.history)
             flat = _sharpness(run.ensemble, train, sharpness, folder / name)
             trained.append(Trained(name, group, seconds, document, run.summary, flat))
@@ -248,7 +282,7 @@ def compare(
         "model": model,
         "train": fingerprint(train),
         "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
-        **_tested_on(test, shifted),
+        **_tested_on(test, shifted, ood),
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),
@@ -321,16 +355,21 @@ def _evaluation(
     ensemble: Ensemble,
     test: Dataset[Any],
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
+    ood: Mapping[str, Dataset[Any]] | None,
     folder: Path,
 ) -> dict[str, Any]:
     """Evaluate once; a resumed comparison reads what was measured on the same data."""
     file = folder / EVALUATION
-    about = _tested_on(test, shifted)
+    about = _tested_on(test, shifted, ood)
     if file.exists():
         known: dict[str, Any] = read_json(file)
         if known.get("about") == about:
             return known
-    evaluation = evaluate(ensemble, test, shifted=shifted, out=folder, overwrite=True)
+    evaluation = evaluate(
+        ensemble, test, shifted=shifted, ood=ood, out=folder, overwrite=True
+    )
+    if ood:
+        write_gallery(folder, test, ood)
     document = {"about": about, **evaluation.document()}
     write_json(file, document)
     return document
@@ -358,13 +397,17 @@ def _sharpness(
 
 
 def _tested_on(
-    test: Dataset[Any], shifted: Mapping[tuple[str, int], Dataset[Any]] | None
+    test: Dataset[Any],
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
+    ood: Mapping[str, Dataset[Any]] | None,
 ) -> dict[str, Any]:
     """Return what tells this test from another, as JSON holds it."""
     cells = [list(cell) for cell in shifted or {}]
     about: dict[str, Any] = {"test": fingerprint(test), "cells": cells}
     if isinstance(shifted, Corrupted):
         about |= {"strength": shifted.strength, "seed": shifted.seed}
+    if ood:
+        about["ood"] = {name: fingerprint(data) for name, data in ood.items()}
     return about
 
 

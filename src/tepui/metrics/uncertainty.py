@@ -223,6 +223,8 @@ def _bma(chunk: _Chunk) -> Tensor:
 
 
 def _pds(chunk: _Chunk) -> Tensor:
+    if len(chunk.probs) == 1:  # rounding would put equal samples in an order
+        return torch.full_like(chunk.probs[0, :, 0], 1 / chunk.probs.shape[2])
     return chunk.probs.amax(0).mean(-1)
 
 
@@ -232,6 +234,8 @@ def _entropy(chunk: _Chunk) -> Tensor:
 
 
 def _mutual_information(chunk: _Chunk) -> Tensor:
+    if len(chunk.probs) == 1:  # likewise
+        return torch.zeros_like(chunk.probs[0, :, 0])
     return (_entropy(chunk) - chunk.member_entropy.mean(0)).clamp(min=0)
 
 

@@ -1,14 +1,16 @@
 """A comparison as one self-contained page."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tepui.experiments import Comparison
 from tepui.report import figures
-from tepui.report.tables import COLUMNS, columns, headings, rows
+from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
+from tepui.report.tables import Row, columns, headings, rows
 from tepui.storage import replacing
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ figure svg { display: block; width: 100%; height: auto; max-width: 46rem;
   margin: auto; }
 figcaption { color: #333; padding: .5rem; font-size: .9rem; }
 pre { background: var(--soft); padding: .8rem; overflow-x: auto; border-radius: .5rem; }
+h3, h4 { margin: 1rem 0 .3rem; } h4 { font-size: .9rem; font-weight: 600; }
+.strip { display: flex; flex-wrap: wrap; gap: .6rem; }
+.picture { width: 6rem; font-size: .8rem; line-height: 1.3; overflow-wrap: anywhere; }
+.picture span { display: block; }
+.picture img { width: 100%; image-rendering: pixelated; border: 1px solid var(--line); }
 dl { display: grid; grid-template-columns: auto 1fr; gap: .2rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
 @media print { body { max-width: none; } figure { break-inside: avoid; } }
@@ -50,17 +57,22 @@ GLOSSARY = {
 }
 
 
-def write_report(comparison: Comparison, folder: str | Path) -> Path:
+def write_report(
+    comparison: Comparison, folder: str | Path, runs: str | Path | None = None
+) -> Path:
     """Write ``report.html`` and its figures.
 
     Args:
         comparison: What to show.
         folder: Where; the figures go into ``figures/`` below it as PNG and SVG.
+        runs: The comparison's folder, which holds the pictures of samples; ``folder``
+            if not given.
 
     Returns:
         The page.
     """
     folder = Path(folder)
+    pictures = galleries(comparison, folder if runs is None else Path(runs))
     drawn = []
     for name, caption, draw in _figures(comparison):
         figure = draw(comparison)
@@ -72,16 +84,21 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
         drawn.append((name, caption, svg))
     page = folder / "report.html"
     with replacing(page) as file:
-        file.write_text(render(comparison, drawn))
+        file.write_text(render(comparison, drawn, pictures))
     return page
 
 
-def render(comparison: Comparison, drawn: list[tuple[str, str, str]]) -> str:
+def render(
+    comparison: Comparison,
+    drawn: list[tuple[str, str, str]],
+    pictures: Sequence[str] = (),
+) -> str:
     """Return the page as text; every string from the comparison is escaped.
 
     Args:
         comparison: What to show.
         drawn: Name, caption and SVG of each figure.
+        pictures: Samples as HTML, from :func:`tepui.report.ood.galleries`.
 
     Returns:
         A whole HTML document without outside references.
@@ -95,10 +112,11 @@ def render(comparison: Comparison, drawn: list[tuple[str, str, str]]) -> str:
         f"<h1>{title}</h1>",
         f"<p>{escape(_introduction(comparison))}</p>",
         "<h2>Results</h2>",
-        _table(comparison),
+        _table(["data", "method", *headings(comparison)], rows(comparison)),
         _definitions({name: GLOSSARY[name] for name in _titles(comparison)}),
         "<h2>Figures</h2>",
         *(_figure(*item) for item in drawn),
+        *_unfamiliar(comparison, pictures),
         *_sets(comparison),
         "<h2>How to reproduce this</h2>",
         f"<pre>{escape(str(comparison.environment.get('command', '')))}</pre>",
@@ -154,6 +172,14 @@ def _figures(
             figures.reliability_diagram,
         )
     )
+    for number, data in enumerate(comparison.ood_sets):
+        caption = (
+            f"Two scores of test samples and of unfamiliar ones ({data}), over their "
+            "possible range, all ensembles of a method together; shares are drawn on a "
+            "logarithmic scale."
+        )
+        draw = partial(ood_histograms, data=data)
+        found.append((f"unfamiliar-{number + 1}", caption, draw))
     return found
 
 
@@ -181,12 +207,10 @@ def _introduction(comparison: Comparison) -> str:
     )
 
 
-def _table(comparison: Comparison) -> str:
-    head = "".join(
-        f"<th>{escape(text)}</th>" for text in ["data", "method", *headings(comparison)]
-    )
+def _table(titles: Iterable[str], shown: Iterable[Row]) -> str:
+    head = "".join(f"<th>{escape(text)}</th>" for text in titles)
     lines, last = [], None
-    for row in rows(comparison):
+    for row in shown:
         cells = "".join(
             f'<td class="best">{escape(text)}</td>'
             if best
@@ -200,13 +224,26 @@ def _table(comparison: Comparison) -> str:
             f"{cells}</tr>"
         )
     body = "\n".join(lines)
-    marked = "Bold marks the best mean of a column."
-    if not any(column.best for column in COLUMNS):
-        marked = ""
     return (
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div><p>{marked}</p>"
+        f"<tbody>{body}</tbody></table></div>"
+        "<p>Bold marks the best mean of a column.</p>"
     )
+
+
+def _unfamiliar(comparison: Comparison, pictures: Sequence[str]) -> list[str]:
+    """Return the section on unfamiliar samples, where there are any."""
+    if not comparison.ood_sets:
+        return []
+    titles = [score.replace("_", " ") for score in SCORES]
+    return [
+        "<h2>Unfamiliar samples</h2>",
+        "<p>How well each score tells samples of unfamiliar sets from test samples: "
+        "AUROC in %, 50 for a score that tells nothing. Each ensemble's AUPR and FPR95 "
+        "stand in its evaluation.json.</p>",
+        _table(["data", "method", *titles], auroc_rows(comparison)),
+        *pictures,
+    ]
 
 
 def _sets(comparison: Comparison) -> list[str]:

@@ -73,7 +73,7 @@ def rows(comparison: Comparison) -> Iterator[Row]:
             for method in comparison.methods
         }
         winners = [
-            _best([row[index].mean for row in estimates.values()], column)
+            best_of([row[index].mean for row in estimates.values()], column)
             for index, column in enumerate(shown)
         ]
         for label, row in estimates.items():
@@ -155,7 +155,16 @@ def _estimate(method: MethodResult, data: str, column: Column) -> Estimate:
     return method.sharpness if data == "clean" else estimate([])
 
 
-def _best(values: list[float], column: Column) -> float | None:
+def best_of(values: list[float], column: Column) -> float | None:
+    """Return the best of a column's means; None where none is better than others.
+
+    Args:
+        values: The means; NaN are left out.
+        column: Says which direction is better.
+
+    Returns:
+        The best one, if there are at least two.
+    """
     known = [value for value in values if not math.isnan(value)]
     if column.best is None or len(known) < 2:
         return None

@@ -1,0 +1,161 @@
+"""Images of one set in the form of another: its size, channels and normalisation.
+
+A model sees the images of another set as it saw its own, so that it can be asked about
+them: what is unfamiliar is then their content and not their scale.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import Dataset, Subset
+
+from tepui.checks import require
+from tepui.data.arrays import Arrays
+from tepui.data.image_files import Frame, ImageFiles
+
+_AT_ONCE = 1024
+# ITU-R 601: how bright red, green and blue look; what Pillow's grey is made of.
+_GREY = (0.299, 0.587, 0.114)
+
+
+def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
+    """Return images in the form in which a model sees those of another set.
+
+    The shorter side is scaled and a piece of the right shape cut from the centre;
+    colour becomes grey by its brightness, grey is repeated in all channels; the other
+    set's normalisation takes the place of the images' own.
+
+    Args:
+        dataset: The images: ``Arrays``, ``ImageFiles``, or a ``Subset`` of either. Any
+            other set comes back as it is, since only its own code can prepare it.
+        like: The set that gives the form, of the same kinds; for any other, the images
+            come back as they are.
+
+    Returns:
+        The images, in the same order; the same object where nothing has to change.
+
+    Raises:
+        ValueError: If images have neither one nor three channels where channels differ,
+            or those in files would not be square.
+
+    Example:
+        >>> small = Arrays(torch.rand(2, 1, 8, 8), torch.tensor([0, 1]))
+        >>> large = Arrays(torch.rand(3, 3, 32, 20), torch.zeros(3))
+        >>> prepared_like(large, small).inputs.shape
+        torch.Size([3, 1, 8, 8])
+    """
+    if isinstance(dataset, Subset):
+        parent = prepared_like(dataset.dataset, like)
+        return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
+    form = whole(like)
+    if not isinstance(form, Arrays | ImageFiles):
+        return dataset
+    shape = image_shape(form)
+    if shape is None:
+        return dataset
+    if isinstance(dataset, Arrays):
+        return _arrays_like(dataset, form, shape)
+    if isinstance(dataset, ImageFiles):
+        return _files_like(dataset, form, shape)
+    return dataset
+
+
+def whole(dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return the data set that a subset, or a subset of one, was taken from.
+
+    Args:
+        dataset: Any data set.
+
+    Returns:
+        The data set itself if it is no ``Subset``.
+    """
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return dataset
+
+
+def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
+    """Return channels, height and width of a data set's images.
+
+    Args:
+        dataset: Any map-style data set.
+
+    Returns:
+        The shape of the first; None if it is no image.
+    """
+    first = dataset[0][0]
+    image = isinstance(first, Tensor) and first.ndim == 3
+    return tuple(first.shape) if image else None
+
+
+def _arrays_like(
+    dataset: Arrays, like: Arrays | ImageFiles, shape: tuple[int, ...]
+) -> Arrays:
+    found = image_shape(dataset)
+    if found is None or (found == shape and dataset.normalize == like.normalize):
+        return dataset
+    assert isinstance(dataset.inputs, Tensor)
+    images = dataset.inputs
+    if found != shape:
+        parts = images.split(_AT_ONCE)
+        images = torch.cat([_channels(_resized(p, shape), shape[0]) for p in parts])
+    return Arrays(images, dataset.targets, like.normalize, dataset.classes)
+
+
+def _files_like(
+    dataset: ImageFiles, like: Arrays | ImageFiles, shape: tuple[int, ...]
+) -> ImageFiles:
+    channels, height, width = shape
+    framed = dataset.frame is not None and image_shape(dataset) == shape
+    if framed and dataset.normalize == like.normalize:
+        return dataset
+    rule = "hold square images, grey or in colour, to give files their form"
+    require(channels in (1, 3) and height == width, "like", rule, shape)
+    frame = (
+        Frame(width) if dataset.frame is None else replace(dataset.frame, size=width)
+    )
+    return ImageFiles(
+        dataset.files,
+        dataset.targets,
+        frame=frame,
+        grey=channels == 1,
+        normalize=like.normalize,
+        classes=dataset.classes,
+    )
+
+
+def _resized(images: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Scale images until they cover the shape, then cut it from the centre."""
+    _, height, width = shape
+    if images.shape[2:] == (height, width):
+        return images
+    scale = max(height / images.shape[2], width / images.shape[3])
+    sides = [
+        max(s, round(old * scale))
+        for s, old in zip(shape[1:], images.shape[2:], strict=True)
+    ]
+    scaled = F.interpolate(images.float(), sides, mode="bilinear", antialias=True)
+    top, left = (sides[0] - height) // 2, (sides[1] - width) // 2
+    cut = scaled[:, :, top : top + height, left : left + width]
+    return _as_type(cut, images.dtype)
+
+
+def _channels(images: Tensor, channels: int) -> Tensor:
+    found = images.shape[1]
+    if found == channels:
+        return images
+    known = {found, channels} == {1, 3}
+    require(known, "dataset", f"hold images of 1, 3 or {channels} channels", found)
+    if found == 1:
+        return images.expand(-1, channels, -1, -1)
+    weights = torch.tensor(_GREY, device=images.device)[:, None, None]
+    return _as_type((images.float() * weights).sum(1, keepdim=True), images.dtype)
+
+
+def _as_type(images: Tensor, dtype: torch.dtype) -> Tensor:
+    if dtype == torch.uint8:
+        images = images.round().clamp(0, 255)
+    return images.to(dtype)

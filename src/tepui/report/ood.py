@@ -1,0 +1,153 @@
+"""What a comparison's page says about unfamiliar samples: table, plots and pictures."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from tepui.experiments import Comparison, MethodResult
+from tepui.experiments.gallery import Gallery, Picture, read_gallery
+from tepui.metrics import Score
+from tepui.report.figures import STYLE
+from tepui.report.tables import Column, Row, best_of, cell
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SCORES: tuple[str, ...] = get_args(Score)
+FAMILIAR, UNFAMILIAR = "#0072B2", "#D55E00"
+AXES = {"pds": "PDS", "bma": "1 − BMA"}  # noqa: RUF001 - a minus sign
+AUROC = Column("auroc", "AUROC", percent=True, best="max")
+
+
+def auroc_rows(comparison: Comparison) -> list[Row]:
+    """Return the table of AUROC, one column per score.
+
+    Args:
+        comparison: The comparison.
+
+    Returns:
+        All methods on each unfamiliar set in turn.
+    """
+    rows = []
+    for data in comparison.ood_sets:
+        estimates = {
+            method.label: [method.detection(data, score) for score in SCORES]
+            for method in comparison.methods
+        }
+        columns = zip(*estimates.values(), strict=True)
+        winners = [best_of([each.mean for each in column], AUROC) for column in columns]
+        rows += [
+            Row(
+                data,
+                label,
+                tuple(cell(each, AUROC) for each in row),
+                tuple(e.mean == w for e, w in zip(row, winners, strict=True)),
+            )
+            for label, row in estimates.items()
+        ]
+    return rows
+
+
+def ood_histograms(comparison: Comparison, data: str) -> "Figure":
+    """How PDS and BMA are distributed on test samples and on an unfamiliar set.
+
+    Args:
+        comparison: A comparison with unfamiliar sets.
+        data: The name of one of them.
+
+    Returns:
+        A row of two panels for each method, all ensembles pooled.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    methods = comparison.methods
+    with mpl.rc_context(STYLE):
+        size = (9.6, 2.3 * len(methods) + 0.8)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(
+            len(methods), 2, squeeze=False, sharex="col", sharey=True
+        )
+    for row, method in zip(axes, methods, strict=True):
+        for axis, score in zip(row, AXES, strict=True):
+            _draw(axis, method, score, data)
+        row[0].set_ylabel("share of samples")
+    for axis, title in zip(axes[-1], AXES.values(), strict=True):
+        axis.set_xlabel(f"{title} (higher is less familiar)")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def galleries(comparison: Comparison, runs: Path) -> list[str]:
+    """Return the pictures of each method's first ensemble as HTML.
+
+    Args:
+        comparison: The comparison.
+        runs: The comparison's folder.
+
+    Returns:
+        Nothing where no pictures were kept.
+    """
+    parts = []
+    for method in comparison.methods:
+        found = read_gallery(runs / method.ensembles[0].folder)
+        if found:
+            parts.append(f"<h3>{escape(method.label)}, ensemble 1</h3>")
+            parts += [_gallery(gallery) for gallery in found]
+    if not parts:
+        return []
+    about = (
+        "The samples to which members give the most similar (lowest PDS) and the most "
+        "different predictions (highest PDS). Below each picture stand its PDS and the "
+        "class that each member chooses; for test samples, the true class comes first."
+    )
+    return [f"<p>{about}</p>", *parts]
+
+
+def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    found = [trained.evaluation["histograms"][score] for trained in method.ensembles]
+    low, high = found[0]["low"], found[0]["high"]
+    for name, colour, counts in (
+        ("test samples", FAMILIAR, [each["clean"] for each in found]),
+        ("unfamiliar samples", UNFAMILIAR, [each["ood"][data] for each in found]),
+    ):
+        pooled = [sum(bins) for bins in zip(*counts, strict=True)]
+        width = (high - low) / len(pooled)
+        shares = [count / sum(pooled) for count in pooled]
+        edges = [low + width * edge for edge in range(len(pooled) + 1)]
+        axis.stairs(shares, edges, color=colour, fill=True, alpha=0.3, label=name)
+        axis.stairs(shares, edges, color=colour, linewidth=1.2)
+    axis.set_yscale("log")
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+    auroc = cell(method.detection(data, score), AUROC)
+    axis.set_title(f"{method.label}: AUROC {auroc} %", fontsize=10)
+
+
+def _gallery(gallery: Gallery) -> str:
+    name = "test samples" if gallery.data is None else gallery.data
+    strips = {"lowest PDS": gallery.lowest, "highest PDS": gallery.highest}
+    shown = "".join(
+        f"<h4>{escape(name)}, {title}</h4>{_strip(pictures)}"
+        for title, pictures in strips.items()
+    )
+    return f'<div class="gallery">{shown}</div>'
+
+
+def _strip(pictures: Sequence[Picture]) -> str:
+    return f'<div class="strip">{"".join(map(_picture, pictures))}</div>'
+
+
+def _picture(picture: Picture) -> str:
+    said = ", ".join(picture.predictions)
+    label = "" if picture.label is None else f"<b>{escape(picture.label)}</b>: "
+    source = escape(f"data:image/png;base64,{picture.png}", quote=True)
+    text = escape(f"sample {picture.row}", quote=True)
+    return (
+        f'<div class="picture"><img src="{source}" alt="{text}">'
+        f"<span>{picture.pds:.3f}</span><span>{label}{escape(said)}</span></div>"
+    )

@@ -67,10 +67,19 @@ def test_a_run_folder_needs_no_model_and_parts_can_be_left_out(tmp_path):
     assert found["diversity"] == tepui.evaluate(ensemble, test).clean.document()
 
 
+def test_unfamiliar_sets_are_detected_as_by_evaluate(files, tmp_path, capsys):
+    words = ("--what", "ood", "--ood", "noise=UniformNoise")
+    found = measured(tmp_path / "out", *files, *MODEL, *words)
+    assert set(found) == {"checkpoints", "ood"}
+    assert 0 <= found["ood"]["noise"]["pds"]["auroc"] <= 1
+    assert "AUROC" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--what", "flatness", *MODEL], "--what must be one of"),
+        (["--what", "ood", *MODEL], "--ood must go with --what ood"),
         ([], "--model must be given to read files of weights"),
         (["--model", "MLP"], "must fit MLP"),
     ],

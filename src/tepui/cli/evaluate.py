@@ -80,7 +80,7 @@ def evaluate(
     terminal = console()
     terminal.print(_table(evaluation, str(run)))
     if evaluation.ood:
-        terminal.print(_detection_table(evaluation))
+        terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")
 
 
@@ -99,7 +99,15 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     return table
 
 
-def _detection_table(evaluation: Evaluation) -> Table:
+def detection_table(evaluation: Evaluation) -> Table:
+    """Return the table of what each score finds in each unfamiliar set.
+
+    Args:
+        evaluation: An evaluation with unfamiliar sets.
+
+    Returns:
+        A ``rich`` table.
+    """
     table = Table(title="unfamiliar samples, found by each score")
     for heading in ("data", "score"):
         table.add_column(heading)

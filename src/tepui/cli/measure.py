@@ -1,4 +1,4 @@
-"""``tepui measure``: sharpness and diversity of models, also of foreign checkpoints."""
+"""``tepui measure``: sharpness, diversity and OOD detection, of foreign weights too."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,11 +12,12 @@ from torch import nn
 from tepui.checkpoints import ensemble_of
 from tepui.checks import one_of, require
 from tepui.cli.console import console
+from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, part
+from tepui.cli.parts import Data, part, unfamiliar
 from tepui.data import Digits
 from tepui.ensemble import FILE, Ensemble, load
-from tepui.evaluation import dataset_logits, scores
+from tepui.evaluation import evaluate
 from tepui.measuring import EnsembleMeasurement
 from tepui.measuring import measure as measured
 from tepui.metrics import pairwise_disagreement
@@ -31,8 +32,9 @@ from tepui.metrics.sharpness import (
 from tepui.report.figures import as_png
 from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
 from tepui.storage import replacing, write_json
+from tepui.stored_logits import read_logits
 
-KINDS = ("sharpness", "diversity")
+KINDS = ("sharpness", "diversity", "ood")
 EXAMPLE = (
     "tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what sharpness,diversity"
 )
@@ -43,6 +45,7 @@ def measure(
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
     what: str = "sharpness,diversity",
+    ood: dict[str, Data] | None = None,
     samples: int = 500,
     rho: float = 0.5,
     rule: Literal["probability", "logit", "vote"] = "probability",
@@ -58,7 +61,9 @@ def measure(
         data: The data set; sharpness is measured on its training part, diversity and
             accuracy on its test part.
         model: The architecture that the weights fit; not needed for a run's folder.
-        what: What to measure, with commas between: sharpness,diversity
+        what: What to measure, with commas between: sharpness,diversity,ood
+        ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
+            noise=UniformNoise
         samples: On how many training samples sharpness is measured.
         rho: Size of the neighbourhood for worst and average case.
         rule: How members are joined.
@@ -69,6 +74,7 @@ def measure(
     kinds = [kind.strip() for kind in what.split(",")]
     for kind in kinds:
         one_of("--what", kind, KINDS)
+    require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
     folder = folder_for("measure", out, resume=False)
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
@@ -82,13 +88,20 @@ def measure(
         document["sharpness"] = {n: m.document() for n, m in found.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(found))
         console().print(_sharpness_table(found))
+    if "diversity" in kinds or "ood" in kinds:
+        test = part(data, train=False)
+        evaluation = evaluate(
+            ensemble, test, ood=unfamiliar(ood, test), rule=rule, out=folder
+        )
     if "diversity" in kinds:
-        logits, labels = dataset_logits(ensemble, part(data, train=False))
-        document["diversity"] = scores(logits, labels, rule).document()
+        document["diversity"] = evaluation.clean.document()
         if len(ensemble) > 1:
-            pairs = pairwise_disagreement(logits).cpu()
+            pairs = pairwise_disagreement(read_logits(folder).clean[0])
             _draw(folder / "disagreement.png", disagreement_of_pairs(pairs))
         console().print(_diversity_table(document["diversity"]))
+    if "ood" in kinds:
+        document["ood"] = evaluation.document()["ood"]
+        console().print(detection_table(evaluation))
     write_json(folder / "measure.json", document)
     console().print(f"written to {folder}")
 

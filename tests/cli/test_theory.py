@@ -20,8 +20,9 @@ def test_check_prints_the_largest_deviation(capsys):
     [
         (["chek"], "chek"),
         (["check", "--subsets", "9999"], "subsets must lie between 1 and n = 3000"),
-        (["check", "--matrices", "1"], "matrices must be at least 2, got 1"),
-        (["check", "--d", "0"], "d must be at least 1, got 0"),
+        (["check", "--matrices", "1"], "matrices must be an integer of at least 2"),
+        (["check", "--d", "0"], "d must be an integer of at least 1, got 0"),
+        (["check", "--n", "0"], "n must be an integer of at least 1, got 0"),
     ],
 )
 def test_mistakes_are_named(arguments, message, capsys):

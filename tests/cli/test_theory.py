@@ -11,8 +11,15 @@ def test_check_prints_the_largest_deviation(capsys):
     shown = capsys.readouterr().out
     assert "4 repetitions of 200 x 20" in shown
     assert "largest deviation:" in shown
+    assert "note: theory leaves out terms beyond order 1/d" in shown
     for quantity in ("diversity, Theorem 1", "sharpness, Theorem 2", "C, Theorem 2"):
         assert quantity in shown
+
+
+def test_enough_columns_need_no_note(capsys):
+    options = ["--n", "200", "--d", "100", "--subsets", "2", "--matrices", "2"]
+    main(["theory", "check", *options])
+    assert "note:" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -20,8 +27,9 @@ def test_check_prints_the_largest_deviation(capsys):
     [
         (["chek"], "chek"),
         (["check", "--subsets", "9999"], "subsets must lie between 1 and n = 3000"),
-        (["check", "--matrices", "1"], "matrices must be at least 2, got 1"),
-        (["check", "--d", "0"], "d must be at least 1, got 0"),
+        (["check", "--matrices", "1"], "matrices must be an integer of at least 2"),
+        (["check", "--d", "0"], "d must be an integer of at least 1, got 0"),
+        (["check", "--n", "0"], "n must be an integer of at least 1, got 0"),
     ],
 )
 def test_mistakes_are_named(arguments, message, capsys):

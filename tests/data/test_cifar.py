@@ -1,5 +1,4 @@
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -146,9 +145,7 @@ def test_a_tenth_can_be_held_out_by_seed_or_by_file(tmp_path):
 
 def test_real_cifar10(shared_cifar, monkeypatch):
     monkeypatch.undo()
-    began = time.perf_counter()
     train = CIFAR10(shared_cifar)
-    assert time.perf_counter() - began < 10
     test = CIFAR10(shared_cifar, train=False)
     assert train.targets.bincount().tolist() == [5000] * 10
     assert test.targets.bincount().tolist() == [1000] * 10

@@ -1,13 +1,14 @@
 """The theory's figures, quickly."""
 
 import csv
+import math
+from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from tepui.recipes import sharpbalance_theory
-from tepui.theory import stable
 
 FIGURES = ("figure1b", "figure2", "figure9", "figure10", "figure11")
 DIVERGENT = "#fbe3dc"
@@ -37,9 +38,11 @@ def test_each_figure_writes_svg_png_and_csv(name, written):
 @pytest.mark.parametrize("name", FIGURES)
 def test_each_table_flags_the_regime(name, written):
     for row in rows(written, name):
-        ratio = 20 if row["method"].startswith("SAM") else 2
-        expected = stable(float(row["eta"]), float(row["rho"]), ratio)
-        assert row["stable"] == str(bool(expected)), row
+        edge = (math.sqrt(20 if row["method"].startswith("SAM") else 2) + 1) ** 2
+        factor = 1 - float(row["eta"]) * edge * (1 + float(row["rho"]) * edge)
+        # The last radius of figure 2's second panel is the edge of stability itself.
+        if factor != pytest.approx(-1, abs=1e-12):
+            assert row["stable"] == str(factor > -1), row
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -75,12 +78,25 @@ def test_divergent_panels_are_tinted_and_divergent_lines_dotted(written):
 
 
 def test_figure2_has_both_bounds_around_the_simulation(written):
-    published = [r for r in rows(written, "figure2") if "published" in r["panel"]]
-    for row in published:
+    drawn = [r for r in rows(written, "figure2") if "equally" not in r["panel"]]
+    assert len(drawn) == 8
+    for row in drawn:
         upper, lower = float(row["sharpness_upper"]), float(row["sharpness_lower"])
+        near, error = (
+            float(row["sharpness_simulated"]),
+            float(row["sharpness_error"]),
+        )
         assert lower < upper
-        near = float(row["sharpness_simulated"])
-        assert 0.3 * lower < near < 3 * upper
+        assert error < near / 2
+        assert lower - 3 * error < near < upper + 3 * error
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_two_methods_of_a_figure_look_alike(name, written):
+    methods = {row["method"] for row in rows(written, name)}
+    for one, other in combinations(methods, 2):
+        colours = sharpbalance_theory.METHOD_COLOURS
+        assert colours[one] != colours[other]
 
 
 def test_published_ranges(written):
@@ -103,3 +119,11 @@ def test_files_are_not_overwritten_silently(tmp_path):
     assert first[2].read_bytes() == before
     sharpbalance_theory.figure1b(tmp_path, quick=True, seed=1, overwrite=True)
     assert first[2].read_bytes() != before
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_files_in_the_way_are_found_before_the_work_begins(name, tmp_path, monkeypatch):
+    (tmp_path / f"{name}.csv").write_text("mine")
+    monkeypatch.setattr(sharpbalance_theory, "_curve", None)
+    with pytest.raises(FileExistsError, match=rf"{name}\.csv exists"):
+        getattr(sharpbalance_theory, name)(tmp_path, quick=True)

@@ -109,6 +109,22 @@ def test_the_hard_case_where_the_gradient_misses_the_top():
     assert float(flat) == pytest.approx(0.5 * 3 * 0.01)
 
 
+def test_the_order_of_eigenvalues_does_not_matter():
+    data, start, _ = quadratic(8)
+    eigenvalues = np.linalg.eigvalsh(data.T @ data)
+    shuffled = np.random.default_rng(9).permutation(12)
+    one = largest_rise(eigenvalues, start[0], 0.1)
+    other = largest_rise(eigenvalues[shuffled], start[0][shuffled], 0.1)
+    assert float(other) == pytest.approx(float(one), rel=1e-12)
+
+
+def test_equal_largest_eigenvalues():
+    # With H = 3 I every direction is alike: half of 3 r², and r times the slope.
+    for gradient in ([0.1, 0.0], [0.0, 0.1], [0.06, 0.08]):
+        rise = largest_rise(np.full(2, 3.0), np.array(gradient), 0.5)
+        assert float(rise) == pytest.approx(0.5 * 3 * 0.25 + 0.1 * 0.5)
+
+
 def test_published_ascent_reaches_the_maximum_to_four_digits():
     stream = np.random.default_rng(6)
     data = stream.standard_normal((3000, 150)) / np.sqrt(150)
@@ -128,3 +144,21 @@ def test_bad_input_is_named():
         ascended_rise(np.ones(2), np.ones(2), -1.0, np.zeros(2))
     with pytest.raises(ValueError, match=r"eigenvalues must be non-negative.*-1\.0"):
         largest_rise(np.array([-1.0, 1.0]), np.ones(2), 1.0)
+    with pytest.raises(ValueError, match="steps must be an integer of at least 0"):
+        ascended_rise(np.ones(2), np.ones(2), 1.0, np.zeros(2), steps=-1)
+
+
+@pytest.mark.parametrize("train", [iterate_sam, unroll_sam])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": -1}, "steps must be an integer of at least 0, got -1"),
+        ({"steps": 1.5}, r"steps must be an integer of at least 0, got 1\.5"),
+        ({"eta": -0.1}, r"eta must be non-negative and finite, got -0\.1"),
+        ({"rho": -0.1}, r"rho must be non-negative and finite, got -0\.1"),
+    ],
+)
+def test_bad_training_is_named(train, change, message):
+    options = {"steps": 1, "eta": 0.1, "rho": 0.1, **change}
+    with pytest.raises(ValueError, match=message):
+        train(np.eye(2), np.ones((1, 2)), np.zeros(2), **options)

@@ -191,8 +191,10 @@ def test_divergence_beyond_the_floats_warns():
         ({"k": -1}, "k must be a non-negative integer, got -1"),
         ({"eta": -0.1}, "eta must be non-negative"),
         ({"subsets": 61}, "subsets must lie between 1 and n = 60, got 61"),
-        ({"matrices": 1}, "matrices must be at least 2, got 1"),
-        ({"initialisations": 1}, "initialisations must be at least 2, or None, got 1"),
+        ({"matrices": 1}, "matrices must be an integer of at least 2, got 1"),
+        ({"initialisations": 1}, "initialisations must be an integer of at least 2"),
+        ({"subsets": 2.5}, "subsets must be an integer of at least 1, got 2.5"),
+        ({"d": 1.5}, "d must be an integer of at least 1, got 1.5"),
         ({"maximiser": "newton"}, "maximiser must be one of exact, ascent"),
     ],
 )
@@ -200,3 +202,18 @@ def test_bad_input_is_named(change, message):
     options = {"k": 3, "eta": 0.1, "rho": 0.1, "subsets": 2, **SMALL, **change}
     with pytest.raises(ValueError, match=message):
         simulate_subset_sam(options.pop("k"), **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 1.5}, "k must be a non-negative integer, got 1.5"),
+        ({"n": 0}, "n must be an integer of at least 1, got 0"),
+        ({"d": 0}, "d must be an integer of at least 1, got 0"),
+        ({"subsets": 21}, "subsets must lie between 1 and n = 20, got 21"),
+    ],
+)
+def test_bad_input_of_the_constant_is_named(change, message):
+    options = {"k": 3, "eta": 0.1, "rho": 0.1, "n": 20, "d": 4, "subsets": 2, **change}
+    with pytest.raises(ValueError, match=message):
+        simulate_subset_constant(options.pop("k"), **options)

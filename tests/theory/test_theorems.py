@@ -162,6 +162,30 @@ def test_beyond_the_floats_bounds_are_infinite_and_not_nan():
     assert not math.isnan(float(found.sharpness_lower))
 
 
+def test_members_that_start_alike_have_no_diversity_on_the_same_data():
+    setting = {**SETTING, "sigma2": 0.0}
+    options = {"eta": 0.1, "rho": 0.5, **setting}
+    with pytest.warns(RuntimeWarning, match="sharpness_upper is beyond.*divergent"):
+        whole = theorem1(1000, **options)
+    with pytest.warns(RuntimeWarning, match="sharpness_upper is beyond.*divergent"):
+        one = theorem2(1000, subsets=1, **options)
+    assert float(whole.diversity) == float(one.diversity) == 0.0
+    assert float(one.sharpness_upper) == math.inf
+    # On different data they differ, here beyond the floats.
+    with pytest.warns(RuntimeWarning, match="beyond.*divergent regime"):
+        blocks = theorem2(1000, eta=0.5, rho=0.5, subsets=10, **setting)
+    assert float(blocks.diversity) == math.inf
+
+
+@pytest.mark.parametrize("subsets", [1, 2, 10])
+def test_rounding_makes_no_diversity_negative(subsets):
+    setting = {**SETTING, "sigma2": 0.0}
+    found = theorem2(
+        np.arange(40), eta=0.0, rho=np.zeros(40), subsets=subsets, **setting
+    )
+    assert (found.diversity >= 0).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -169,9 +193,10 @@ def test_beyond_the_floats_bounds_are_infinite_and_not_nan():
         ({"eta": -0.1}, "eta must be non-negative"),
         ({"rho": -0.1}, "rho must be non-negative"),
         ({"rho0": 0.0}, "rho0 must be positive, got 0.0"),
-        ({"n": 0}, "n must be at least 1, got 0"),
-        ({"d": 0}, "d must be at least 1, got 0"),
-        ({"sigma2": -1.0}, "sigma2 must be non-negative, got -1.0"),
+        ({"n": 0}, "n must be an integer of at least 1, got 0"),
+        ({"d": 0}, "d must be an integer of at least 1, got 0"),
+        ({"d": 1.5}, "d must be an integer of at least 1, got 1.5"),
+        ({"sigma2": -1.0}, "sigma2 must be non-negative and finite, got -1.0"),
         ({"theta_norm": 0.0}, "theta_norm must be positive, got 0.0"),
     ],
 )
@@ -191,5 +216,11 @@ def test_unknown_forms_and_too_many_blocks_are_named():
         subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=2, constant="right")
     with pytest.raises(ValueError, match="subsets must lie between 1 and n = 3000"):
         theorem2(3, eta=0.01, rho=0.1, subsets=3001, **SETTING)
-    with pytest.raises(ValueError, match="subsets must be at least 1, got 0"):
-        subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=0)
+    for subsets in (0, 2.5):
+        message = f"subsets must be an integer of at least 1, got {subsets}"
+        with pytest.raises(ValueError, match=message):
+            subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=subsets)
+        with pytest.raises(ValueError, match=message):
+            theorem2(3, eta=0.01, rho=0.1, subsets=subsets, **SETTING)
+    with pytest.raises(ValueError, match="ratio must be positive, got -20"):
+        subset_constant(3, eta=0.01, rho=0.1, ratio=-20, subsets=10)

@@ -7,6 +7,8 @@ from rich.table import Table
 from tepui.cli.console import console
 from tepui.theory import Agreement, agreement
 
+# Below, terms of order 1/d² exceed the standard errors.
+FEW_COLUMNS = 100
 EXAMPLE = "tepui theory check --n 3000 --d 150 --matrices 50"
 
 
@@ -22,10 +24,12 @@ def theory(
 ) -> None:
     """Compare SharpBalance's theorems with simulations over a grid.
 
+    Theory is corrected to order 1/d only, so d should be at least about 100.
+
     Args:
         task: check prints how far theory and simulation are apart.
         n: Rows of the random data.
-        d: Columns of the random data.
+        d: Columns of the random data, at least about 100.
         subsets: Blocks of rows, each member trained on one (Theorem 2).
         rho0: Radius within which sharpness is measured.
         sigma2: Variance of the initial weights; the teacher is as long as they are.
@@ -48,6 +52,11 @@ def theory(
         f"largest deviation: {worst.deviation.max():.2f} standard errors "
         f"({worst.quantity}, {worst.relation})"
     )
+    if d < FEW_COLUMNS:
+        terminal.print(
+            f"note: theory leaves out terms beyond order 1/d, which show at d = {d}; "
+            f"take at least about {FEW_COLUMNS}"
+        )
 
 
 def _table(found: list[Agreement], title: str) -> Table:

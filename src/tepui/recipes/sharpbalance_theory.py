@@ -37,13 +37,13 @@ from tepui.theory import (
 SUBSETS = {"SAM": 1, "SharpBalance": 10}
 ETA = 0.01
 MATCHED_RHO = (0.4, 0.0)
-BLUE, VERMILION, ORANGE, SKY = (COLOURS[index] for index in (0, 1, 4, 5))
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = COLOURS[:6]
 METHOD_COLOURS = {
     "SAM": BLUE,
-    "SAM, rho = 0.4": BLUE,
+    "SAM, rho = 0.4": GREEN,
     "SAM, rho = 0": SKY,
     "SharpBalance": VERMILION,
-    "SharpBalance, rho = 0.4": VERMILION,
+    "SharpBalance, rho = 0.4": PURPLE,
     "SharpBalance, rho = 0": ORANGE,
 }
 
@@ -83,6 +83,7 @@ def figure1b(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
+    paths = _vacant("figure1b", Path(out), overwrite)
     scale = QUICK if quick else FULL
     radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
     curves = [
@@ -92,7 +93,7 @@ def figure1b(
     panels = [
         [Panel("as published, k = 3", tuple(curves)), *_matched([3], scale, seed)]
     ]
-    return _write("figure1b", panels, Path(out), overwrite)
+    return _write(panels, paths)
 
 
 def figure2(
@@ -112,6 +113,7 @@ def figure2(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
+    paths = _vacant("figure2", Path(out), overwrite)
     scale = QUICK if quick else FULL
     published = np.linspace(0.5, 0.3, scale.points)
     limit = float(largest_stable_rho(ETA, scale.setting["n"] / scale.setting["d"]))
@@ -126,7 +128,7 @@ def figure2(
         Panel(f"stable, k = 3, rho {limit:.2f} to 0", (second,)),
         *_matched([3], scale, seed),
     ]
-    return _write("figure2", [panels], Path(out), overwrite)
+    return _write([panels], paths)
 
 
 def figure9(
@@ -146,6 +148,7 @@ def figure9(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
+    paths = _vacant("figure9", Path(out), overwrite)
     scale = QUICK if quick else FULL
     radii, steps = np.linspace(1.0, 0.4, scale.points), np.arange(1, 16)
     k = np.append(np.full(scale.points, 5), steps)
@@ -157,7 +160,7 @@ def figure9(
         Panel("(b) rho = 0.4, k 1 to 15", (curve.part(rest),)),
         *_matched([5], scale, seed),
     ]
-    return _write("figure9", [panels], Path(out), overwrite)
+    return _write([panels], paths)
 
 
 def figure10(
@@ -177,10 +180,11 @@ def figure10(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
+    paths = _vacant("figure10", Path(out), overwrite)
     scale = QUICK if quick else FULL
     steps = (2,) if quick else (2, 4, 8)
     panels = _by_steps("SAM", steps, (0.1, 0.05, 0.01), scale, seed)
-    return _write("figure10", panels, Path(out), overwrite)
+    return _write(panels, paths)
 
 
 def figure11(
@@ -200,10 +204,11 @@ def figure11(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
+    paths = _vacant("figure11", Path(out), overwrite)
     scale = QUICK if quick else FULL
     steps = (4,) if quick else (4, 8, 12)
     panels = _by_steps("SharpBalance", steps, (0.5, 0.3, 0.1), scale, seed)
-    return _write("figure11", panels, Path(out), overwrite)
+    return _write(panels, paths)
 
 
 def _by_steps(
@@ -295,20 +300,23 @@ def _curve(
     )
 
 
-def _write(
-    name: str, panels: list[list[Panel]], out: Path, overwrite: bool
-) -> list[Path]:
+def _vacant(name: str, out: Path, overwrite: bool) -> dict[str, Path]:
+    """Return the files of a figure by their ending, before the work begins."""
+    paths = {ending: out / f"{name}.{ending}" for ending in ("svg", "png", "csv")}
+    for path in paths.values():
+        if path.exists() and not overwrite:
+            raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
+    return paths
+
+
+def _write(panels: list[list[Panel]], paths: dict[str, Path]) -> list[Path]:
     figure = trade_off_figure(panels, METHOD_COLOURS)
     contents = {
         "svg": as_svg(figure).encode(),
         "png": as_png(figure),
         "csv": trade_off_table(panels).encode(),
     }
-    paths = [out / f"{name}.{ending}" for ending in contents]
-    for path in paths:
-        if path.exists() and not overwrite:
-            raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
-    for path, content in zip(paths, contents.values(), strict=True):
-        with replacing(path) as temporary:
+    for ending, content in contents.items():
+        with replacing(paths[ending]) as temporary:
             temporary.write_bytes(content)
-    return paths
+    return list(paths.values())

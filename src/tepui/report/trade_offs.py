@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tepui.report.figures import STYLE
+from tepui.theory.moments import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 DIVERGENT = "#fbe3dc"
 SIMULATED = "#444444"
 

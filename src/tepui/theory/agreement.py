@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tepui.checks import require
-from tepui.theory.moments import FloatArray
+from tepui.theory.moments import FloatArray, IntArray, integer_from, positive
 from tepui.theory.simulate import (
     simulate_sam,
     simulate_subset_constant,
@@ -32,7 +30,7 @@ STEPS = (1, 3, 10)
 ETA_SHARES = (0.05, 0.2, 0.5)
 RHO_SHARES = (0.0, 0.3, 0.6, 0.9)
 
-Grid = tuple[NDArray[np.int64], FloatArray, FloatArray]
+Grid = tuple[IntArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Agreement:
 
     quantity: str
     relation: Literal["equal", "upper bound", "lower bound"]
-    k: NDArray[np.int64]
+    k: IntArray
     eta: FloatArray
     rho: FloatArray
     theory: FloatArray
@@ -100,8 +98,9 @@ def agreement(
         >>> [f"{entry.quantity}, {entry.relation}" for entry in found][:2]
         ['diversity, Theorem 1, equal', 'sharpness, Theorem 1, upper bound']
     """
-    require(d >= 1, "d", "be at least 1", d)
-    require(sigma2 > 0, "sigma2", "be positive", sigma2)
+    integer_from(1, "n", n)
+    integer_from(1, "d", d)
+    positive("sigma2", sigma2)
     check_subsets(subsets, n)
     setting = Setting(
         rho0=rho0, n=n, d=d, sigma2=sigma2, theta_norm=float(np.sqrt(sigma2 * d))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tepui.theory.moments import FloatArray
 from tepui.theory.stability import largest_stable_eta
-from tepui.theory.theorems import TradeOff, theorem2
+from tepui.theory.theorems import TradeOff, check_setting, check_subsets, theorem2
 
 SWEEP = 400
 
@@ -45,6 +45,9 @@ def eta_at_sharpness(
     Returns:
         The shape of ``sharpness``; NaN where no stable step size reaches it.
 
+    Raises:
+        ValueError: If an argument breaks its rule.
+
     Example:
         >>> setting = dict(rho=0.1, rho0=0.01, n=40, d=20, sigma2=0.1, theta_norm=1.0)
         >>> eta = eta_at_sharpness(0.01, 3, **setting)
@@ -52,6 +55,9 @@ def eta_at_sharpness(
         0.01
     """
     from scipy.optimize import brentq
+
+    check_setting(k, rho0, n, d, sigma2, theta_norm)
+    check_subsets(subsets, n)
 
     def trade_off(eta: ArrayLike) -> TradeOff:
         return theorem2(

@@ -39,7 +39,7 @@ import operator
 import warnings
 from fractions import Fraction
 from itertools import accumulate
-from math import comb, factorial
+from math import comb, factorial, inf, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,13 @@ from numpy.typing import ArrayLike, NDArray
 from tepui.checks import require
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+DIVERGENT = (
+    "eta and rho lie in the divergent regime, where |1 - eta x - eta rho x^2| > 1 on "
+    "the spectrum (see tepui.theory.stable)"
+)
+CANCELLING = "terms of the printed sum overflow, however small the moment (see phi)"
 
 
 def phi(
@@ -100,7 +107,8 @@ def log_phi(
 
     Never overflows. Arguments as in :func:`phi`.
     """
-    power, degree = _powers("i", i)[..., None], _powers("j", j)[..., None]
+    power = non_negative_integers("i", i)[..., None]
+    degree = non_negative_integers("j", j)[..., None]
     step, radius = non_negative("eta", eta), non_negative("rho", rho)
     count = int(power.max() + (degree.max() + 1) // 2)
     nodes, weights = marchenko_pastur_rule(ratio, count, d)
@@ -137,8 +145,9 @@ def marchenko_pastur_rule(
         >>> round(float(weights @ nodes**2), 12)  # R + R² + R/d
         6.2
     """
-    require(np.isfinite(ratio) and ratio > 0, "ratio", "be positive", ratio)
-    require(d is None or d >= 1, "d", "be at least 1", d)
+    positive("ratio", ratio)
+    if d is not None:
+        integer_from(1, "d", d)
     angles = np.arange(count + 2) * (np.pi / (count + 1))
     # (1 - √R)² + 4√R sin²(t/2) is 1 + R - 2√R cos(t) without cancellation.
     root = np.sqrt(ratio)
@@ -165,10 +174,14 @@ def phi_exact(i: int, j: int, *, eta: float, rho: float, ratio: float) -> Fracti
     Returns:
         The exact value.
 
+    Raises:
+        ValueError: If an argument breaks its rule.
+
     Example:
         >>> phi_exact(1, 0, eta=Fraction(1, 10), rho=Fraction(1, 2), ratio=Fraction(2))
         Fraction(1, 2)
     """
+    _check_scalars(i, j, eta, rho, ratio)
     step, radius, R = (Fraction(value) for value in (eta, rho, ratio))
     # Coefficients of (1 + c x + s x²)^i by Miller's recurrence.
     linear, square = -step, -step * radius
@@ -216,16 +229,30 @@ def phi_multinomial(i: int, j: int, *, eta: float, rho: float, ratio: float) -> 
         ratio: Rows per column of the data.
 
     Returns:
-        What float64 makes of the sum.
+        What float64 makes of the sum; infinite, with a warning, where a term is beyond
+        the range of floats.
 
     Raises:
-        ValueError: If Narayana numbers exceed the range of floats.
+        ValueError: If an argument breaks its rule, or Narayana numbers exceed the range
+            of floats.
 
     Example:
         >>> phi_multinomial(1, 0, eta=0.1, rho=0.5, ratio=2.0)
         0.5
     """
+    _check_scalars(i, j, eta, rho, ratio)
     require(2 * i + j <= 500, "2 * i + j", "be at most 500", 2 * i + j)
+    try:
+        total = _printed_sum(i, j, float(eta), float(rho), float(ratio))
+    except OverflowError:
+        total = inf
+    if not isfinite(total):
+        warn_beyond_range("phi_multinomial", CANCELLING)
+        return inf
+    return total
+
+
+def _printed_sum(i: int, j: int, eta: float, rho: float, ratio: float) -> float:
     total = 1.0 if j == 0 else 0.0
     for k3 in range(i + 1):
         for k2 in range(i + 1 - k3):
@@ -249,18 +276,19 @@ def non_negative(argument: str, values: ArrayLike) -> FloatArray:
     return array
 
 
-def warn_beyond_range(what: str) -> None:
-    """Warn that a result is infinite, and where such results come from."""
-    warnings.warn(
-        f"{what} is beyond the range of floats and comes back as inf: eta and rho lie "
-        "in the divergent regime, where |1 - eta x - eta rho x^2| > 1 on the spectrum "
-        "(see tepui.theory.stable)",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+def positive(argument: str, value: float) -> None:
+    """Raise a ``ValueError`` unless a number is positive and finite."""
+    require(isfinite(value) and value > 0, argument, "be positive", value)
 
 
-def _powers(argument: str, values: ArrayLike) -> NDArray[np.int64]:
+def integer_from(least: int, argument: str, value: int) -> None:
+    """Raise a ``ValueError`` unless a number is an integer and large enough."""
+    good = isinstance(value, int | np.integer) and value >= least
+    require(good, argument, f"be an integer of at least {least}", value)
+
+
+def non_negative_integers(argument: str, values: ArrayLike) -> IntArray:
+    """Return values as integers, or raise naming the first that breaks the rule."""
     array = np.asarray(values)
     good = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
     if not good.all():
@@ -268,7 +296,24 @@ def _powers(argument: str, values: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _log_power(base: FloatArray, power: NDArray[np.int64]) -> FloatArray:
+def warn_beyond_range(what: str, cause: str = DIVERGENT) -> None:
+    """Warn that a result is infinite, and where such results come from."""
+    warnings.warn(
+        f"{what} is beyond the range of floats and comes back as inf: {cause}",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def _check_scalars(i: int, j: int, eta: float, rho: float, ratio: float) -> None:
+    integer_from(0, "i", i)
+    integer_from(0, "j", j)
+    non_negative("eta", eta)
+    non_negative("rho", rho)
+    positive("ratio", ratio)
+
+
+def _log_power(base: FloatArray, power: IntArray) -> FloatArray:
     """Return power * log|base|, with 0⁰ = 1."""
     return np.where(power == 0, 0.0, power * np.log(np.abs(base)))
 

@@ -19,8 +19,7 @@ References:
 
 import numpy as np
 
-from tepui.checks import require
-from tepui.theory.moments import FloatArray, non_negative
+from tepui.theory.moments import FloatArray, integer_from, non_negative, positive
 
 NEWTON_STEPS = 60
 
@@ -47,11 +46,15 @@ def iterate_sam(
     Returns:
         The shape of ``start``.
 
+    Raises:
+        ValueError: If an argument breaks its rule.
+
     Example:
         >>> iterate_sam(np.eye(1), np.ones((1, 1)), np.zeros(1), steps=1, eta=0.5,
         ...             rho=1.0)
         array([[0.]])
     """
+    _check_training(steps, eta, rho)
     weights = start
     for _ in range(steps):
         slope = (weights - teacher) @ gram
@@ -81,11 +84,15 @@ def unroll_sam(
     Returns:
         The shape of ``start``.
 
+    Raises:
+        ValueError: If an argument breaks its rule.
+
     Example:
         >>> unroll_sam(np.eye(1), np.ones((1, 1)), np.zeros(1), steps=3, eta=0.25,
         ...            rho=1.0)
         array([[0.125]])
     """
+    _check_training(steps, eta, rho)
     eigenvalues, basis = np.linalg.eigh(gram)
     shrunk = contraction(eigenvalues, eta, rho)[..., None, :] ** steps
     errors: FloatArray = ((start - teacher) @ basis * shrunk) @ basis.swapaxes(-1, -2)
@@ -105,7 +112,7 @@ def largest_rise(
     """Return the largest rise of a convex quadratic within a ball, exactly.
 
     Args:
-        eigenvalues: Of shape ``(..., d)``, ascending and non-negative.
+        eigenvalues: Of shape ``(..., d)``, non-negative, in any order.
         gradient: In the basis of eigenvectors, likewise.
         radius: Of the ball.
 
@@ -120,22 +127,24 @@ def largest_rise(
         >>> float(value)  # 2 / 2 * 0.5² + 3 * 0.5
         1.75
     """
-    require(np.isfinite(radius) and radius > 0, "radius", "be positive", radius)
+    positive("radius", radius)
     non_negative("eigenvalues", eigenvalues)
     eigenvalues, gradient = np.broadcast_arrays(eigenvalues, gradient)
     # In units of the largest component of the gradient; the root is shift * scale.
     size = np.abs(gradient).max(-1, keepdims=True)
     size = np.where(size > 0, size, 1.0)
     unit = gradient / size
-    below = (eigenvalues[..., -1:] - eigenvalues) * (radius / size)
-    shift = np.abs(unit[..., -1])
+    top = eigenvalues.max(-1, keepdims=True)
+    below = (top - eigenvalues) * (radius / size)
+    # No root lies under the gradient's components along the top.
+    shift = np.where(below == 0, np.abs(unit), 0.0).max(-1)
     for _ in range(NEWTON_STEPS):
         step = _newton_step(below, unit, shift)
         shift = shift + step
         if np.all(step <= 1e-15 * shift):
             break
     along = shift + _quotient(unit**2, below + shift[..., None]).sum(-1)
-    rise = 0.5 * radius * (radius * eigenvalues[..., -1] + size[..., 0] * along)
+    rise = 0.5 * radius * (radius * top[..., 0] + size[..., 0] * along)
     return np.asarray(rise)
 
 
@@ -167,13 +176,20 @@ def ascended_rise(
         >>> float(ascended_rise(eigenvalues, gradient, 0.5, start).round(6))
         1.749832
     """
-    require(np.isfinite(radius) and radius > 0, "radius", "be positive", radius)
+    positive("radius", radius)
+    integer_from(0, "steps", steps)
     offset = start
     for _ in range(steps):
         offset = offset + step * (eigenvalues * offset + gradient)
         length = np.linalg.norm(offset, axis=-1, keepdims=True)
         offset = offset * (radius / np.maximum(length, radius))
     return np.asarray(((0.5 * eigenvalues * offset + gradient) * offset).sum(-1))
+
+
+def _check_training(steps: int, eta: float, rho: float) -> None:
+    integer_from(0, "steps", steps)
+    non_negative("eta", eta)
+    non_negative("rho", rho)
 
 
 def _newton_step(

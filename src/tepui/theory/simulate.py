@@ -17,22 +17,28 @@ averaged exactly.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from tepui.checks import one_of, require
+from tepui.checks import one_of
 from tepui.seeding import generator
-from tepui.theory.moments import FloatArray, non_negative, warn_beyond_range
+from tepui.theory.moments import (
+    FloatArray,
+    integer_from,
+    non_negative,
+    non_negative_integers,
+    warn_beyond_range,
+)
 from tepui.theory.quadratic import (
     ascended_rise,
     contraction,
     iterate_sam,
     largest_rise,
 )
-from tepui.theory.theorems import check_setting, check_steps, check_subsets
+from tepui.theory.theorems import check_setting, check_subsets
 
 Maximiser = Literal["exact", "ascent"]
 
@@ -154,13 +160,9 @@ def simulate_subset_sam(
         ValueError: If an argument breaks its rule.
     """
     check_setting(k, rho0, n, d, sigma2, theta_norm)
-    one_of("maximiser", maximiser, ("exact", "ascent"))
-    require(
-        initialisations is None or initialisations >= 2,
-        "initialisations",
-        "be at least 2, or None",
-        initialisations,
-    )
+    one_of("maximiser", maximiser, get_args(Maximiser))
+    if initialisations is not None:
+        integer_from(2, "initialisations", initialisations)
     points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, theta_norm)
     starts = _starts(d, matrices, initialisations, seed, sigma2)
@@ -206,8 +208,11 @@ def simulate_subset_constant(
     Returns:
         The estimate and its standard error, each in the common shape of ``k``, ``eta``
         and ``rho``.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
     """
-    check_steps(k)
+    non_negative_integers("k", k)
     points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, 1.0)
     gram = quadratics.grams.sum(1)
@@ -235,8 +240,10 @@ class _Quadratics(NamedTuple):
 def _draw(
     n: int, d: int, matrices: int, subsets: int, seed: int, theta_norm: float
 ) -> _Quadratics:
+    integer_from(1, "n", n)
+    integer_from(1, "d", d)
     check_subsets(subsets, n)
-    require(matrices >= 2, "matrices", "be at least 2", matrices)
+    integer_from(2, "matrices", matrices)
     grams = torch.empty(matrices, subsets, d, d, dtype=torch.float64)
     for index in range(matrices):
         data = _normal((n, d), seed, "data", index) / math.sqrt(d)

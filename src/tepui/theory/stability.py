@@ -10,8 +10,7 @@ by :math:`1 - \eta x (1 + \rho x)`. On the bulk of the spectrum this stays withi
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tepui.checks import require
-from tepui.theory.moments import FloatArray, non_negative
+from tepui.theory.moments import FloatArray, non_negative, positive
 
 
 def stable(eta: ArrayLike, rho: ArrayLike, ratio: float) -> NDArray[np.bool_]:
@@ -83,5 +82,5 @@ def upper_edge(ratio: float) -> float:
     Returns:
         The upper edge of the bulk.
     """
-    require(np.isfinite(ratio) and ratio > 0, "ratio", "be positive", ratio)
+    positive("ratio", ratio)
     return float((np.sqrt(ratio) + 1) ** 2)

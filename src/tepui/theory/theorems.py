@@ -30,25 +30,27 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tepui.checks import one_of, require
 from tepui.theory.moments import (
     FloatArray,
+    IntArray,
+    integer_from,
     log_phi,
+    non_negative,
+    non_negative_integers,
     phi,
+    positive,
     warn_beyond_range,
 )
 from tepui.theory.stability import upper_edge
 
-IntArray = NDArray[np.int64]
 Gap = Literal["haar", "cauchy_schwarz", "notebook", "paper"]
 Constant = Literal["corrected", "printed"]
-GAPS = ("haar", "cauchy_schwarz", "notebook", "paper")
-CONSTANTS = ("corrected", "printed")
 
 
 class Setting(TypedDict):
@@ -126,10 +128,11 @@ def theorem1(
         >>> float(found.diversity)
         0.5
     """
-    one_of("gap", gap, GAPS)
+    one_of("gap", gap, get_args(Gap))
     check_setting(k, rho0, n, d, sigma2, theta_norm)
     ratio, steps = n / d, np.asarray(k)
     size = d if finite_size else None
+    log_zeroth = _log_phi(2 * steps, 0, eta, rho, ratio, size)
     log_second = _log_phi(2 * steps, 2, eta, rho, ratio, size)
     log_fourth = _log_phi(4 * steps, 4, eta, rho, ratio, size)
     with np.errstate(over="ignore"):
@@ -141,7 +144,7 @@ def theorem1(
         warn_beyond_range("sharpness_upper")
     lower_edge = max(np.sqrt(ratio) - 1, 0.0) ** 2
     return TradeOff(
-        phi(2 * steps, 0, eta=eta, rho=rho, ratio=ratio, d=size) * sigma2,
+        _diversity(log_zeroth, np.asarray(sigma2)),
         rho0**2 / 2 * upper_edge(ratio) + rho0 * theta_norm * slope,
         rho0**2 / 2 * lower_edge + below,
     )
@@ -196,10 +199,11 @@ def theorem2(
     )
     with np.errstate(over="ignore"):
         slope = np.exp(log_scale / 2) * np.sqrt(scaled) / subsets
-        between = (1 - 1 / subsets) / d * (1 - mean**2) * theta_norm**2
-        diversity = np.exp(log_scale) * (sigma2 + between)
-    if np.isinf(diversity).any():
-        warn_beyond_range("diversity")
+    if np.isinf(slope).any():
+        warn_beyond_range("sharpness_upper")
+    # A variance, which rounding may make negative.
+    between = np.maximum(1 - mean**2, 0.0) * (1 - 1 / subsets) / d * theta_norm**2
+    diversity = _diversity(log_scale, sigma2 + between)
     upper = rho0**2 / 2 * upper_edge(n / d) + rho0 * theta_norm * slope
     return TradeOff(diversity, upper, np.full_like(upper, np.nan))
 
@@ -235,8 +239,9 @@ def subset_constant(
         >>> float(subset_constant(0, constant="printed", **options).round(6))
         3800.0
     """
-    check_steps(k)
-    require(subsets >= 1, "subsets", "be at least 1", subsets)
+    non_negative_integers("k", k)
+    positive("ratio", ratio)
+    integer_from(1, "subsets", subsets)
     log_scale, scaled, _ = _scaled_constant(
         k, eta, rho, ratio / subsets, subsets, constant, d
     )
@@ -251,31 +256,17 @@ def check_setting(
     k: ArrayLike, rho0: float, n: int, d: int, sigma2: float, theta_norm: float
 ) -> None:
     """Raise a ``ValueError`` that names the first argument that breaks its rule."""
-    check_steps(k)
-    require(np.isfinite(rho0) and rho0 > 0, "rho0", "be positive", rho0)
-    require(n >= 1, "n", "be at least 1", n)
-    require(d >= 1, "d", "be at least 1", d)
-    require(np.isfinite(sigma2) and sigma2 >= 0, "sigma2", "be non-negative", sigma2)
-    require(
-        np.isfinite(theta_norm) and theta_norm > 0,
-        "theta_norm",
-        "be positive",
-        theta_norm,
-    )
-
-
-def check_steps(k: ArrayLike) -> None:
-    """Raise a ``ValueError`` unless k holds non-negative integers."""
-    require(
-        bool(np.all((np.asarray(k) >= 0) & (np.asarray(k) % 1 == 0))),
-        "k",
-        "be a non-negative integer",
-        k,
-    )
+    non_negative_integers("k", k)
+    positive("rho0", rho0)
+    integer_from(1, "n", n)
+    integer_from(1, "d", d)
+    non_negative("sigma2", sigma2)
+    positive("theta_norm", theta_norm)
 
 
 def check_subsets(subsets: int, n: int) -> None:
     """Raise a ``ValueError`` unless every block of rows holds at least one."""
+    integer_from(1, "subsets", subsets)
     require(1 <= subsets <= n, "subsets", f"lie between 1 and n = {n}", subsets)
 
 
@@ -292,6 +283,15 @@ def _gap(gap: Gap, rho0: float, theta_norm: float, d: int) -> float:
         "notebook": rho0 / (2 * theta_norm),
         "paper": 1 / (2 * theta_norm),
     }[gap]
+
+
+def _diversity(log_moment: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return moment times variance, zero where the latter is, however large it gets."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.where(variance == 0, 0.0, np.exp(log_moment) * variance)
+    if np.isinf(values).any():
+        warn_beyond_range("diversity")
+    return values
 
 
 def _log_phi(
@@ -320,7 +320,7 @@ def _scaled_constant(
 
     Scaled so, nothing overflows: φ'(k,0)² never exceeds φ'(2k,0).
     """
-    one_of("constant", constant, CONSTANTS)
+    one_of("constant", constant, get_args(Constant))
     steps = np.asarray(k)
     log_scale = _log_phi(2 * steps, 0, eta, rho, r, d)
 

@@ -80,7 +80,7 @@ def agreement(
 
     Args:
         n: Rows of the data.
-        d: Columns of the data.
+        d: Columns of the data; below about 100, terms beyond order 1/d show.
         subsets: Blocks of rows in Theorem 2.
         rho0: Radius within which sharpness is measured.
         sigma2: Variance of the initial weights; the teacher is as long as they are.

@@ -178,7 +178,8 @@ def theorem2(
         subsets: Blocks of rows, S; with one this is Theorem 1.
         constant: ``"corrected"``, or C as the paper prints it.
         finite_size: Add the corrections of order 1/d to all moments. In C one term,
-            where two blocks meet twice, keeps its limit.
+            where two blocks cross, keeps its limit, a bias that many repetitions see.
+            At the very edge of stability order 1/d is not enough (docs/theory.md).
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``; the lower bound is NaN.
@@ -227,7 +228,8 @@ def subset_constant(
         ratio: Rows per column of all data, n / d.
         subsets: Blocks of rows, S.
         constant: ``"corrected"``, or as the paper prints it.
-        d: Columns of the data, to correct the moments of single blocks to order 1/d.
+        d: Columns of the data, to correct the moments of single blocks to order 1/d;
+            the term where two blocks cross keeps its limit.
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``.

@@ -89,6 +89,11 @@ def truncated(folder):
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def damaged_header(folder):
+    path = folder / "fog.npy"
+    path.write_bytes(path.read_bytes().replace(b"{'descr'", b"((('descr"))
+
+
 def empty(folder):
     (folder / "fog.npy").write_bytes(b"")
 
@@ -102,6 +107,7 @@ def empty(folder):
         (floating, ValueError, "got 'float64 of shape"),
         (objects, ValueError, r"fog\.npy must be a whole \.npy file"),
         (truncated, ValueError, r"fog\.npy must be a whole \.npy file"),
+        (damaged_header, ValueError, r"fog\.npy must be a whole \.npy file"),
         (empty, ValueError, r"fog\.npy must be a whole \.npy file"),
     ],
 )
@@ -118,9 +124,7 @@ def test_labels_past_the_classes_are_refused(tmp_path):
         CorruptedArrays(tmp_path / "x", classes=("cat", "dog"))
 
 
-def write_folders(
-    folder, classes=("n01", "n02"), kinds=("fog", "snow"), size=(64, 64)
-):
+def write_folders(folder, classes=("n01", "n02"), kinds=("fog", "snow"), size=(64, 64)):
     """Write the layout of Tiny-ImageNet-C; the red of an image tells its cell."""
     for k, kind in enumerate(kinds):
         for severity in range(1, 6):
@@ -218,7 +222,9 @@ def test_copies_must_have_the_samples_of_the_test_set(tmp_path):
     assert len(corrupted_files(tmp_path / "c", right)["fog", 3]) == SAMPLES
     swapped = labels[[1, 0, 2, 3, 4, 5]]
     wrong = {
-        rf"as many samples as the test set \(5\), got {SAMPLES}": right.subset(range(5)),
+        rf"as many samples as the test set \(5\), got {SAMPLES}": right.subset(
+            range(5)
+        ),
         r"shape \(3, 16, 32\), got \(3, 32, 32\)": Arrays(images[:, :, :16], labels),
         "have the test set's targets, got '2 others'": Arrays(images, swapped),
     }

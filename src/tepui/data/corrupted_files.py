@@ -320,6 +320,6 @@ def _opened(path: Path) -> npt.NDArray[Any]:
     require_file(path)
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (EOFError, ValueError) as error:
+    except Exception as error:  # a damaged file fails in any way it likes
         raise ValueError(f"{path} must be a whole .npy file, but: {error}") from error
     return array

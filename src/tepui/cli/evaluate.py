@@ -9,9 +9,10 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.checks import require
 from tepui.cli.console import console
-from tepui.cli.parts import Data, part
-from tepui.data import Digits, arrays_of, corrupted, corrupted_files
+from tepui.cli.parts import Data, corrupted_images, part
+from tepui.data import Digits, arrays_of, corrupted_files
 from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
@@ -26,7 +27,7 @@ def evaluate(
     run: Path,
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     shifted: Path | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
@@ -40,7 +41,8 @@ def evaluate(
         run: The folder of a run, or of a saved ensemble.
         data: The data set; its test part is used.
         model: The members' architecture, needed only for models tepui does not know.
-        corruptions: Whose strengths of corruption to take, or none.
+        corruptions: Whose strengths of corruption to take, or none; those of CIFAR by
+            default, unless --shifted is given.
         shifted: A folder of corrupted copies to take instead, written by tepui corrupt
             or published.
         rule: How members are joined.
@@ -49,6 +51,8 @@ def evaluate(
         workers: Processes that load data not held in tensors.
         overwrite: Replace an evaluation that is there.
     """
+    alone = corruptions is None or shifted is None
+    require(alone, "--corruptions", "be left out beside --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
@@ -59,7 +63,7 @@ def evaluate(
         like = test if isinstance(test, ImageFiles) else arrays_of(test)
         copies = corrupted_files(shifted, like)
     elif corruptions != "none":
-        copies = corrupted(arrays_of(test).to(place), strength=corruptions)
+        copies = corrupted_images(test, corruptions or "cifar", place)
     evaluation = evaluate_ensemble(
         load(run, model).to(place),
         test,

@@ -5,6 +5,9 @@ from typing import Any, cast
 
 from torch.utils.data import Dataset
 
+from tepui.data import arrays_of, corrupted
+from tepui.data.shifted import Corrupted
+
 Data = Callable[[], Dataset[Any]]
 
 
@@ -19,3 +22,25 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
         The data set.
     """
     return cast(Callable[..., Dataset[Any]], data)(train=train)
+
+
+def corrupted_images(test: Dataset[Any], strength: str, device: str) -> Corrupted:
+    """Return the corrupted copies that ``--corruptions`` asks for.
+
+    Args:
+        test: The clean test part.
+        strength: Whose parameters to take.
+        device: Where to corrupt.
+
+    Returns:
+        A mapping from ``(name, severity)`` to data sets.
+
+    Raises:
+        ValueError: If the data are no images; the message says how to go without.
+    """
+    try:
+        return corrupted(arrays_of(test).to(device), strength=strength)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; pass --corruptions none to leave corrupted data out"
+        ) from error

@@ -159,6 +159,18 @@ def fashion_mnist(folder, images, labels, part, compressed=True):
     idx(folder / f"{part}-labels-idx1-ubyte", labels, compressed)
 
 
+def encrypted(path):
+    """Mark every member of a zip archive as encrypted."""
+    content = bytearray(path.read_bytes())
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = content.find(signature)
+        while place >= 0:
+            content[place + flags] |= 1
+            place = content.find(signature, place + 1)
+    path.write_bytes(content)
+    return path
+
+
 def picture(path, color=(120, 60, 30), size=(64, 64), mode="RGB"):
     """Write an image of one colour."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -285,6 +285,21 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
         ),
         (Arrays(X, Y.float()), {}, r"^labels must be integers, got torch.float32"),
         (Arrays(X * torch.nan, Y), {}, r"^logits must not be NaN"),
+        (
+            Arrays(X[:, :1], Y),
+            {},
+            r"^model must accept samples of shape \(1,.*\), but: ",
+        ),
+        (
+            DATA,
+            {"shifted": {("cut", 1): Arrays(X[:, :1], Y)}},
+            r"^model must accept samples of shape \(1,.*\), but: ",
+        ),
+        (
+            Arrays({"first": X, "second": Y}, Y),
+            {},
+            r"^model must accept samples of shape \(.*\), \(\), but: .*first",
+        ),
     ],
 )
 def test_bad_input_is_refused(ensemble, dataset, options, message, tmp_path):

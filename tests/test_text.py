@@ -87,14 +87,27 @@ def test_few_gradients_of_shared_layers_are_held_at_once(monkeypatch):
 
 
 def _measures():
+    """Every measure of a model's sharpness but that around its inputs."""
     probes = torch.Generator().manual_seed(0)
     return {
+        "average_case": lambda m, d: sharpness.average_case(m, d, draws=3).value,
+        "cka": lambda m, d: sharpness.cka([m, model()], d).value,
+        "fisher_rao": lambda m, d: sharpness.fisher_rao(m, d).value,
         "fisher_trace": lambda m, d: sharpness.fisher_trace(m, d),
+        "hessian_eigenvalues": lambda m, d: (
+            sharpness.hessian_eigenvalues(m, d)[0].value
+        ),
+        "hessian_trace": lambda m, d: sharpness.hessian_trace(m, d, probes=2).value,
         "mean_fisher_trace": lambda m, d: sharpness.mean_fisher_trace(m, d).value,
+        "ntk_logdet": lambda m, d: sharpness.ntk_logdet(m, d).value,
+        "pairwise_cka": lambda m, d: sharpness.pairwise_cka([m, model()], d)[0, 1],
+        "relative_flatness": lambda m, d: sharpness.relative_flatness(m, d).value,
         "sam_gap": lambda m, d: sharpness.sam_gap(m, d),
         "sample_hessian_trace": lambda m, d: sharpness.sample_hessian_trace(
             m, d, generator=probes, probes=2
         ),
+        "sam_sharpness": lambda m, d: sharpness.sam_sharpness(m, d, draws=3).value,
+        "worst_case": lambda m, d: sharpness.worst_case(m, d, steps=2).value,
         "worst_case_gap": lambda m, d: sharpness.worst_case_gap(m, d, steps=2),
     }
 
@@ -106,6 +119,20 @@ def test_sharpness_measures_take_dict_inputs(name):
     assert torch.isfinite(found).all()
     assert found.shape in ((), (5,))
     assert float(found.abs().sum()) > 0
+
+
+INPUT_MEASURES = {"input_curvature", "sample_input_curvature"}
+
+
+def test_no_measure_of_sharpness_is_forgotten():
+    others = {"Measurement", "linear_cka"}  # no functions of data
+    assert {*_measures()} | INPUT_MEASURES | others == {*sharpness.__all__}
+
+
+@pytest.mark.parametrize("name", sorted(INPUT_MEASURES))
+def test_curvature_around_inputs_needs_floating_ones(name):
+    with pytest.raises(ValueError, match="data must have floating inputs"):
+        getattr(sharpness, name)(model(), paraphrases(4))
 
 
 def test_corrupting_text_is_refused():

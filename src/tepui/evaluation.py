@@ -20,7 +20,7 @@ from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.data.prepared_like import whole
 from tepui.detection import Detection, Histogram, detections, histograms
 from tepui.ensemble import Ensemble
-from tepui.inference import device_of, evaluating
+from tepui.inference import device_of, evaluating, refusal_named
 from tepui.metrics import Rule
 from tepui.storage import write_tensors
 from tepui.stored_logits import LOGITS, Cell
@@ -175,6 +175,7 @@ def evaluate(
 
     Raises:
         FileExistsError: If logits are there and ``overwrite`` is false.
+        ValueError: If a member cannot take the data.
 
     Example:
         >>> import tepui
@@ -241,13 +242,18 @@ def dataset_logits(
     Returns:
         Logits ``(members, samples, classes)`` and labels ``(samples,)``, where the
         ensemble lies.
+
+    Raises:
+        ValueError: If a member cannot take the data.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
     logits, labels = [], []
     with evaluating(ensemble), torch.no_grad():
         for batch in in_order(dataset, batch_size, device=device, workers=workers):
-            logits.append(ensemble(inputs_to(batch.inputs, device)).float())
+            inputs = inputs_to(batch.inputs, device)
+            with refusal_named(inputs):
+                logits.append(ensemble(inputs).float())
             labels.append(batch.targets)
     return torch.cat(logits, dim=1), torch.cat(labels)
 

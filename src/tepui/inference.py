@@ -73,6 +73,34 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
     return outputs
 
 
+@contextmanager
+def refusal_named(inputs: Inputs) -> Iterator[None]:
+    """Turn a module's refusal of inputs inside the block into one that names a shape.
+
+    Args:
+        inputs: What the module is called with, samples along the first axis.
+
+    Raises:
+        ValueError: If the block fails for another reason than memory.
+
+    Example:
+        >>> with refusal_named(torch.zeros(2, 3)):  # doctest: +ELLIPSIS
+        ...     nn.Linear(4, 1)(torch.zeros(2, 3))
+        Traceback (most recent call last):
+        ValueError: model must accept samples of shape (3,), but: mat1 and mat2...
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (IndexError, RuntimeError, TypeError) as error:
+        tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
+        shapes = ", ".join(str(tuple(tensor.shape[1:])) for tensor in tensors)
+        raise ValueError(
+            f"model must accept samples of shape {shapes}, but: {error}"
+        ) from error
+
+
 def as_arguments(inputs: Inputs) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
     """Return the positional and keyword arguments that inputs stand for."""
     return ((inputs,), {}) if isinstance(inputs, Tensor) else ((), dict(inputs))

@@ -2,9 +2,11 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import tepui
+from data.mrpc_files import write
 from tepui.cli.main import COMMANDS, main
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
@@ -202,6 +204,68 @@ def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, cap
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, None])
+def test_only_what_can_be_resumed_says_so_when_interrupted(
+    command, monkeypatch, capsys
+):
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tepui.cli.main.check_names", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main([] if command is None else [command])
+    assert stop.value.code == 130
+    way = "; continue with --resume --out FOLDER"
+    resumed = command in ("compare", "train", "corrupt")
+    assert capsys.readouterr().err == f"tepui: interrupted{way if resumed else ''}\n"
+
+
+FEATURES = ["--data", "ArrayFile", "--data.path", "features.npz"]
+
+
+@pytest.fixture
+def features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y = np.zeros((4, 3)), np.arange(4) % 2
+    np.savez("features.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+
+
+@pytest.mark.parametrize("command", [["evaluate", "run"], ["compare"]])
+def test_features_name_the_option_that_helps(command, features, capsys):
+    with pytest.raises(SystemExit):
+        main([*command, *FEATURES])
+    error = capsys.readouterr().err
+    assert "dataset must be images" in error
+    assert "pass --corruptions none" in error
+
+
+def test_text_names_the_option_that_helps(tmp_path, capsys):
+    write(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["evaluate", "run", "--data", "MRPC", "--data.root", str(tmp_path)])
+    error = capsys.readouterr().err
+    assert "dataset must hold images in one tensor" in error
+    assert "pass --corruptions none" in error
+
+
+def test_evaluate_names_the_shape_that_members_cannot_take(compared, features, capsys):
+    run = ["evaluate", str(compared / "SAM" / "0"), "--overwrite"]
+    with pytest.raises(SystemExit):
+        main([*run, *FEATURES, "--corruptions", "none"])
+    error = capsys.readouterr().err
+    assert "model must accept samples of shape (3,), but: " in error
+    assert "Traceback" not in error
+
+
+def test_corruptions_beside_shifted_data_are_refused(tmp_path, capsys):
+    options = ["--corruptions", "cifar", "--shifted", str(tmp_path)]
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(tmp_path), *options])
+    error = capsys.readouterr().err
+    assert "--corruptions must be left out beside --shifted" in error
+    assert "got 'cifar'" in error
 
 
 def test_unnamed_runs_take_the_next_free_folder(tmp_path, monkeypatch):

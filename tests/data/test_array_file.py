@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from data_layouts import encrypted
 from tepui.data import ArrayFile, Normalize
 
 RANDOM = np.random.default_rng(0)
@@ -87,6 +88,33 @@ def test_what_is_missing_is_named(tmp_path):
         ArrayFile(tmp_path / "nothing.npz")
     with pytest.raises(ValueError, match="std must be given with mean"):
         ArrayFile(write(tmp_path / "y", arrays(), ".npz"), mean=(0.5,) * 3)
+
+
+def test_a_damaged_compressed_file_is_refused(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, **arrays(np.tile(IMAGES, (1, 9, 9, 1))))
+    whole = path.read_bytes()
+    messages = []
+    for position in range(60, len(whole) // 3, 7):
+        path.write_bytes(whole[:position] + b"\xff\xff" + whole[position + 2 :])
+        try:
+            ArrayFile(path)
+        except ValueError as error:
+            messages.append(str(error))
+    assert len(messages) > 20
+    assert all(str(path) in message for message in messages)
+
+
+def test_an_encrypted_file_is_refused(tmp_path):
+    path = encrypted(write(tmp_path / "x", arrays(), ".npz"))
+    with pytest.raises(ValueError, match=r"x\.npz, but: .*encrypted"):
+        ArrayFile(path)
+
+
+def test_a_lone_array_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", LABELS[:, None])
+    with pytest.raises(ValueError, match=r"x\.npy must be an \.npz file, or a folder"):
+        ArrayFile(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.95])

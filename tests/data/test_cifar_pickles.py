@@ -80,6 +80,14 @@ def test_instructions_that_cifar_does_not_need_are_refused(content, tmp_path):
         read_cifar_pickle(written(tmp_path, content))
 
 
+STATELESS = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tU\x01btR"
+
+
+def valued(value):
+    """Return a pickle of a dictionary with one value."""
+    return b"\x80\x02}U\x04data" + value + b"s."
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -89,6 +97,14 @@ def test_instructions_that_cifar_does_not_need_are_refused(content, tmp_path):
         (b"", "damage"),
         (b"\x80\x02.", "damage"),
         (b"not a pickle", "must be a whole pickle"),
+        (python2_pickle(BATCH) + b"more", "got 4 bytes after its end"),
+        (python2_pickle(BATCH) * 2, "bytes after its end"),
+        (valued(b"cnumpy\nndarray\n"), "neither bytes, integers nor a whole array"),
+        (valued(b"](cnumpy\nndarray\ne"), "neither bytes, integers nor a whole array"),
+        (valued(b"cnumpy\ndtype\nU\x02u1\x85R"), "neither bytes, integers nor"),
+        (valued(STATELESS), "neither bytes, integers nor a whole array"),
+        (valued(b"(" + STATELESS + b"t"), "neither bytes, integers nor a whole array"),
+        (b"\x80\x02}K\x01K\x02s.", "a int in place of a name"),
     ],
 )
 def test_damage_is_named(content, message, tmp_path):
@@ -115,4 +131,6 @@ def test_any_change_is_refused_or_harmless(tmp_path_factory, data):
         found = read_cifar_pickle(file)
     except ValueError:
         return
-    assert isinstance(found, dict)
+    for value in found.values():
+        items = value if isinstance(value, list) else [value]
+        assert all(isinstance(i, bytes | str | int | np.ndarray) for i in items)

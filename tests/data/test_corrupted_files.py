@@ -89,6 +89,11 @@ def truncated(folder):
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def damaged_header(folder):
+    path = folder / "fog.npy"
+    path.write_bytes(path.read_bytes().replace(b"{'descr'", b"((('descr"))
+
+
 def empty(folder):
     (folder / "fog.npy").write_bytes(b"")
 
@@ -102,6 +107,7 @@ def empty(folder):
         (floating, ValueError, "got 'float64 of shape"),
         (objects, ValueError, r"fog\.npy must be a whole \.npy file"),
         (truncated, ValueError, r"fog\.npy must be a whole \.npy file"),
+        (damaged_header, ValueError, r"fog\.npy must be a whole \.npy file"),
         (empty, ValueError, r"fog\.npy must be a whole \.npy file"),
     ],
 )
@@ -118,13 +124,13 @@ def test_labels_past_the_classes_are_refused(tmp_path):
         CorruptedArrays(tmp_path / "x", classes=("cat", "dog"))
 
 
-def write_folders(folder, classes=("n01", "n02"), kinds=("fog", "snow")):
+def write_folders(folder, classes=("n01", "n02"), kinds=("fog", "snow"), size=(64, 64)):
     """Write the layout of Tiny-ImageNet-C; the red of an image tells its cell."""
     for k, kind in enumerate(kinds):
         for severity in range(1, 6):
             for c, name in enumerate(classes):
                 path = folder / kind / str(severity) / name / "val_0.JPEG"
-                picture(path, (40 * severity, 100 * k, 100 * c))
+                picture(path, (40 * severity, 100 * k, 100 * c), size=size)
     return folder
 
 
@@ -178,8 +184,8 @@ def test_either_layout_is_recognised(tmp_path):
     images = torch.zeros(10, 3, 32, 32, dtype=torch.uint8)
     classes = tuple("0123456789")
     like = Arrays(images, torch.arange(10), normalize, classes)
-    write_arrays(tmp_path / "arrays")
-    write_folders(tmp_path / "folders", classes)
+    write_arrays(tmp_path / "arrays", samples=10)
+    write_folders(tmp_path / "folders", classes, size=(32, 32))
     arrays = corrupted_files(tmp_path / "arrays", like, severities=(2,))
     folders = corrupted_files(tmp_path / "folders", like, types=("fog",))
     assert isinstance(arrays, CorruptedArrays)
@@ -202,11 +208,43 @@ def test_grey_copies_of_unnamed_classes_keep_the_order_of_their_names(tmp_path):
     for number, name in enumerate("1010"):
         path = tmp_path / "fog" / "1" / name / f"{number}.png"
         picture(path, (50 * number,), size=(8, 8), mode="L")
-    like = Arrays(torch.zeros(2, 1, 8, 8), torch.tensor([0, 1]))
+    like = Arrays(torch.zeros(4, 1, 8, 8), torch.tensor([1, 0, 1, 0]))
     copy = corrupted_files(tmp_path, like, severities=(1,))["fog", 1].held
     assert copy.inputs[:, 0, 0, 0].tolist() == [0, 50, 100, 150]
     assert copy.inputs.shape == (4, 1, 8, 8)
     assert copy.targets.tolist() == [1, 0, 1, 0]
+
+
+def test_copies_must_have_the_samples_of_the_test_set(tmp_path):
+    _, labels = write_arrays(tmp_path / "c")
+    images, labels = torch.zeros(SAMPLES, 3, 32, 32), torch.from_numpy(labels)
+    right = Arrays(images, labels)
+    assert len(corrupted_files(tmp_path / "c", right)["fog", 3]) == SAMPLES
+    swapped = labels[[1, 0, 2, 3, 4, 5]]
+    wrong = {
+        rf"as many samples as the test set \(5\), got {SAMPLES}": right.subset(
+            range(5)
+        ),
+        r"shape \(3, 16, 32\), got \(3, 32, 32\)": Arrays(images[:, :, :16], labels),
+        "have the test set's targets, got '2 others'": Arrays(images, swapped),
+    }
+    for message, like in wrong.items():
+        place = rf"fog at severity 3 in {tmp_path / 'c'} must .*"
+        with pytest.raises(ValueError, match=place + message):
+            corrupted_files(tmp_path / "c", like)["fog", 3]
+
+
+def test_folders_must_have_the_classes_of_the_test_set_in_any_order(tmp_path):
+    write_folders(tmp_path, size=(8, 8))
+    images, classes = torch.zeros(2, 3, 8, 8), ("n01", "n02")
+    like = Arrays(images, torch.tensor([1, 0]), classes=classes)
+    assert corrupted_files(tmp_path, like)["fog", 1].targets.tolist() == [0, 1]
+    like = Arrays(images, torch.tensor([1, 1]), classes=classes)
+    with pytest.raises(ValueError, match="targets in any order, got '1 others'"):
+        corrupted_files(tmp_path, like)["fog", 1]
+    like = Arrays(images[:, :, 1:], torch.tensor([0, 1]), classes=classes)
+    with pytest.raises(ValueError, match=r"shape \(3, 7, 8\), got \(3, 8, 8\)"):
+        corrupted_files(tmp_path, like)["fog", 1]
 
 
 def test_copies_can_be_evaluated_on(tmp_path):

@@ -89,6 +89,13 @@ def test_images_are_found_at_any_depth_in_order(tmp_path):
     assert images_in(tmp_path) == expected
 
 
+@pytest.mark.parametrize("suffix", ["tif", "tiff", "TIFF", "webp", "pgm", "gif"])
+def test_less_common_formats_are_found_and_read(suffix, tmp_path):
+    path = picture(tmp_path / f"x.{suffix}", size=(4, 4))
+    assert images_in(tmp_path) == [path]
+    assert decode(path).shape == (3, 4, 4)
+
+
 NORMALIZE = Normalize((0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
 
 

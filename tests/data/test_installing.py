@@ -3,8 +3,10 @@
 import hashlib
 import io
 import json
+import os
 import tarfile
 import threading
+import time
 import zipfile
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -180,6 +182,26 @@ def test_after_an_interruption_a_second_attempt_succeeds(server, tmp_path):
     server.cut.clear()
     install(things, tmp_path)
     assert contents(tmp_path) == FILES
+
+
+def test_what_a_killed_download_left_goes_after_a_day(server, tmp_path):
+    day = 24 * 3600
+    ages = {
+        ".things.old.partial": 2 * day,
+        ".things.alive.partial": 2 * day,  # but for the file in it
+        ".things.young.partial": day / 2,
+        ".others.old.partial": 2 * day,
+    }
+    for name, age in ages.items():
+        file = tmp_path / name / "below" / "x.tar"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"half")
+        for path in (file, file.parent, tmp_path / name):
+            os.utime(path, (time.time() - age,) * 2)
+    os.utime(tmp_path / ".things.alive.partial" / "below" / "x.tar")
+    install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"things", *ages} - {".things.old.partial"}
 
 
 def test_an_archive_placed_by_hand_is_used_and_kept(server, tmp_path):

@@ -3,8 +3,10 @@ import pytest
 import torch
 
 import tepui.data.shifted
+from data_layouts import picture
 from tepui.data import (
     Arrays,
+    ImageFolder,
     Normalize,
     arrays_of,
     corrupt,
@@ -183,6 +185,32 @@ def test_damaged_files_are_refused(clean, copies, tmp_path):
         read["fog", 1]
     with pytest.raises(KeyError, match=r"key must be one of .*got .*'snow', 1"):
         read["snow", 1]
+
+
+@pytest.mark.parametrize("layout", ["arrays", "folders"])
+def test_copies_of_other_images_are_refused_at_once(clean, copies, layout, tmp_path):
+    store(copies, tmp_path / "x", layout=layout)
+    other = clean.like(255 - clean.inputs, clean.targets)
+    message = r"x must hold copies of the test set, .* hash [0-9a-f]{64}, got '[0-9a-f]"
+    with pytest.raises(ValueError, match=message):
+        corrupted_files(tmp_path / "x", other)
+    (tmp_path / "x" / "corruptions.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"must hold copies of .*, got None"):
+        corrupted_files(tmp_path / "x", clean)
+    (tmp_path / "x" / "corruptions.json").unlink()
+    assert len(corrupted_files(tmp_path / "x", clean)["fog", 1]) == len(clean)
+
+
+def test_copies_of_an_image_folder_are_known_by_its_images(tmp_path):
+    for name in "ab":
+        picture(tmp_path / "images" / "test" / name / "0.png", size=(9, 9))
+        picture(tmp_path / "images" / "train" / name / "0.png", size=(9, 9))
+    clean = ImageFolder(tmp_path / "images", train=False, size=8)
+    store(corrupted(clean, types=("fog",)), tmp_path / "x")
+    assert len(corrupted_files(tmp_path / "x", clean)["fog", 1]) == 2
+    other = ImageFolder(tmp_path / "images", train=False, size=7)
+    with pytest.raises(ValueError, match="must hold copies of the test set"):
+        corrupted_files(tmp_path / "x", other)
 
 
 def test_a_foreign_class_is_refused(clean, copies, tmp_path):

@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 
+from data_layouts import encrypted
 from tepui.data.unpacking import is_archive, unpack
 
 FILES = {"set/a.txt": b"a" * 5000, "set/below/b.bin": bytes(range(256)) * 20}
@@ -128,6 +129,12 @@ def test_a_damaged_member_of_a_zip_is_refused(tmp_path):
     content[60] ^= 255
     archive.write_bytes(content)
     with pytest.raises(ValueError, match="must be a whole archive"):
+        unpack(archive, tmp_path / "out")
+
+
+def test_an_encrypted_zip_is_refused(tmp_path):
+    archive = encrypted(make_zip(tmp_path / "x.zip", FILES))
+    with pytest.raises(ValueError, match=r"x\.zip must be a whole .*but: .*encrypted"):
         unpack(archive, tmp_path / "out")
 
 

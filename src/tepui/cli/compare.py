@@ -9,8 +9,8 @@ from torch import nn
 
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, part, unfamiliar
-from tepui.data import Augmentation, Digits, arrays_of, corrupted
+from tepui.cli.parts import Data, corrupted_images, part, unfamiliar
+from tepui.data import Augmentation, Digits
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
 from tepui.losses import CrossEntropy
@@ -90,7 +90,7 @@ def compare(
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
     shifted = None
     if corruptions != "none":
-        shifted = corrupted(arrays_of(test).to(place), strength=corruptions)
+        shifted = corrupted_images(test, corruptions, place)
     comparison = compare_methods(
         methods,
         model or ConvNet,

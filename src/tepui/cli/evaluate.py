@@ -10,9 +10,10 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.checks import require
 from tepui.cli.console import console
-from tepui.cli.parts import Data, tested_part, unfamiliar
-from tepui.data import arrays_of, corrupted, corrupted_files
+from tepui.cli.parts import Data, corrupted_images, tested_part, unfamiliar
+from tepui.data import arrays_of, corrupted_files
 from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
@@ -27,7 +28,7 @@ def evaluate(
     run: Path,
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = ("cifar"),
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     shifted: Path | None = None,
     ood: dict[str, Data] | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
@@ -43,7 +44,8 @@ def evaluate(
         data: The data set; its test part is used. Needed for runs on other data than
             digits.
         model: The members' architecture, needed only for models tepui does not know.
-        corruptions: Whose strengths of corruption to take, or none.
+        corruptions: Whose strengths of corruption to take, or none; those of CIFAR by
+            default, unless --shifted is given.
         shifted: A folder of corrupted copies to take instead, written by tepui corrupt
             or published.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -54,6 +56,8 @@ def evaluate(
         workers: Processes that load data not held in tensors.
         overwrite: Replace an evaluation that is there.
     """
+    alone = corruptions is None or shifted is None
+    require(alone, "--corruptions", "be left out beside --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
@@ -64,7 +68,7 @@ def evaluate(
         like = test if isinstance(test, ImageFiles) else arrays_of(test)
         copies = corrupted_files(shifted, like)
     elif corruptions != "none":
-        copies = corrupted(arrays_of(test).to(place), strength=corruptions)
+        copies = corrupted_images(test, corruptions or "cifar", place)
     evaluation = evaluate_ensemble(
         load(run, model).to(place),
         test,

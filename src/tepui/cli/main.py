@@ -139,8 +139,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"tepui: {error}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
-        sys.stderr.write("tepui: interrupted; continue with --resume --out FOLDER\n")
+        way = "; continue with --resume --out FOLDER" if _resumes(words[:1]) else ""
+        sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
+
+
+def _resumes(command: Sequence[str]) -> bool:
+    """Return whether a command, if there is one, can go on where it stopped."""
+    functions = [COMMANDS[name][0] for name in command if name in COMMANDS]
+    return any("resume" in inspect.signature(each).parameters for each in functions)
 
 
 def _allow(packages: list[str]) -> None:

@@ -8,8 +8,9 @@ from typing import Any, cast
 from torch.utils.data import Dataset
 
 from tepui.checks import require
-from tepui.data import Digits, prepared_like
+from tepui.data import Digits, arrays_of, corrupted, prepared_like
 from tepui.data.prepared_like import image_shape
+from tepui.data.shifted import Corrupted
 from tepui.storage import read_json
 
 Data = Callable[[], Dataset[Any]]
@@ -79,3 +80,25 @@ def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:
     if "shape" in known and (shape := image_shape(test)) is not None:
         options["shape"] = shape
     return cast(Callable[..., Dataset[Any]], data)(**options)
+
+
+def corrupted_images(test: Dataset[Any], strength: str, device: str) -> Corrupted:
+    """Return the corrupted copies that ``--corruptions`` asks for.
+
+    Args:
+        test: The clean test part.
+        strength: Whose parameters to take.
+        device: Where to corrupt.
+
+    Returns:
+        A mapping from ``(name, severity)`` to data sets.
+
+    Raises:
+        ValueError: If the data are no images; the message says how to go without.
+    """
+    try:
+        return corrupted(arrays_of(test).to(device), strength=strength)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; pass --corruptions none to leave corrupted data out"
+        ) from error

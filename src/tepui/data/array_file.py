@@ -4,7 +4,6 @@
 ``y_test``, or a folder with an ``.npy`` file for each. Nothing is ever unpickled.
 """
 
-import zipfile
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -68,11 +67,13 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
         with file.open("rb") as stream:
             found = np.load(stream, allow_pickle=False)
             if isinstance(found, np.ndarray):
+                rule = "be an .npz file, or a folder with an .npy file for each array"
+                require(path.is_dir(), str(path), rule, "a lone array")
                 return found
             require(name in found, str(file), f"hold {name!r}", found.files)
             array: npt.NDArray[Any] = found[name]
             return array
-    except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged file fails in any way it likes
         raise ValueError(f"{name} must be an array in {file}, but: {error}") from error
 
 

@@ -31,7 +31,7 @@ class _Kind:
 class _Array:
     """Stands for an array while its state has not been read."""
 
-    values: npt.NDArray[np.uint8]
+    values: npt.NDArray[np.uint8] | None = None
 
     def __init__(self, *_: object) -> None:
         pass
@@ -76,12 +76,14 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
         Its dictionary with text keys; the array of bytes as numpy's.
 
     Raises:
-        ValueError: If the file is truncated or holds an instruction or a name that
-            those files do not need.
+        ValueError: If the file is truncated, goes on after its end, or holds an
+            instruction, a name or a value that those files do not need.
     """
     content = path.read_bytes()
+    end = 0
     try:
-        for opcode, argument, _ in pickletools.genops(content):
+        for opcode, argument, position in pickletools.genops(content):
+            end = (position or 0) + 1
             if opcode.name not in _OPCODES:
                 _refuse(path, f"the instruction {opcode.name}")
             if opcode.name == "GLOBAL" and argument not in _NAMES:
@@ -91,9 +93,14 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # a damaged pickle fails in any way it likes
         _refuse(path, f"damage: {error}", error)
+    if end != len(content):
+        _refuse(path, f"{len(content) - end} bytes after its end")
     if not isinstance(found, dict):
         _refuse(path, f"a {type(found).__name__} in place of a dictionary")
-    return {_text(key): _plain(value) for key, value in found.items()}
+    for key in found:
+        if not isinstance(key, bytes):
+            _refuse(path, f"a {type(key).__name__} in place of a name")
+    return {_text(key): _plain(path, value) for key, value in found.items()}
 
 
 class _RefusedError(ValueError):
@@ -106,14 +113,17 @@ def _refuse(path: Path, what: str, cause: Exception | None = None) -> NoReturn:
     ) from cause
 
 
-def _text(value: object) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+def _text(value: bytes) -> str:
+    return value.decode("latin-1")
 
 
-def _plain(value: Any) -> Any:
+def _plain(path: Path, value: Any) -> Any:
     """Return an array as numpy's, and lists of byte strings as text."""
-    if isinstance(value, _Array):
+    if isinstance(value, _Array) and value.values is not None:
         return value.values
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, bytes | int) for item in items):
+        _refuse(path, "a value that is neither bytes, integers nor a whole array")
     if isinstance(value, list):
         return [_text(item) if isinstance(item, bytes) else item for item in value]
     return value

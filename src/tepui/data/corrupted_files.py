@@ -33,6 +33,8 @@ from tepui.data.corruptions import CORRUPTIONS
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
 from tepui.data.shifted import SEVERITIES
 from tepui.data.sources import require_file
+from tepui.data.stored import MANIFEST, digest
+from tepui.storage import read_json
 
 Cell = tuple[str, int]
 
@@ -44,7 +46,10 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
         folder: Where they lie.
         types: Names of the corruptions.
         severities: Which of the severities 1 to 5.
+        like: The clean test set that every copy must agree with, if it is known.
     """
+
+    like: Arrays | ImageFiles | None = None
 
     def __init__(
         self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]
@@ -69,7 +74,11 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
     def __getitem__(self, key: Cell) -> Dataset[Any]:
         if key not in self:
             raise KeyError(f"key must be one of {list(self)}, got {key!r}")
-        return self._cell(*key)
+        copy = self._cell(*key)
+        if self.like is not None:
+            place = f"{key[0]} at severity {key[1]} in {self.folder}"
+            _check_samples(place, copy, self.like)
+        return copy
 
     def __iter__(self) -> Iterator[Cell]:
         return ((name, level) for name in self.types for level in self.severities)
@@ -86,7 +95,7 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
         """Return the corruptions that a folder holds."""
 
     @abstractmethod
-    def _cell(self, name: str, severity: int) -> Dataset[Any]:
+    def _cell(self, name: str, severity: int) -> Arrays | ImageFiles:
         """Return one copy."""
 
 
@@ -211,7 +220,9 @@ def corrupted_files(
 
     Args:
         folder: Where they lie.
-        like: The clean test set: its normalisation, classes and size of images.
+        like: The clean test set: its normalisation, classes and size of images. Each
+            copy must agree with it in number of samples, shape of images and
+            targets, and a manifest that :func:`tepui.data.store` wrote in its images.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -220,11 +231,24 @@ def corrupted_files(
 
     Raises:
         FileNotFoundError: If the folder is not there.
-        ValueError: If it holds no corrupted copies.
+        ValueError: If it holds no corrupted copies, or copies of something else; the
+            samples of a copy are compared when it is read.
     """
     path = Path(folder)
     if not path.is_dir():
         raise FileNotFoundError(f"{path} must be a folder of corrupted copies")
+    copies = _in_layout(path, like, types, severities)
+    _check_manifest(path, like)
+    copies.like = like
+    return copies
+
+
+def _in_layout(
+    path: Path,
+    like: Arrays | ImageFiles,
+    types: Sequence[str] | None,
+    severities: Sequence[int],
+) -> CorruptedFiles:
     if any(path.glob("*.npy")):
         return CorruptedArrays(path, like.normalize, like.classes, types, severities)
     frame = like.frame if isinstance(like, ImageFiles) else None
@@ -238,6 +262,46 @@ def corrupted_files(
         types,
         severities,
     )
+
+
+def _check_manifest(folder: Path, like: Arrays | ImageFiles) -> None:
+    """Check that the images the copies were made of are those of the test set."""
+    manifest = folder / MANIFEST
+    held = like.held if isinstance(like, ImageFiles) else like
+    if not manifest.is_file() or held is None or not isinstance(held.inputs, Tensor):
+        return
+    known = read_json(manifest)
+    made_of = known.get("images") if isinstance(known, dict) else None
+    expected = digest(held.inputs, held.targets)
+    rule = f"hold copies of the test set, whose images have the hash {expected}"
+    require(made_of == expected, str(folder), rule, made_of)
+
+
+def _check_samples(
+    place: str, copy: Arrays | ImageFiles, like: Arrays | ImageFiles
+) -> None:
+    """Check that a copy has the samples of the test set.
+
+    Files in folders have no order of their own, so that there only the number of
+    samples of each class is compared.
+    """
+    rule = f"have as many samples as the test set ({len(like)})"
+    require(len(copy) == len(like), place, rule, len(copy))
+    shape, expected = _shape(copy), _shape(like)
+    rule = f"hold images of the test set's shape {expected}"
+    require(shape == expected, place, rule, shape)
+    found, targets = copy.targets.cpu(), like.targets.cpu()
+    rule = "have the test set's targets"
+    if isinstance(copy, ImageFiles):
+        found, targets = found.sort().values, targets.sort().values
+        rule += " in any order"
+    wrong = (found != targets).nonzero()[:, 0].tolist()
+    require(not wrong, place, rule, f"{len(wrong)} others")
+
+
+def _shape(data: Arrays | ImageFiles) -> tuple[int, ...] | None:
+    inputs = data[0][0]
+    return tuple(inputs.shape) if isinstance(inputs, Tensor) else None
 
 
 def _numbered(like: Arrays | ImageFiles) -> tuple[str, ...]:
@@ -256,6 +320,6 @@ def _opened(path: Path) -> npt.NDArray[Any]:
     require_file(path)
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (EOFError, ValueError) as error:
+    except Exception as error:  # a damaged file fails in any way it likes
         raise ValueError(f"{path} must be a whole .npy file, but: {error}") from error
     return array

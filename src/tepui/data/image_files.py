@@ -23,7 +23,10 @@ from tepui.data.arrays import Arrays, Normalize, to_float
 if TYPE_CHECKING:
     from PIL import Image
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".webp")
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".png", ".bmp", ".gif"),
+    *(".ppm", ".pgm", ".tif", ".tiff", ".webp"),
+)
 MEMORY = 8 * 2**30
 IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 

@@ -9,8 +9,10 @@ import hashlib
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tepui.storage import read_json, write_json
 RECORD = ".tepui.json"
 FORMAT = 1
 _CHUNK = 1 << 20
+_ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
 
 
 def located(
@@ -67,7 +70,9 @@ def install(source: Source, root: str | Path | None = None) -> Path:
     """Download a data set and put it in its folder, whole or not at all.
 
     An archive that already lies in the data folder is used if it has the known hash,
-    and stays there; one that was downloaded goes when it is unpacked.
+    and stays there; one that was downloaded goes when it is unpacked. What a killed
+    download of the same set left in the data folder is removed once nothing was written
+    there for a day.
 
     Args:
         source: What to install.
@@ -131,12 +136,30 @@ def verify(folder: Path) -> int | None:
 
 @contextmanager
 def _staging(base: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder on the file system of the data folder."""
+    """Yield a temporary folder on the file system of the data folder.
+
+    What a process that was killed left behind goes first: folders for the same set in
+    which nothing was written for a day.
+    """
+    for left in base.glob(f".{escape(name)}.*.partial"):
+        if _last_written(left) < time.time() - _ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
     stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=base))
     try:
         yield stage
     finally:
         shutil.rmtree(stage)
+
+
+def _last_written(folder: Path) -> float:
+    """Return when anything in a folder was written last, in seconds of the epoch.
+
+    A file that vanishes meanwhile belongs to a process that lives.
+    """
+    try:
+        return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
+    except FileNotFoundError:
+        return time.time()
 
 
 def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:

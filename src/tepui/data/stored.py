@@ -77,17 +77,25 @@ def _about(copies: Corrupted) -> dict[str, Any]:
         "strength": copies.strength,
         "seed": copies.seed,
         "samples": len(dataset),
-        "images": _hash(dataset.inputs, dataset.targets),
-        "frost": _hash(*copies.textures) if copies.textures else "procedural",
+        "images": digest(dataset.inputs, dataset.targets),
+        "frost": digest(*copies.textures) if copies.textures else "procedural",
     }
 
 
-def _hash(*tensors: Tensor) -> str:
-    digest = hashlib.sha256()
+def digest(*tensors: Tensor) -> str:
+    """Return a hash of tensors' types, shapes and values.
+
+    Args:
+        tensors: On any device; the hash does not depend on it.
+
+    Returns:
+        Hexadecimal digits.
+    """
+    found = hashlib.sha256()
     for tensor in tensors:
-        digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().data)
-    return digest.hexdigest()
+        found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().data)
+    return found.hexdigest()
 
 
 def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:

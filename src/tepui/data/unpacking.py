@@ -20,6 +20,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     OSError,
+    RuntimeError,  # a password is needed, or a compression that is not known
 )
 
 
@@ -40,8 +41,8 @@ def unpack(archive: Path, folder: Path) -> None:
         folder: Where its files go; created if need be.
 
     Raises:
-        ValueError: If the archive is damaged or truncated, or holds anything but
-            files and folders inside itself.
+        ValueError: If the archive is damaged, truncated or encrypted, or holds
+            anything but files and folders inside itself.
     """
     folder.mkdir(parents=True, exist_ok=True)
     members = _from_zip if archive.suffix.lower() == ".zip" else _from_tar

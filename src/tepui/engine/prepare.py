@@ -18,7 +18,7 @@ from tepui.engine.optimizer import SGD, AdamW, Optimizer, capturable
 from tepui.engine.runner import CoupledRunner, EagerRunner, Plan, Runner
 from tepui.engine.slots import SlotRunner, alike
 from tepui.ensemble import Ensemble
-from tepui.inference import evaluating, forward
+from tepui.inference import evaluating, forward, refusal_named
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.methods.base import CoupledMethod, MemberMethod, Method
 from tepui.methods.member import Member
@@ -96,22 +96,9 @@ def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
     Returns:
         One number per member.
     """
-    with evaluating(ensemble), torch.no_grad():
-        return [_tried(member, inputs).shape[-1] for member in ensemble.members]
-
-
-def _tried(member: nn.Module, inputs: Inputs) -> Tensor:
-    """Run a member for the first time; a refusal names the shape of a sample."""
-    try:
-        return forward(member, inputs)
-    except torch.OutOfMemoryError:
-        raise
-    except (IndexError, RuntimeError, TypeError) as error:
-        tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
-        shapes = ", ".join(str(tuple(tensor.shape[1:])) for tensor in tensors)
-        raise ValueError(
-            f"model must accept samples of shape {shapes}, but: {error}"
-        ) from error
+    with evaluating(ensemble), torch.no_grad(), refusal_named(inputs):
+        outputs = [forward(member, inputs) for member in ensemble.members]
+    return [output.shape[-1] for output in outputs]
 
 
 def check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:

@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tepui.recipes.writing import write_files
 from tepui.report.figures import COLOURS, as_png, as_svg
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure, trade_off_table
-from tepui.storage import replacing
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
@@ -300,15 +300,8 @@ def _write(
 ) -> list[Path]:
     figure = trade_off_figure(panels, METHOD_COLOURS)
     contents = {
-        "svg": as_svg(figure).encode(),
-        "png": as_png(figure),
-        "csv": trade_off_table(panels).encode(),
+        f"{name}.svg": as_svg(figure).encode(),
+        f"{name}.png": as_png(figure),
+        f"{name}.csv": trade_off_table(panels).encode(),
     }
-    paths = [out / f"{name}.{ending}" for ending in contents]
-    for path in paths:
-        if path.exists() and not overwrite:
-            raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
-    for path, content in zip(paths, contents.values(), strict=True):
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
-    return paths
+    return write_files(out, contents, overwrite=overwrite)

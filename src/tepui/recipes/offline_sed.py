@@ -18,7 +18,7 @@ References:
     Generalization and Detection.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,7 +114,7 @@ class Images(NamedTuple):
 
 
 SCALES: Mapping[Size, Scale] = {
-    "smoke": Scale(Digits, (200, 200, 100), 4, (1, 2), 2, ("gaussian_noise",)),
+    "smoke": Scale(Digits, (800, 400, 200), 4, (6, 4), 2, ("gaussian_noise",)),
     "small": Scale(FashionMNIST, (8000, 8000, 2000), 8, (5, 10), 5, STANDARD),
 }
 BASELINE = "deep ensemble"
@@ -128,6 +128,16 @@ VARIANTS = (
     Variant("SED, smoothing 0.5", SED(weight=0.1), 0.5),
     Variant("SED, weight 0, smoothing 0.5", SED(weight=0.0), 0.5),
     Variant("SED, weight 5, smoothing 0.5", SED(weight=5.0), 0.5),
+)
+DIFFERENCES = (
+    ("varied hyperparameters", BASELINE),
+    ("SED", BASELINE),
+    ("SED, weight 0", BASELINE),
+    ("deep ensemble, smoothing 0.5", BASELINE),
+    ("SED", "SED, weight 0"),
+    ("SED", "SED, no sample weights"),
+    ("SED, smoothing 0.5", "SED, weight 0, smoothing 0.5"),
+    ("SED, weight 5, smoothing 0.5", "SED, weight 0, smoothing 0.5"),
 )
 
 
@@ -226,25 +236,46 @@ def tables(document: Mapping[str, Any]) -> str:
         document: What :func:`offline_sed` returned.
 
     Returns:
-        Markdown: diversity and accuracy, detection, and paired differences from the
-        deep ensemble.
+        Markdown: diversity and accuracy, detection, and paired differences.
     """
-    variants = document["variants"]
-    measured = _measured(variants[0]["runs"][0])
+    variants = {row["label"]: row["runs"] for row in document["variants"]}
+    measured = _measured(variants[BASELINE][0])
     scored = {name: value for name, value in measured.items() if "AUROC" not in name}
     found = {name: value for name, value in measured.items() if "AUROC" in name}
-    base = variants[0]["runs"]
-    blocks = [
-        _table(variants, scored, lambda run, value, number: value(run)),
-        _table(variants, found, lambda run, value, number: value(run)),
-        _table(
-            variants[1:],
-            measured,
-            lambda run, value, number: value(run) - value(base[number]),
-            sign="+",
-        ),
+    main = {
+        name: value
+        for name, value in measured.items()
+        if not name.startswith("member") and "severity 1" not in name
+    }
+    levels = [
+        as_markdown(
+            ["heads", *columns],
+            [
+                [label, *(_cell(map(value, runs)) for value in columns.values())]
+                for label, runs in variants.items()
+            ],
+        )
+        for columns in (scored, found)
     ]
-    return "\n".join(blocks)
+    differences = [
+        [
+            f"{label}, less {other}",
+            *(
+                _cell(
+                    (
+                        value(run) - value(base)
+                        for run, base in zip(
+                            variants[label], variants[other], strict=True
+                        )
+                    ),
+                    sign="+",
+                )
+                for value in main.values()
+            ),
+        ]
+        for label, other in DIFFERENCES
+    ]
+    return "\n".join([*levels, as_markdown(["difference", *main], differences)])
 
 
 def _drawn(dataset: Arrays, count: int, seed: int) -> Arrays:
@@ -369,23 +400,9 @@ def _measured(run: Mapping[str, Any]) -> dict[str, Value]:
     return columns
 
 
-def _table(
-    variants: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, Value],
-    of: Callable[[Mapping[str, Any], Value, int], float],
-    sign: str = "",
-) -> str:
-    rows = []
-    for variant in variants:
-        cells = [
-            estimate(
-                of(run, value, number) for number, run in enumerate(variant["runs"])
-            )
-            for value in columns.values()
-        ]
-        shown = [f"{cell.mean:{sign}.3f} ± {cell.error:.3f}" for cell in cells]
-        rows.append([variant["label"], *shown])
-    return as_markdown(["heads", *columns], rows)
+def _cell(values: Iterable[float], sign: str = "") -> str:
+    found = estimate(values)
+    return f"{found.mean:{sign}.3f} ± {found.error:.3f}"
 
 
 def _figure(document: Mapping[str, Any]) -> bytes:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Size = Literal["smoke", "small"]
+Value = Callable[[Mapping[str, Any]], float]
 
 FILES = ("offline_sed.json", "offline_sed.md", "offline_sed.png")
 MEMBERS = 5
@@ -373,9 +374,6 @@ def _tested(
         for name, logits in unfamiliar.items()
     }
     return found
-
-
-Value = Callable[[Mapping[str, Any]], float]
 
 
 def _measured(run: Mapping[str, Any]) -> dict[str, Value]:

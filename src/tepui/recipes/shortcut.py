@@ -15,7 +15,7 @@ References:
     Data, ICLR.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final, get_args
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from tepui.checks import one_of
 from tepui.data import Arrays, Digits, split
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 Colour = Literal["label", "random", "both"]
 Size = Literal["smoke", "small"]
+Value = Callable[[Mapping[str, Any]], float]
 
 FILES = ("shortcut.json", "shortcut.md", "shortcut.png")
 MEMBERS = 2
@@ -215,21 +217,22 @@ def table(document: Mapping[str, Any]) -> str:
     Returns:
         Markdown.
     """
-    columns = {
+    columns: dict[str, Value] = {
         "best member (oracle)": _best,
         "worst member": lambda run: min(run["members"]),
         "ensemble": lambda run: run["ensemble"],
         "disagreement": lambda run: run["disagreement"],
+        "one-sidedness": _one_sidedness,
         "shortcut intact, best": lambda run: max(run["intact"]),
         "labelled images, worst": lambda run: min(run["train"]),
-        "best member, lowest seed": _best,
     }
     rows = []
     for row in document["methods"]:
-        cells = [_cell(_over_seeds(row, value)) for value in columns.values()]
-        cells[-1] = f"{min(map(_best, row['runs'])):.3f}"
-        rows.append([row["label"], *cells])
-    return as_markdown(["method", *columns], rows)
+        cells = [_over_seeds(row, value) for value in columns.values()]
+        lowest = min(_best(run) for run in row["runs"])
+        shown = [f"{cell.mean:.3f} ± {cell.error:.3f}" for cell in cells]
+        rows.append([row["label"], *shown, f"{lowest:.3f}"])
+    return as_markdown(["method", *columns, "best member, lowest seed"], rows)
 
 
 def _run(variant: Variant, epochs: int, seed: int) -> dict[str, Any]:
@@ -250,12 +253,14 @@ def _run(variant: Variant, epochs: int, seed: int) -> dict[str, Any]:
     logits, labels = dataset_logits(ensemble, test)
     colours = test.colours
     intact = colours == labels
+    upper = (logits[:, ~intact].argmax(-1) == 1).double().mean(1)
     return {
         "seed": seed,
         "members": individual_accuracy(logits, labels).tolist(),
         "ensemble": float(accuracy(logits, labels)),
         "follow_colour": individual_accuracy(logits, colours).tolist(),
         "disagreement": float(disagreement(logits)),
+        "upper_in_conflict": upper.tolist(),
         "intact": individual_accuracy(logits[:, intact], labels[intact]).tolist(),
         "train": individual_accuracy(*dataset_logits(ensemble, train)).tolist(),
     }
@@ -265,12 +270,13 @@ def _best(run: Mapping[str, Any]) -> float:
     return float(max(run["members"]))
 
 
-def _over_seeds(row: Mapping[str, Any], value: Any) -> Estimate:
+def _one_sidedness(run: Mapping[str, Any]) -> float:
+    """Return how differently members lean where colour and class conflict."""
+    return float(max(run["upper_in_conflict"]) - min(run["upper_in_conflict"]))
+
+
+def _over_seeds(row: Mapping[str, Any], value: Value) -> Estimate:
     return estimate(value(run) for run in row["runs"])
-
-
-def _cell(value: Estimate) -> str:
-    return f"{value.mean:.3f} ± {value.error:.3f}"
 
 
 def _figure(document: Mapping[str, Any]) -> bytes:
@@ -288,15 +294,15 @@ def _figure(document: Mapping[str, Any]) -> bytes:
 
 def _show_samples(axis: "Axes") -> None:
     """Draw a few labelled, unlabeled and test images, blue and red."""
+    train, unlabeled, test = data(0)
+    pairs = torch.arange(len(test)).view(2, -1).T.flatten()  # a digit in both colours
     rows = []
-    for part in data(0):
+    for part in (train, unlabeled, test.subset(pairs)):
         assert isinstance(part.inputs, Tensor)
-        images = part.inputs
-        if len(images) == 720:  # the same four digits in both colours
-            images = images[[0, 360, 1, 361, 2, 362, 3, 363]]
-        colours = torch.stack([images[:8, 1], images[:8, 0] * 0.5, images[:8, 0]], -1)
-        rows.append(torch.nn.functional.pad(colours, (0, 0, 1, 1, 1, 1), value=1.0))
-    grid = torch.cat([torch.cat(list(row), dim=1) for row in rows])
+        blue, red = part.inputs[:8].unbind(1)
+        shown = pad(torch.stack([red, 0.5 * blue, blue]), (1, 1, 1, 1), value=1.0)
+        rows.append(torch.cat(list(shown.unbind(1)), dim=-1))
+    grid = torch.cat(rows, dim=-2).permute(1, 2, 0)
     axis.imshow(grid.numpy(), interpolation="nearest")
     axis.set_yticks([4.5, 14.5, 24.5], ["labelled", "unlabeled", "test"])
     axis.set_xticks([])

@@ -239,44 +239,34 @@ def tables(document: Mapping[str, Any]) -> str:
     Returns:
         Markdown: diversity and accuracy, detection, and paired differences.
     """
-    variants = {row["label"]: row["runs"] for row in document["variants"]}
-    measured = _measured(variants[BASELINE][0])
-    scored = {name: value for name, value in measured.items() if "AUROC" not in name}
-    found = {name: value for name, value in measured.items() if "AUROC" in name}
+    runs = {row["label"]: row["runs"] for row in document["variants"]}
+    columns = _columns(runs[BASELINE][0])
+    detection = {name: value for name, value in columns.items() if "AUROC" in name}
+    levels = {name: columns[name] for name in columns if name not in detection}
     main = {
         name: value
-        for name, value in measured.items()
+        for name, value in columns.items()
         if not name.startswith("member") and "severity 1" not in name
     }
-    levels = [
+    compared = {
+        f"{label}, less {other}": (runs[label], runs[other])
+        for label, other in DIFFERENCES
+    }
+    blocks = [
         as_markdown(
-            ["heads", *columns],
+            ["heads", *part],
             [
-                [label, *(_cell(map(value, runs)) for value in columns.values())]
-                for label, runs in variants.items()
+                [label, *(_cell(map(value, found)) for value in part.values())]
+                for label, found in runs.items()
             ],
         )
-        for columns in (scored, found)
+        for part in (levels, detection)
     ]
     differences = [
-        [
-            f"{label}, less {other}",
-            *(
-                _cell(
-                    (
-                        value(run) - value(base)
-                        for run, base in zip(
-                            variants[label], variants[other], strict=True
-                        )
-                    ),
-                    sign="+",
-                )
-                for value in main.values()
-            ),
-        ]
-        for label, other in DIFFERENCES
+        [label, *(_cell(_paired(value, *pair), "+") for value in main.values())]
+        for label, pair in compared.items()
     ]
-    return "\n".join([*levels, as_markdown(["difference", *main], differences)])
+    return "\n".join([*blocks, as_markdown(["difference", *main], differences)])
 
 
 def _drawn(dataset: Arrays, count: int, seed: int) -> Arrays:
@@ -376,7 +366,7 @@ def _tested(
     return found
 
 
-def _measured(run: Mapping[str, Any]) -> dict[str, Value]:
+def _columns(run: Mapping[str, Any]) -> dict[str, Value]:
     """Return what is read from every run, by the heading of its column."""
 
     def of(*path: str) -> Value:
@@ -398,6 +388,15 @@ def _measured(run: Mapping[str, Any]) -> dict[str, Value]:
     return columns
 
 
+def _paired(
+    value: Value,
+    first: Sequence[Mapping[str, Any]],
+    second: Sequence[Mapping[str, Any]],
+) -> list[float]:
+    """Return the difference in every repetition."""
+    return [value(a) - value(b) for a, b in zip(first, second, strict=True)]
+
+
 def _cell(values: Iterable[float], sign: str = "") -> str:
     found = estimate(values)
     return f"{found.mean:{sign}.3f} ± {found.error:.3f}"
@@ -409,7 +408,7 @@ def _figure(document: Mapping[str, Any]) -> bytes:
     from matplotlib.figure import Figure
 
     variants = document["variants"]
-    columns = _measured(variants[0]["runs"][0])
+    columns = _columns(variants[0]["runs"][0])
     sets = list(variants[0]["runs"][0]["auroc"])
     panels = {
         "unique predictions": ["unique, severity 5"],

@@ -1,1 +1,1 @@
-"""One recipe per figure or table of the papers."""
+"""Studies that run as they are: the papers' figures and tables, and our own."""

@@ -37,22 +37,17 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
         run: The folder of the run.
 
     Returns:
-        The data set; digits, the default of all commands, only for a run on digits.
+        The data set; digits, the default of all commands, unless the run is known to
+        be on other data.
 
     Raises:
         ValueError: If nothing is named for a run on other data.
     """
-    if data is None:
-        file = run / "run.json"
-        known = read_json(file)["config"]["data"]["class"] if file.is_file() else None
-        require(
-            known == Digits.__name__,
-            "--data",
-            f"be given, since {run} was not trained on Digits"
-            if known is None
-            else f"be given, since {run} was trained on {known}",
-            None,
-        )
+    file = run / "run.json"
+    if data is None and file.is_file():
+        known = read_json(file)["config"]["data"]["class"]
+        rule = f"be given, since {run} was trained on {known}"
+        require(known == Digits.__name__, "--data", rule, None)
     return part(Digits if data is None else data, train=False)
 
 

@@ -184,7 +184,7 @@ def fit(
         }
         config = {name: described(value) for name, value in asked.items()}
         config["models"] = [description(member) for member in ensemble.members]
-        config["data"] = fingerprint(train)
+        config["data"] = fingerprint(train) | {"class": type(dataset).__qualname__}
         config["unlabeled"] = None if unlabeled is None else fingerprint(unlabeled)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)

@@ -82,9 +82,10 @@ def measure(
     ensemble = _ensemble(checkpoints, model).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if "sharpness" in kinds:
-        found = measured(
-            ensemble, part(data, train=True), _measures(samples, rho), seed=seed
-        )
+        with console().status("measuring sharpness"):
+            found = measured(
+                ensemble, part(data, train=True), _measures(samples, rho), seed=seed
+            )
         document["sharpness"] = {n: m.document() for n, m in found.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(found))
         console().print(_sharpness_table(found))

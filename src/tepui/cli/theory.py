@@ -36,16 +36,17 @@ def theory(
         matrices: Repetitions.
         seed: What all draws derive from.
     """
-    found = agreement(
-        n=n,
-        d=d,
-        subsets=subsets,
-        rho0=rho0,
-        sigma2=sigma2,
-        matrices=matrices,
-        seed=seed,
-    )
     terminal = console()
+    with terminal.status(f"simulating {matrices} repetitions"):
+        found = agreement(
+            n=n,
+            d=d,
+            subsets=subsets,
+            rho0=rho0,
+            sigma2=sigma2,
+            matrices=matrices,
+            seed=seed,
+        )
     terminal.print(_table(found, f"{matrices} repetitions of {n} x {d}, stable regime"))
     worst = max(found, key=lambda entry: entry.deviation.max())
     terminal.print(

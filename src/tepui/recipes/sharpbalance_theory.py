@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tepui.recipes.writing import free_paths
 from tepui.report.figures import COLOURS, as_png, as_svg
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure, trade_off_table
 from tepui.storage import replacing
@@ -83,7 +84,7 @@ def figure1b(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
-    paths = _vacant("figure1b", Path(out), overwrite)
+    paths = _vacant("figure1b", out, overwrite)
     scale = QUICK if quick else FULL
     radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
     curves = [
@@ -113,7 +114,7 @@ def figure2(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
-    paths = _vacant("figure2", Path(out), overwrite)
+    paths = _vacant("figure2", out, overwrite)
     scale = QUICK if quick else FULL
     published = np.linspace(0.5, 0.3, scale.points)
     limit = float(largest_stable_rho(ETA, scale.setting["n"] / scale.setting["d"]))
@@ -148,7 +149,7 @@ def figure9(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
-    paths = _vacant("figure9", Path(out), overwrite)
+    paths = _vacant("figure9", out, overwrite)
     scale = QUICK if quick else FULL
     radii, steps = np.linspace(1.0, 0.4, scale.points), np.arange(1, 16)
     k = np.append(np.full(scale.points, 5), steps)
@@ -180,7 +181,7 @@ def figure10(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
-    paths = _vacant("figure10", Path(out), overwrite)
+    paths = _vacant("figure10", out, overwrite)
     scale = QUICK if quick else FULL
     steps = (2,) if quick else (2, 4, 8)
     panels = _by_steps("SAM", steps, (0.1, 0.05, 0.01), scale, seed)
@@ -204,7 +205,7 @@ def figure11(
     Raises:
         FileExistsError: If a file is there and ``overwrite`` is false.
     """
-    paths = _vacant("figure11", Path(out), overwrite)
+    paths = _vacant("figure11", out, overwrite)
     scale = QUICK if quick else FULL
     steps = (4,) if quick else (4, 8, 12)
     panels = _by_steps("SharpBalance", steps, (0.5, 0.3, 0.1), scale, seed)
@@ -300,23 +301,20 @@ def _curve(
     )
 
 
-def _vacant(name: str, out: Path, overwrite: bool) -> dict[str, Path]:
-    """Return the files of a figure by their ending, before the work begins."""
-    paths = {ending: out / f"{name}.{ending}" for ending in ("svg", "png", "csv")}
-    for path in paths.values():
-        if path.exists() and not overwrite:
-            raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
-    return paths
+def _vacant(name: str, out: str | Path, overwrite: bool) -> list[Path]:
+    """Return the files of a figure, before the work begins."""
+    names = [f"{name}.{ending}" for ending in ("svg", "png", "csv")]
+    return free_paths(out, names, overwrite=overwrite)
 
 
-def _write(panels: list[list[Panel]], paths: dict[str, Path]) -> list[Path]:
+def _write(panels: list[list[Panel]], paths: list[Path]) -> list[Path]:
     figure = trade_off_figure(panels, METHOD_COLOURS)
-    contents = {
-        "svg": as_svg(figure).encode(),
-        "png": as_png(figure),
-        "csv": trade_off_table(panels).encode(),
-    }
-    for ending, content in contents.items():
-        with replacing(paths[ending]) as temporary:
+    contents = (
+        as_svg(figure).encode(),
+        as_png(figure),
+        trade_off_table(panels).encode(),
+    )
+    for path, content in zip(paths, contents, strict=True):
+        with replacing(path) as temporary:
             temporary.write_bytes(content)
-    return list(paths.values())
+    return paths

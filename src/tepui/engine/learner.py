@@ -132,7 +132,7 @@ class Learner:
         if self.clip_norm is not None:
             clip(gradients, self.clip_norm)
         for parameter, gradient in zip(self.member.parameters, gradients, strict=True):
-            parameter.grad = gradient
+            parameter.grad = _laid_out_like(parameter, gradient)
         self.optimizer.step()
         for parameter in self.member.parameters:
             parameter.grad = None
@@ -275,3 +275,10 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if name.startswith(start)
     }
+
+
+def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient with the strides of its parameter, as fused updates need."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)

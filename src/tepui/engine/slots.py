@@ -83,29 +83,34 @@ class Slots:
 
     def load(self, learners: Sequence[Learner]) -> None:
         """Take over what the learners hold."""
+        copies: list[tuple[Tensor, Tensor]] = []
         with torch.no_grad():
             for row, learner in enumerate(learners):
                 tensors = _module_tensors(learner)
                 for stack, tensor in zip(self._module, tensors, strict=True):
-                    stack.members[row].copy_(tensor)
+                    copies.append((stack.members[row], tensor))
                 for (number, name), stack in self._optimizer.items():
                     state = learner.optimizer.state.get(_parameter(learner, number), {})
                     if name in state:
-                        stack.members[row].copy_(state[name])
+                        copies.append((stack.members[row], state[name]))
                     else:
                         stack.members[row].zero_()
+            _copy_all(copies)
 
     def store(self, learners: Sequence[Learner], rows: set[int]) -> None:
         """Give the learners in some rows what the steps made of them."""
+        copies: list[tuple[Tensor, Tensor]] = []
         with torch.no_grad():
             for row in sorted(rows):
                 learner = learners[row]
                 tensors = _module_tensors(learner)
                 for stack, tensor in zip(self._module, tensors, strict=True):
-                    tensor.copy_(stack.members[row])
+                    copies.append((tensor, stack.members[row]))
                 for (number, name), stack in self._optimizer.items():
                     state = learner.optimizer.state[_parameter(learner, number)]
-                    state[name] = stack.members[row].clone()
+                    state[name] = torch.empty_like(stack.members[row])
+                    copies.append((state[name], stack.members[row]))
+            _copy_all(copies)
 
     def step(self, method: CoupledMethod, batch: Batch, other: Batch | None) -> Tensor:
         """Do one step of the members that ``index`` names; return their loss."""
@@ -343,6 +348,12 @@ def _plain(part: nn.Module) -> dict[str, Any]:
     """Return the numbers, names and functions that a module computes with."""
     kinds = (bool, int, float, str, tuple, torch.dtype, FunctionType, type(None))
     return {name: v for name, v in vars(part).items() if isinstance(v, kinds)}
+
+
+def _copy_all(copies: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Copy into the first of each pair, in as few launches as there are kinds."""
+    targets, sources = zip(*copies, strict=True)
+    torch._foreach_copy_(list(targets), list(sources))
 
 
 def _module_tensors(learner: Learner) -> list[Tensor]:

@@ -205,6 +205,7 @@ def test_captured_batches_give_what_single_ones_give():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("projection", ["exact", "ellipsoid"])
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_the_ascent_never_waits_for_the_device(norm, projection):
     scale = torch.rand(9, device="cuda")
     height = torch.randn(9, device="cuda")

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 from typing import Literal
 
 import torch
@@ -190,9 +191,12 @@ def zoom_operator(height: int, width: int, factors: tuple[float, ...]) -> Tensor
         indices.append(torch.stack([target.expand_as(source), source]).flatten(1))
         values.append(weight.flatten() / len(factors))
     sides = (height * width,) * 2
-    return torch.sparse_coo_tensor(
-        torch.cat(indices, 1), torch.cat(values), sides, check_invariants=False
-    ).coalesce()
+    with warnings.catch_warnings():
+        # torch 2.11 asks for a choice about invariants even where one is made.
+        warnings.filterwarnings("ignore", message="Sparse invariant checks")
+        return torch.sparse_coo_tensor(
+            torch.cat(indices, 1), torch.cat(values), sides, check_invariants=False
+        ).coalesce()
 
 
 def zoomed(images: Tensor, *factors: float) -> Tensor:

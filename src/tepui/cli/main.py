@@ -32,12 +32,15 @@ from tepui.cli.names import (
 )
 from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
+from tepui.cli.reproduce import EXAMPLE as REPRODUCE_EXAMPLE
+from tepui.cli.reproduce import reproduce
 from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
 from tepui.data import Augmentation
 from tepui.engine import SGD, AdamW, Schedule, TrainingDiverged
+from tepui.experiments.work import WorkError
 from tepui.methods import Method
 from tepui.version import __version__
 
@@ -50,12 +53,21 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "report": (report, REPORT_EXAMPLE),
     "data": (data, DATA_EXAMPLE),
     "theory": (theory, THEORY_EXAMPLE),
+    "reproduce": (reproduce, REPRODUCE_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
 WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
     "data": {
         "action": (Verb, "?", "List all sets, fetch one, or verify one that is there."),
         "name": (str | None, "?", "Which one to fetch or verify."),
+    },
+    "reproduce": {
+        "items": (
+            str,
+            "*",
+            "Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel, "
+            "sharpbalance for a whole paper, or all.",
+        ),
     },
     "measure": {
         "checkpoints": (
@@ -135,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
         command(**values)
-    except (ValueError, OSError, ImportError, TrainingDiverged) as error:
+    except (ValueError, OSError, ImportError, TrainingDiverged, WorkError) as error:
         sys.stderr.write(f"tepui: {error}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:

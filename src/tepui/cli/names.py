@@ -22,7 +22,15 @@ LISTS = ("--seeds", "--methods", "--augment", "--types")
 OOD = "--ood"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 DEFAULT_MODEL = "ConvNet"
-FLAGS = ("--resume", "--quiet", "--overwrite", "--deterministic", "--tensorboard")
+FLAGS = (
+    "--resume",
+    "--quiet",
+    "--overwrite",
+    "--deterministic",
+    "--tensorboard",
+    "--list",
+    "--dry_run",
+)
 
 
 def known_names() -> dict[str, list[str]]:

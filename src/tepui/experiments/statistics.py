@@ -47,6 +47,36 @@ def estimate(values: Iterable[float | None]) -> Estimate:
     return Estimate(fmean(known), error, len(known))
 
 
+def t_interval(
+    values: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return Student's confidence interval of a mean.
+
+    Args:
+        values: Two or more.
+        confidence: Probability that the interval covers the mean.
+
+    Returns:
+        Lower and upper end.
+
+    Raises:
+        ValueError: If there are fewer than two values.
+
+    Example:
+        >>> low, high = t_interval([1.0, 3.0])
+        >>> round(low, 2), round(high, 2)
+        (-10.71, 14.71)
+    """
+    from scipy import stats
+
+    require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
+    require(len(values) >= 2, "values", "hold at least two", len(values))
+    found = estimate(values)
+    quantile = float(stats.t.ppf((1 + confidence) / 2, found.count - 1))
+    reach = quantile * found.error
+    return found.mean - reach, found.mean + reach
+
+
 @dataclass(frozen=True)
 class Slope:
     """A straight line through points, and how well its slope is known.

@@ -1,0 +1,184 @@
+"""``tepui reproduce``: figures and tables of the papers, by name."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from tepui.checks import require
+from tepui.cli.console import console
+from tepui.experiments.results import Results
+from tepui.experiments.store import Store
+from tepui.experiments.work import Advance, Work, merged
+from tepui.recipes.base import (
+    PAPERS,
+    Diagram,
+    Order,
+    Recipe,
+    Size,
+    load,
+    look_up,
+    names,
+)
+from tepui.recipes.reproduce import (
+    FILES,
+    check_data,
+    cost,
+    own_cell,
+    paper_cell,
+)
+from tepui.recipes.reproduce import (
+    reproduce as make,
+)
+from tepui.recipes.writing import free_paths
+
+EXAMPLE = "tepui reproduce sharpbalance/figure7a"
+Chosen = tuple[str, Recipe, Order]
+
+
+def reproduce(
+    items: list[str] | None = None,
+    list: bool = False,
+    size: Size = "small",
+    out: Path = Path("results"),
+    store: Path = Path("runs/store"),
+    workers: int | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    device: str | None = None,
+) -> None:
+    """Make figures and tables of the papers, our numbers beside theirs.
+
+    Args:
+        items: Names such as ``sharpbalance/figure7``, ``sharpbalance/figure7a`` for one
+            panel, ``sharpbalance`` for a whole paper, or ``all``.
+        list: Only list all names.
+        size: ``paper`` as published, ``small`` with stand-ins for two processors,
+            ``smoke`` to see that it runs.
+        out: Folder of the results, one inside it for each figure and table.
+        store: Folder of trained ensembles, which all figures share.
+        workers: Ensembles trained at a time; as many as processors on a CPU, one on a
+            GPU by default.
+        dry_run: Only show what there is to do and what it costs.
+        overwrite: Replace results that are there; trained ensembles are kept.
+        device: Where to train; a GPU if there is one.
+    """
+    if list:
+        console().print(_catalogue())
+        return
+    require(bool(items), "items", "name a figure or table (see --list)", items)
+    chosen = _chosen(items or [], size)
+    shelf = Store(store, device=device)
+    plans = {item: merged(recipe.plan(order)) for item, recipe, order in chosen}
+    whole = merged(chain.from_iterable(plans.values()))
+    if dry_run:
+        console().print(_plan(plans, whole, shelf))
+        return
+    for item, _, order in chosen:
+        free_paths(_folder(out, item, order, size), FILES, overwrite=overwrite)
+    check_data(whole, shelf)
+    with _bar(sum(each.steps_left(shelf) for each in whole)) as advance:
+        for item, recipe, order in chosen:
+            folder = _folder(out, item, order, size)
+            found = make(
+                item,
+                recipe,
+                order,
+                shelf,
+                folder,
+                workers=_workers(workers, shelf),
+                advance=advance,
+                overwrite=overwrite,
+            )
+            console().print(_table(found))
+            console().print(f"written to {folder}")
+
+
+def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:
+    """Return the recipes of some names, in order and each once."""
+    wide: list[str] = []
+    for item in items:
+        papers = [*PAPERS] if item == "all" else [item]
+        of_papers = [n for n in names() if n.split("/")[0] in papers]
+        numbered = [n for n in of_papers if isinstance(load(n), Recipe)]
+        wide += numbered or [item]
+    found: dict[str, Chosen] = {}
+    for name in wide:
+        item, recipe, panels = look_up(name)
+        if isinstance(recipe, Diagram):
+            raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
+        found.setdefault(name, (item, recipe, Order(size, panels)))
+    return [*found.values()]
+
+
+def _folder(out: Path, item: str, order: Order, size: Size) -> Path:
+    recipe = load(item)
+    whole = isinstance(recipe, Diagram) or order.panels == recipe.panels
+    return out / size / f"{item}{'' if whole else ''.join(order.panels)}"
+
+
+def _workers(asked: int | None, store: Store) -> int:
+    if asked is not None:
+        return asked
+    return 1 if store.device.type == "cuda" else max(1, os.cpu_count() or 1)
+
+
+@contextmanager
+def _bar(steps: int) -> Iterator[Advance]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console()) as bar:
+        task = bar.add_task("member-epochs and tests", total=steps)
+        yield lambda done: bar.advance(task, done)
+
+
+def _plan(plans: dict[str, list[Work]], whole: Sequence[Work], store: Store) -> Table:
+    shown = Table(title="what there is to do")
+    shown.add_column("figure or table")
+    for heading in ("ensembles", "trained", "member-epochs left"):
+        shown.add_column(heading, justify="right")
+    for item, work in {**plans, "all, each ensemble once": whole}.items():
+        price = cost(work, store)
+        cells = (price.trials, price.trained, price.member_epochs)
+        shown.add_row(item, *map(str, cells))
+    return shown
+
+
+def _catalogue() -> Table:
+    shown = Table(title="figures and tables")
+    for heading in ("name", "panels", "what it shows"):
+        shown.add_column(heading)
+    for name in names():
+        recipe = load(name)
+        panels = "".join(recipe.panels) if isinstance(recipe, Recipe) else "diagram"
+        shown.add_row(name, panels, recipe.title)
+    return shown
+
+
+def _table(found: Results) -> Table:
+    axes = [*dict.fromkeys(name for each in found.records for name in each.at)]
+    shown = Table(title=f"{found.item} ({found.size}): {found.title}")
+    for heading in ("dataset", "method", *axes, "metric"):
+        shown.add_column(heading)
+    for heading in ("paper", "ours", "n"):
+        shown.add_column(heading, justify="right")
+    for record in found.records:
+        where = (str(record.at.get(axis, "")) for axis in axes)
+        names = (record.dataset, record.method, *where, record.metric)
+        shown.add_row(*names, paper_cell(record), own_cell(record), str(record.n))
+    return shown

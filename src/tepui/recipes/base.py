@@ -1,0 +1,128 @@
+"""What a recipe is: a figure or table of a paper, as a plan and what follows from it.
+
+Every file ``recipes/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; its
+name on the command line is ``<paper>/<figure or table>``, with the letter of a panel
+after it where there are panels.
+"""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tepui.experiments.results import Record, Results
+from tepui.experiments.store import Store
+from tepui.experiments.work import Work
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Size = Literal["paper", "small", "smoke"]
+PAPERS = {
+    "sharpbalance": "Sharpness-diversity tradeoff: improving flat ensembles with "
+    "SharpBalance (NeurIPS 2024)",
+    "sed": "Scalable ensemble diversification for OOD generalization and detection",
+    "rethinking": "Rethinking sharpness: regularisation, safety and flat minima",
+}
+
+
+class Order(NamedTuple):
+    """What is asked of a recipe.
+
+    Attributes:
+        size: ``"paper"``, ``"small"`` or ``"smoke"``.
+        panels: Letters of the panels; empty where a recipe has none.
+    """
+
+    size: Size
+    panels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A figure or table.
+
+    Attributes:
+        title: What it shows.
+        plan: Returns what to train, test and measure.
+        records: Returns the numbers, from a store that has all of the plan.
+        settings: Returns data, model and training in words and numbers, with what
+            differs from the paper under ``"differs"``.
+        draw: Returns the picture of results; None for a table.
+        panels: Letters of its panels.
+    """
+
+    title: str
+    plan: Callable[[Order], Sequence[Work]]
+    records: Callable[[Store, Order], Iterable[Record]]
+    settings: Callable[[Order], Mapping[str, Any]]
+    draw: "Callable[[Results], Figure] | None" = None
+    panels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A figure that explains and has no numbers.
+
+    Attributes:
+        title: What it explains.
+    """
+
+    title: str
+
+
+def names() -> list[str]:
+    """Return the names of all recipes, paper by paper."""
+    found = []
+    for paper in PAPERS:
+        package = importlib.import_module(f"tepui.recipes.{paper}")
+        modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
+        items = [name for name in modules if re.fullmatch(r"(figure|table)\w+", name)]
+        found += [f"{paper}/{name}" for name in sorted(items, key=_numbered)]
+    return found
+
+
+def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
+    """Find a recipe by its name.
+
+    Args:
+        name: Such as ``"sharpbalance/figure7"`` or, for a panel,
+            ``"sharpbalance/figure7a"``.
+
+    Returns:
+        The name without a panel, the recipe, and the panels that are asked for.
+
+    Raises:
+        ValueError: If there is no such recipe or panel; lists near names.
+    """
+    known = names()
+    if name in known:
+        recipe = load(name)
+        return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
+    item, letter = name[:-1], name[-1:]
+    if item in known:
+        recipe = load(item)
+        panels = recipe.panels if isinstance(recipe, Recipe) else ()
+        if letter in panels:
+            return item, recipe, (letter,)
+        near = [f"{item}{panel}" for panel in panels] or [item]
+    else:
+        near = get_close_matches(name, known, n=5, cutoff=0.5) or known
+    raise ValueError(
+        f"item must name a figure or table, got {name!r}; near: {', '.join(near)}"
+    )
+
+
+def load(name: str) -> Recipe | Diagram:
+    """Return the recipe of a known name."""
+    module = importlib.import_module(f"tepui.recipes.{name.replace('/', '.')}")
+    recipe: Recipe | Diagram = module.RECIPE
+    return recipe
+
+
+def _numbered(name: str) -> tuple[str, int, str]:
+    kind, number, panel = re.fullmatch(r"([a-z]+)(\d+)(\w*)", name).groups()  # type: ignore[union-attr]
+    return kind, int(number), panel

@@ -1,0 +1,6 @@
+"""Figures and tables of SharpBalance.
+
+References:
+    Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with SharpBalance,
+    NeurIPS 2024.
+"""

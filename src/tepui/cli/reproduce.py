@@ -79,17 +79,20 @@ def reproduce(
     require(bool(items), "items", "name a figure or table (see --list)", items)
     chosen = _chosen(items or [], size)
     shelf = Store(store, device=device)
-    plans = {item: merged(recipe.plan(order)) for item, recipe, order in chosen}
+    plans = {
+        _shown(item, order): merged(recipe.plan(order))
+        for item, recipe, order in chosen
+    }
     whole = merged(chain.from_iterable(plans.values()))
     if dry_run:
         console().print(_plan(plans, whole, shelf))
         return
     for item, _, order in chosen:
-        free_paths(_folder(out, item, order, size), FILES, overwrite=overwrite)
+        free_paths(_folder(out, item, order), FILES, overwrite=overwrite)
     check_data(whole, shelf)
     with _bar(sum(each.steps_left(shelf) for each in whole)) as advance:
         for item, recipe, order in chosen:
-            folder = _folder(out, item, order, size)
+            folder = _folder(out, item, order)
             found = make(
                 item,
                 recipe,
@@ -121,10 +124,15 @@ def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:
     return [*found.values()]
 
 
-def _folder(out: Path, item: str, order: Order, size: Size) -> Path:
+def _shown(item: str, order: Order) -> str:
+    """Return the name as it was asked for, with the panel if one was."""
     recipe = load(item)
     whole = isinstance(recipe, Diagram) or order.panels == recipe.panels
-    return out / size / f"{item}{'' if whole else ''.join(order.panels)}"
+    return item if whole else f"{item}{''.join(order.panels)}"
+
+
+def _folder(out: Path, item: str, order: Order) -> Path:
+    return out / order.size / _shown(item, order)
 
 
 def _workers(asked: int | None, store: Store) -> int:

@@ -195,10 +195,18 @@ def _serve(
 ) -> None:
     """Do tasks until there are none; in a process of its own."""
     store = Store(path, device=device)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def tell(steps: int) -> None:
+        if not parent.is_alive():
+            raise SystemExit  # it was killed; what is finished is kept
+        messages.put(steps)
+
     with _one_thread(store):
         while (work := tasks.get()) is not None:
             try:
-                _do(work, store, messages.put)
+                _do(work, store, tell)
             except KeyboardInterrupt:
                 return
             except Exception as error:

@@ -7,10 +7,13 @@ from typing import Any
 
 from tepui.experiments.results import Record
 
-# Keys of a printed number that say where it stands, beside the five names.
-AXES = (
+# What a number of a paper and one of ours must agree in.
+JOINED = (
+    "dataset",
+    "architecture",
+    "method",
+    "metric",
     "severity",
-    "ensemble_size",
     "aggregation",
     "score",
     "width",
@@ -32,19 +35,15 @@ def printed(record: Record) -> dict[str, Any] | None:
         record: Ours.
 
     Returns:
-        The paper's, None if it prints none. Where several coordinates are the same
-        for a whole table, the paper's records may leave them out.
+        The paper's, None if it prints none. All names and coordinates agree; the size
+        of ensembles, which is often the same for a whole table, where both have it.
     """
     names = record.names
     for row in _by_item().get(record.item, ()):
-        fixed = ("dataset", "architecture", "method", "metric")
-        axes = {axis for axis in AXES if axis in row}
-        if all(row[name] == names[name] for name in fixed) and all(
-            row[axis] == names.get(axis, row[axis]) for axis in axes
-        ):
-            extra = {axis for axis in AXES if axis in names} - axes
-            if extra <= {"ensemble_size"}:
-                return row
+        size = row.get("ensemble_size", names.get("ensemble_size"))
+        same_size = names.get("ensemble_size", size) == size
+        if same_size and all(row.get(name) == names.get(name) for name in JOINED):
+            return row
     return None
 
 

@@ -1,0 +1,77 @@
+import pytest
+
+from tepui.cli.main import main
+from tepui.experiments.results import read_results
+
+
+def lines(capsys):
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    words = ["--size", "smoke", "--out", f"{folder}/out", "--store", f"{folder}/store"]
+    main(["reproduce", "sharpbalance/figure7a", *words, "--workers", "1"])
+    return folder, words
+
+
+def test_a_panel_is_made_and_said_where(made):
+    folder, _ = made
+    found = read_results(folder / "out/smoke/sharpbalance/figure7a")
+    assert {record.item for record in found.records} == {"sharpbalance/figure7a"}
+
+
+def test_what_is_there_is_not_replaced_silently(made, capsys):
+    _, words = made
+    with pytest.raises(SystemExit):
+        main(["reproduce", "sharpbalance/figure7a", *words])
+    assert "exists; pass overwrite=True" in capsys.readouterr().err
+
+
+def test_another_panel_of_the_same_data_trains_nothing(made, capsys):
+    _, words = made
+    main(["reproduce", "sharpbalance/figure7d", *words, "--dry-run"])
+    row = next(line for line in lines(capsys).splitlines() if "figure7d" in line)
+    assert [cell.strip() for cell in row.split("│")[2:5]] == ["6", "6", "0"]
+
+
+def test_the_plan_shows_each_panel_and_shared_work_once(made, capsys):
+    folder, words = made
+    items = ["sharpbalance/figure7a", "sharpbalance/figure7d"]
+    fresh = [*words[:-1], str(folder / "fresh")]
+    main(["reproduce", *items, *fresh, "--dry-run"])
+    rows = [line for line in lines(capsys).splitlines() if line.startswith("│")]
+    shown = [[cell.strip() for cell in row.split("│")[1:5]] for row in rows]
+    assert [row[0] for row in shown[:2]] == items
+    assert shown[0][1:] == shown[1][1:] == shown[2][1:] == ["6", "0", "24"]
+
+
+def test_list_names_figures_and_diagrams(capsys):
+    main(["reproduce", "--list"])
+    shown = lines(capsys)
+    assert "sharpbalance/figure7 " in shown
+    assert "diagram" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "items must name a figure or table"),
+        (["sharpbalance/figure77"], "near: sharpbalance/figure7"),
+        (["sharpbalance/figure6"], "has no numbers to make"),
+    ],
+)
+def test_mistakes_are_named(words, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", *words])
+    assert message in capsys.readouterr().err
+
+
+def test_missing_data_say_how_to_get_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
+    words = ["--size", "paper", "--out", f"{tmp_path}/o", "--store", f"{tmp_path}/s"]
+    with pytest.raises(SystemExit):
+        main(["reproduce", "sharpbalance/figure7d", *words])
+    assert "tepui data fetch CIFAR10" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()

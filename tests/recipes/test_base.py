@@ -1,0 +1,80 @@
+import pytest
+
+from tepui.experiments.results import Record
+from tepui.recipes.base import Diagram, Recipe, load, look_up, names
+from tepui.recipes.published import JOINED, printed, published
+
+FIGURE7A = {
+    "item": "sharpbalance/figure7a",
+    "dataset": "cifar10_c",
+    "architecture": "resnet18",
+    "method": "deep_ensemble",
+    "metric": "ensemble_accuracy",
+    "value": 70.0,
+    "unit": "percent",
+    "n": 3,
+}
+
+
+def test_names_are_in_the_order_of_their_numbers():
+    figures = [name for name in names() if name.startswith("sharpbalance/figure")]
+    numbers = [int(name.removeprefix("sharpbalance/figure")) for name in figures]
+    assert numbers == sorted(numbers)
+
+
+def test_a_panel_is_found_and_the_whole_has_all():
+    item, recipe, panels = look_up("sharpbalance/figure7b")
+    assert (item, panels) == ("sharpbalance/figure7", ("b",))
+    assert isinstance(recipe, Recipe)
+    assert look_up("sharpbalance/figure7")[2] == recipe.panels
+
+
+def test_a_diagram_says_so():
+    assert isinstance(load("sharpbalance/figure6"), Diagram)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("sharpbalance/figur7", "sharpbalance/figure7"),
+        ("sharpbalance/figure7z", "sharpbalance/figure7a"),
+        ("nothing", "sharpbalance/figure7"),
+    ],
+)
+def test_unknown_names_list_near_ones(name, near):
+    with pytest.raises(ValueError, match=f"got '{name}'; near: .*{near}"):
+        look_up(name)
+
+
+def test_the_papers_numbers_join_ours():
+    row = printed(Record(**FIGURE7A, at={"ensemble_size": 3}))
+    assert row is not None
+    assert row["value"] == 75.83
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at": {"ensemble_size": 2}},
+        {"at": {"ensemble_size": 3, "severity": 5}},
+        {"method": "gsam"},
+        {"item": "sharpbalance/figure7d"},
+        {"dataset": "cifar10"},
+    ],
+)
+def test_another_number_does_not_join(change):
+    assert printed(Record(**{**FIGURE7A, "at": {"ensemble_size": 3}, **change})) is None
+
+
+def test_every_printed_number_joins_a_record_of_its_own_names():
+    numbered = [row for row in published() if not row["item"].endswith("/text")]
+    for row in numbered:
+        if row["metric"] == "tick_range":
+            continue
+        fixed = ("dataset", "architecture", "method", "metric")
+        axes = {*JOINED, "ensemble_size"} - {*fixed}
+        at = {axis: row[axis] for axis in axes if axis in row}
+        names = {name: row[name] for name in ("item", *fixed)}
+        found = printed(Record(**names, value=0.0, unit="none", n=1, at=at))
+        assert found is not None
+        assert found["id"] == row["id"]

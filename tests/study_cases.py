@@ -1,0 +1,22 @@
+"""Trials that train in a blink, for tests of the machinery around them."""
+
+from functools import partial
+
+from tepui.data import Digits
+from tepui.experiments.trials import Exam, Measure, Samples, Trial
+from tepui.methods import SAM
+from tepui.metrics.sharpness import worst_case
+from tepui.models import MLP
+
+TRIAL = Trial(
+    data=Samples(Digits, count=64),
+    model=partial(MLP, hidden=(6,)),
+    method=SAM(rho=0.1),
+    seeds=(3, 4),
+    epochs=2,
+    batch_size=32,
+)
+EXAM = Exam(
+    Samples(Digits, part="test", count=30), types=("contrast",), severities=(1, 5)
+)
+MEASURE = Measure(partial(worst_case, num_samples=10, batch_size=5, steps=2))

@@ -11,6 +11,7 @@ from torch import nn
 
 from tepui.checkpoints import ensemble_of
 from tepui.checks import one_of, require
+from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
@@ -79,7 +80,9 @@ def measure(
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    ensemble = _ensemble(checkpoints, model).to(place)
+    test = part(data, train=False)
+    factory = None if model is None else fitted(model, test)
+    ensemble = _ensemble(checkpoints, factory).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if "sharpness" in kinds:
         with console().status("measuring sharpness"):
@@ -90,7 +93,6 @@ def measure(
         _draw(folder / "sharpness.png", sharpness_of_members(found))
         console().print(_sharpness_table(found))
     if "diversity" in kinds or "ood" in kinds:
-        test = part(data, train=False)
         evaluation = evaluate(
             ensemble, test, ood=unfamiliar(ood, test), rule=rule, out=folder
         )

@@ -7,7 +7,7 @@ position of that identifier among the 1000 of ImageNet in sorted order, which co
 
 ImageNet-A and ImageNet-R hold 200 of the 1000 classes; the folders that are there say
 which. :attr:`mask` marks them, and :func:`restricted` leaves a model's logits and the
-labels with those alone.
+labels with those alone, as :func:`tepui.evaluate` does.
 
 References:
     Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
@@ -18,14 +18,16 @@ References:
 """
 
 from pathlib import Path
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui.checks import class_indices, class_mask, require
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
 from tepui.data.installing import located
+from tepui.data.prepared_like import whole
 from tepui.data.sources import Source
 
 CLASSES = 1000
@@ -228,6 +230,21 @@ def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Te
     outside = int((~mask[labels]).sum())
     require(outside == 0, "labels", "be of classes in the mask", f"{outside} outside")
     return logits[..., mask], (mask.cumsum(0) - 1)[labels]
+
+
+def held_classes(dataset: Dataset[Any]) -> Tensor | None:
+    """Return which of ImageNet's classes a data set holds.
+
+    Args:
+        dataset: Any data set, or a ``Subset`` of one.
+
+    Returns:
+        Its mask; None for a set of other classes, or of all.
+    """
+    source = whole(dataset)
+    if not isinstance(source, _ClassFolders) or source.mask.all():
+        return None
+    return source.mask
 
 
 def _imagenet(root: str | Path | None, folder: Path) -> Path:

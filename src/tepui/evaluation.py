@@ -240,8 +240,17 @@ def evaluate(
             "ood": list(unfamiliar),
         }
         write_tensors(file, kept, document)
-    found_ood = _found(logits, unfamiliar)
-    return Evaluation(rule, *logits.shape, clean, cells, reliability, *found_ood)
+    members, samples, choices = logits.shape
+    return Evaluation(
+        rule,
+        members,
+        samples,
+        choices,
+        clean,
+        cells,
+        reliability,
+        *_found(logits, unfamiliar),
+    )
 
 
 def dataset_logits(

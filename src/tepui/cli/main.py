@@ -142,8 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
         if values.get("model") is not None:
-            written_out = parser.parse_args(words, defaults=False)
-            free = _model_arguments(chosen) - _model_arguments(written_out)
+            explicit = parser.parse_args(words, defaults=False)
+            free = _model_arguments(chosen) - _model_arguments(explicit)
             values["model"] = Architecture(values["model"], free)
         command(**values)
     except (ValueError, OSError, ImportError, TrainingDiverged) as error:
@@ -157,8 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _model_arguments(chosen: Namespace) -> frozenset[str]:
     """Return the names of the model's arguments that have a value."""
-    model = chosen[chosen.subcommand]["model"]
-    return frozenset(vars(model.get("init_args", Namespace())))
+    arguments = chosen[chosen.subcommand]["model"].get("init_args")
+    return frozenset(vars(arguments) if arguments else ())
 
 
 def _resumes(command: Sequence[str]) -> bool:

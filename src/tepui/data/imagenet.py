@@ -64,6 +64,8 @@ class ImageNet(_ClassFolders):
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.sources`.
         train: The folder ``train`` if true, else ``val``.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, cut from the centre of images whose shorter
             side is 8/7 of it.
 
@@ -79,9 +81,13 @@ class ImageNet(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = True, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
-        folder = located("ImageNet", self.source, root)
+        folder = located("ImageNet", self.source, root, download)
         part = folder / ("train" if train else "val")
         super().__init__(part, imagenet_wnids(folder), size)
 
@@ -93,6 +99,8 @@ class ImageNetA(_ClassFolders):
     Args:
         root: The data folder; ImageNet's classes are looked up in it too.
         train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
@@ -109,10 +117,14 @@ class ImageNetA(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = False, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
         _test_only(train)
-        folder = located("ImageNetA", self.source, root)
+        folder = located("ImageNetA", self.source, root, download)
         super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
@@ -123,6 +135,8 @@ class ImageNetR(_ClassFolders):
     Args:
         root: The data folder; ImageNet's classes are looked up in it too.
         train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
@@ -137,10 +151,14 @@ class ImageNetR(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = False, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
         _test_only(train)
-        folder = located("ImageNetR", self.source, root)
+        folder = located("ImageNetR", self.source, root, download)
         super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
@@ -151,6 +169,8 @@ class ImageNetSketch(_ClassFolders):
     Args:
         root: The data folder; ImageNet's classes are looked up in it too.
         train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
@@ -167,10 +187,14 @@ class ImageNetSketch(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = False, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
         _test_only(train)
-        folder = located("ImageNetSketch", self.source, root)
+        folder = located("ImageNetSketch", self.source, root, download)
         super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 

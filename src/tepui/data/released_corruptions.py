@@ -147,6 +147,8 @@ class ImageNetC(CorruptedFolders):
 
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.sources`.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -167,10 +169,11 @@ class ImageNetC(CorruptedFolders):
     def __init__(
         self,
         root: str | Path | None = None,
+        download: bool = False,
         types: Sequence[str] | None = None,
         severities: Sequence[int] = SEVERITIES,
     ) -> None:
-        folder = located("ImageNetC", self.source, root)
+        folder = located("ImageNetC", self.source, root, download)
         classes = _classes(folder, IMAGENET_CLASSES)
         frame = Frame(FRAME.size)
         super().__init__(folder, classes, IMAGENET, frame, False, types, severities)

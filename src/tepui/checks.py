@@ -29,7 +29,9 @@ def require(condition: bool, argument: str, rule: str, value: object) -> None:
 
 
 def one_of(argument: str, value: str, known: Iterable[str]) -> None:
-    """Raise a ``ValueError`` that lists the known names and the nearest one.
+    """Raise a ``ValueError`` that lists the known names and the nearest ones.
+
+    Nearness does not depend on the case of letters.
 
     Example:
         >>> one_of("rule", "probabilty", ["probability", "logit", "vote"])
@@ -39,8 +41,9 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
     names = list(known)
     if value in names:
         return
-    near = get_close_matches(str(value), names, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    by_lower = {name.lower(): name for name in names}
+    near = [by_lower[key] for key in get_close_matches(str(value).lower(), by_lower)]
+    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
     raise ValueError(
         f"{argument} must be one of {', '.join(names)}, got {value!r}{hint}"
     )

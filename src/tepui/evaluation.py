@@ -16,6 +16,7 @@ from tepui import metrics
 from tepui.checks import one_of, require
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
+from tepui.data.imagenet import held_classes, restricted
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.data.prepared_like import whole
 from tepui.detection import Detection, Histogram, detections, histograms
@@ -26,6 +27,7 @@ from tepui.storage import write_tensors
 from tepui.stored_logits import LOGITS, Cell
 
 Ratios = Literal["pooled", "mean"]
+Classes = Literal["held", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ class Evaluation:
         rule: How members were joined.
         members: How many they are.
         samples: Size of the clean data set.
+        classes: Between how many classes members chose on it.
         clean: Scores on clean data.
         shifted: Scores by type and severity of the shift.
         reliability: Confidence and accuracy in bins, for ``clean`` and, pooled over
@@ -88,6 +91,7 @@ class Evaluation:
     rule: Rule
     members: int
     samples: int
+    classes: int
     clean: Scores
     shifted: Mapping[Cell, Scores]
     reliability: Mapping[str, metrics.Reliability]
@@ -118,6 +122,7 @@ class Evaluation:
             "rule": self.rule,
             "members": self.members,
             "samples": self.samples,
+            "classes": self.classes,
             "clean": self.clean.document(),
             "shifted": None if mean is None else mean.document(),
             "severities": {
@@ -148,6 +153,7 @@ def evaluate(
     *,
     shifted: Mapping[Cell, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
+    classes: Classes | Tensor = "held",
     rule: Rule = "probability",
     batch_size: int = 1024,
     workers: int = 0,
@@ -163,11 +169,16 @@ def evaluate(
             ``tepui.data.corrupted(dataset)``.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are not looked at.
+        classes: Between which classes members choose; the logits of others are left
+            out. ``"held"``: those the data set holds, which are 200 of 1000 for
+            ``ImageNetA`` and ``ImageNetR`` and all for sets of other classes; a shifted
+            set of ImageNet's classes goes by its own. ``"all"``. Or a mask
+            ``(classes,)``, such as that of the set whose features are ``dataset``.
         rule: How members are joined.
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
-        out: A folder that receives the logits of every data set in one safetensors
-            file, so that other metrics need no model.
+        out: A folder that receives the logits of every data set, of the classes that
+            were left, in one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
 
     Returns:
@@ -175,7 +186,8 @@ def evaluate(
 
     Raises:
         FileExistsError: If logits are there and ``overwrite`` is false.
-        ValueError: If a member cannot take the data.
+        ValueError: If a member cannot take the data, or a label is of a class that is
+            left out.
 
     Example:
         >>> import tepui
@@ -191,9 +203,13 @@ def evaluate(
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
     kept: dict[str, Tensor] = {}
+    mask = _mask(classes, dataset)
 
     def outputs(name: str, data: Dataset[Any]) -> tuple[Tensor, Tensor]:
         logits, labels = dataset_logits(ensemble, data, batch_size, workers)
+        own = _mask(classes, data)
+        if (left := mask if own is None else own) is not None:
+            logits, labels = restricted(logits, labels, left.to(logits.device))
         if file is not None:
             kept[f"logits/{name}"], kept[f"labels/{name}"] = logits.cpu(), labels.cpu()
         return logits, labels
@@ -212,6 +228,8 @@ def evaluate(
     unfamiliar: dict[str, dict[str, Tensor]] = {}
     for name, data in (ood or {}).items():
         found, _ = dataset_logits(ensemble, data, batch_size, workers)
+        if mask is not None:
+            found = found[..., mask.to(found.device)]
         if file is not None:
             kept[f"ood/{name}"] = found.cpu()
         unfamiliar[name] = metrics.ood_scores(found)
@@ -222,9 +240,16 @@ def evaluate(
             "ood": list(unfamiliar),
         }
         write_tensors(file, kept, document)
-    members, samples, _ = logits.shape
+    members, samples, choices = logits.shape
     return Evaluation(
-        rule, members, samples, clean, cells, reliability, *_found(logits, unfamiliar)
+        rule,
+        members,
+        samples,
+        choices,
+        clean,
+        cells,
+        reliability,
+        *_found(logits, unfamiliar),
     )
 
 
@@ -366,6 +391,14 @@ def _scores_and_bins(
     values = {name: float(value) for name, value in found.items()}
     values["improvement"] = values["accuracy"] - values["individual_accuracy"]
     return Scores(**{**dict.fromkeys(of_pairs, math.nan), **values}), bins
+
+
+def _mask(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
+    """Return which classes are left for a data set; None for all."""
+    if isinstance(classes, Tensor):
+        return classes
+    one_of("classes", classes, get_args(Classes))
+    return held_classes(dataset) if classes == "held" else None
 
 
 def _check_cells(shifted: object) -> None:

@@ -1,8 +1,10 @@
 import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import tepui
 from data_layouts import (
@@ -90,18 +92,130 @@ def test_compare_takes_real_sets_too(root, tmp_path, capsys):
 
 
 def test_a_model_for_other_images_names_the_shape(root, tmp_path, capsys):
+    grey = ["--model", "ConvNet", "--model.in_channels", "1"]
+    out = ["--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit):
-        main(["train", "--data", "CIFAR10", *SMALL, "--out", str(tmp_path / "run")])
+        main(["train", "--data", "CIFAR10", *grey, *SMALL, *out])
     error = capsys.readouterr().err
     assert "model must accept samples of shape (3, 32, 32)" in error
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_default_model_fits_the_data(name, root, tmp_path):
+    data = options(name, root)
+    data = data[: data.index("--model")]
+    main(["train", *data, *SMALL, "--out", str(tmp_path / "run")])
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    expected = {
+        "FashionMNIST": {"in_channels": 1, "num_classes": 10},
+        "ImageFolder": {"in_channels": 3, "num_classes": 2},
+        "ArrayFile": {"in_channels": 3, "num_classes": 3},
+    }.get(name, {"in_channels": 3, "num_classes": 10})
+    for model in run["config"]["models"]:
+        assert expected.items() <= model["config"].items()
+
+
+@pytest.fixture
+def corrupted_cifar(root, tmp_path, capsys):
+    """A run on CIFAR10 and its miniature, corrupted, where CIFAR-10-C belongs."""
+    run = str(tmp_path / "run")
+    main(["train", "--data", "CIFAR10", *SMALL, "--out", run])
+    made = str(root / "CIFAR-10-C")
+    types = ["--types", "contrast", "fog"]
+    main(["corrupt", "CIFAR10", *types, "--out", made, "--quiet"])
+    capsys.readouterr()
+    return run
+
+
+def evaluated(run, *words):
+    main(["evaluate", run, "--overwrite", *words])
+    return json.loads((Path(run) / "evaluation.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["CIFAR10C", "cifar10c"])
+def test_a_published_corrupted_set_is_named(name, corrupted_cifar, root):
+    data = ["--data", "CIFAR10"]
+    found = evaluated(corrupted_cifar, *data, "--shifted", name)
+    assert {cell["type"] for cell in found["cells"]} == {"contrast", "fog"}
+    folder = str(root / "CIFAR-10-C")
+    assert found == evaluated(corrupted_cifar, *data, "--shifted", folder)
+
+
+def test_a_published_corrupted_set_is_looked_for_beside_the_data(
+    corrupted_cifar, root, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "elsewhere"))
+    data = ["--data", "CIFAR10", "--data.root", str(root)]
+    found = evaluated(corrupted_cifar, *data, "--shifted", "CIFAR10C")
+    assert len(found["cells"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("CIFAR100C", "CIFAR100C is not in"),
+        ("TinyImageNetC", "tepui data fetch TinyImageNetC"),
+        ("ImageNetC", "Place it by hand"),
+        ("cifar10-c", "no folder, must be one of CIFAR100C, CIFAR10C, ImageNetC"),
+        ("cifar10-c", "did you mean 'CIFAR10C'"),
+    ],
+)
+def test_a_corrupted_set_that_is_not_there_says_how_to_get_it(
+    name, message, corrupted_cifar, capsys
+):
+    with pytest.raises(SystemExit):
+        evaluated(corrupted_cifar, "--data", "CIFAR10", "--shifted", name)
+    assert message in capsys.readouterr().err
+
+
+def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, capsys):
+    with pytest.raises(SystemExit):
+        evaluated(corrupted_cifar, "--data", "Digits", "--shifted", "CIFAR10C")
+    assert "CIFAR-10-C must hold copies of the test set" in capsys.readouterr().err
+
+
+@pytest.fixture
+def imagenet(root, monkeypatch):
+    """A miniature of ImageNet with five classes, and of ImageNet-A with two."""
+    monkeypatch.setattr("tepui.data.imagenet.CLASSES", 5)
+    wnids = ["n01", "n02", "n03", "n04", "n05"]
+    for number, wnid in enumerate(wnids):
+        for image in range(3):
+            shade = (50 * number, 255 - 20 * image, 30)
+            for part in ("train", "val"):
+                file = root / "imagenet" / part / wnid / f"{image}.png"
+                picture(file, shade, size=(10, 12))
+            if wnid in ("n02", "n05"):
+                picture(root / "imagenet-a" / wnid / f"{image}.png", shade)
+    return root
+
+
+def test_members_choose_between_the_classes_of_the_data(imagenet, tmp_path, capsys):
+    run, size = str(tmp_path / "run"), ["--data.size", "8"]
+    main(["train", "--data", "ImageNet", *size, *SMALL, "--out", run])
+    data = ["--data", "ImageNetA", *size, "--corruptions", "none"]
+    held = evaluated(run, *data)
+    logits = tepui.read_logits(run).clean[0]
+    assert "2 classes" in capsys.readouterr().out
+    everything = evaluated(run, *data, "--classes", "all")
+    full, labels = tepui.read_logits(run).clean
+    assert (held["classes"], everything["classes"]) == (2, 5)
+    assert torch.equal(logits, full[..., [1, 4]])
+    right = full[..., [1, 4]].softmax(-1).mean(0).argmax(-1) == (labels == 4)
+    assert held["clean"]["accuracy"] == pytest.approx(float(right.float().mean()))
+    right = full.softmax(-1).mean(0).argmax(-1) == labels
+    assert everything["clean"]["accuracy"] == pytest.approx(float(right.float().mean()))
+    assert held["clean"]["nll"] < everything["clean"]["nll"]
 
 
 @pytest.mark.parametrize("words", [["data"], ["data", "list"]])
 def test_the_list_says_what_is_there_and_what_is_needed(words, root, capsys):
     main(words)
     shown = " ".join(capsys.readouterr().out.split())
-    for name in ("CIFAR10", "TinyImageNetC", "ImageNetA", "Digits", "ImageFolder"):
-        assert name in shown
+    names = ("CIFAR10", "ImageNetA", "Digits", "ImageFolder", "UniformNoise")
+    for name in (*names, "CIFAR10C", "CIFAR100C", "TinyImageNetC", "ImageNetC"):
+        assert f" {name} " in shown
+    assert "NAME=UnlabeledFolder:FOLDER" in shown
     assert "cifar-10-batches-bin" in shown
     assert "fetch: 2,918 MB" in shown
     assert "Place it by hand" in shown
@@ -143,7 +257,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
     (root / "fashion-mnist").rmdir()
     source = Source("clothes", ("fashion-mnist",), tuple(downloads))
     monkeypatch.setattr(FashionMNIST, "source", source)
-    main(["data", "fetch", "FashionMNIST"])
+    main(["data", "fetch", "fashionmnist"])
     assert "from me" in capsys.readouterr().out
     main(["data", "verify", "FashionMNIST"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
 
 from data.mrpc_files import write
 from tepui.cli.main import main
+from tepui.models import ConvNet
 
 SHORT = ["--epochs", "1", "--members", "2", "--quiet"]
 
@@ -53,15 +56,50 @@ def test_models_train_by_name(tmp_path, name, options, expected):
         assert expected.items() <= config.items()
 
 
-def test_a_named_model_keeps_its_own_defaults(tmp_path, capsys):
+def test_what_is_written_of_a_model_stays(tmp_path, capsys):
     out = ["--out", str(tmp_path / "r")]
     with pytest.raises(SystemExit):
-        main(["train", "--model", "ResNet18", *SHORT, *out])
+        main(["train", "--model", "ResNet18", "--model.in_channels=3", *SHORT, *out])
     assert "3 channels" in capsys.readouterr().err
     config = tmp_path / "c.yaml"
-    config.write_text("model: {class_path: MLP, init_args: {hidden: [4]}}\n")
+    arguments = "{hidden: [4], num_classes: 12}"
+    config.write_text(f"model: {{class_path: MLP, init_args: {arguments}}}\n")
     main(["train", "--config", str(config), *SHORT, *out])
-    assert configs(tmp_path / "r")[0]["in_features"] == 64
+    expected = {"in_features": 64, "hidden": [4], "num_classes": 12}
+    assert configs(tmp_path / "r")[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("resnet18", ["--model.width=2"], {"in_channels": 1, "num_classes": 10}),
+        ("ViTTiny", ["--model.depth=1"], {"in_channels": 1, "image_size": 8}),
+        ("MLP", [], {"in_features": 64, "num_classes": 10}),
+    ],
+)
+def test_what_is_not_written_follows_from_the_data(name, options, expected, tmp_path):
+    batch = ["--batch-size", "512", "--out", str(tmp_path / "r")]
+    main(["train", "--data", "digits", "--model", name, *options, *SHORT, *batch])
+    assert expected.items() <= configs(tmp_path / "r")[0].items()
+
+
+def test_weights_are_measured_in_a_model_that_fits_the_data(tmp_path):
+    x, y = torch.rand(30, 3, 8, 8), torch.arange(30) % 4
+    arrays = {
+        f"{kind}_{part}": value.numpy()
+        for part in ("train", "test")
+        for kind, value in (("x", x.permute(0, 2, 3, 1)), ("y", y))
+    }
+    np.savez(tmp_path / "mine.npz", **arrays)
+    net = ConvNet(num_classes=4, in_channels=3)
+    torch.save(net.state_dict(), tmp_path / "a.pt")
+    data = ["--data", "ArrayFile", "--data.path", str(tmp_path / "mine.npz")]
+    words = ["--model", "ConvNet", "--what", "diversity", "--out", str(tmp_path / "m")]
+    main(["measure", str(tmp_path / "a.pt"), *data, *words])
+    found = json.loads((tmp_path / "m" / "measure.json").read_text())
+    net.eval()
+    expected = (net(x).argmax(1) == y).float().mean()
+    assert found["diversity"]["accuracy"] == pytest.approx(float(expected))
 
 
 def test_options_of_the_default_model_need_no_name(tmp_path):
@@ -92,6 +130,9 @@ def test_the_text_run(tmp_path, capsys):
     optimizer = ["--optimizer", "AdamW", "--optimizer.lr", "0.001"]
     out = tmp_path / "run"
     batch = ["--batch-size", "512"]
+    with pytest.raises(SystemExit):
+        main(["train", *data, *SHORT, "--out", str(out)])
+    assert "--model must be given for samples that are no" in capsys.readouterr().err
     words = [*data, "--model", "Albert", *model, *method, *optimizer, *SHORT, *batch]
     main(["train", *words, "--out", str(out)])
     assert configs(out)[0]["num_classes"] == 2

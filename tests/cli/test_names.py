@@ -1,6 +1,12 @@
 import pytest
 
-from tepui.cli.names import check_names, foreign_packages, known_names, normalised
+from tepui.cli.names import (
+    check_names,
+    foreign_packages,
+    known_names,
+    normalised,
+    spelled,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +64,37 @@ def test_known_names_hold_no_abstract_classes():
         (["--method", "SMA"], r"--method must be one of .*did you mean 'SAM'"),
         (["--methods", "[SAM, Nothing]"], r"--methods must be one of .*'Nothing'"),
         (["--model=ResNet"], r"--model must be one of .*did you mean 'ResNet18'"),
-        (["--data", "digits"], r"did you mean 'Digits'"),
+        (["--data", "digit"], r"did you mean 'Digits'"),
+        (["--data", "cifra10"], r"did you mean 'CIFAR10' or 'CIFAR100'\?"),
     ],
 )
 def test_unknown_names_list_the_known_ones(words, message):
     with pytest.raises(ValueError, match=message):
         check_names(words)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["--data", "digits"], ["--data", "Digits"]),
+        (["--data=cifar10"], ["--data=CIFAR10"]),
+        (["--model", "wideresnet40X2"], ["--model", "WideResNet40x2"]),
+        (["--methods", "sam", "GSAM"], ["--methods", "[SAM, GSAM]"]),
+        (["--augment=randomcrop"], ["--augment", "[RandomCrop]"]),
+        (["--optimizer", "sgd"], ["--optimizer", "SGD"]),
+        (["--ood", "n=uniformnoise"], ["--ood", '{"n": "UniformNoise"}']),
+        (["--data", "unheardof"], ["--data", "unheardof"]),
+        (["--model", "mine.Net"], ["--model", "mine.Net"]),
+        (["--out", "digits"], ["--out", "digits"]),
+    ],
+)
+def test_the_case_of_letters_does_not_matter(written, expected):
+    assert spelled(normalised(written)) == expected
+
+
+def test_no_two_names_differ_by_case_alone():
+    for names in known_names().values():
+        assert len({name.lower() for name in names}) == len(names)
 
 
 def test_known_names_pass():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import tepui
 from data_layouts import picture
@@ -12,6 +13,7 @@ from tepui.data import (
     CorruptedArrays,
     CorruptedFolders,
     ImageFolder,
+    ImageNet,
     ImageNetC,
     Normalize,
     TinyImageNetC,
@@ -156,6 +158,24 @@ def test_every_folder_is_its_cell(dataset, name, side, small, tmp_path):
             middle = copy.inputs[:, :, side // 2, side // 2].float()
             expected = [[40.0 * severity, 100.0 * k, 100.0 * c] for c in (0, 1)]
             assert (middle - torch.tensor(expected)).abs().max() <= 3
+
+
+def test_imagenets_copies_are_not_cut_a_second_time(small, tmp_path, monkeypatch):
+    """They were 224 pixels wide when they were corrupted."""
+    monkeypatch.setattr("tepui.data.imagenet.CLASSES", 2)
+    write_folders(tmp_path / "imagenet-c", size=(224, 224))
+    for name in ("n01", "n02"):
+        file = tmp_path / "imagenet" / "val" / name / "0.png"
+        picture(file, size=(300, 260))
+    edge = Image.new("RGB", (224, 224))
+    edge.paste((255, 255, 255), (0, 0, 8, 224))
+    edge.save(tmp_path / "imagenet-c" / "fog" / "1" / "n01" / "val_0.JPEG", quality=95)
+    test = ImageNet(tmp_path, train=False)
+    named = ImageNetC(tmp_path)
+    for copies in (named, corrupted_files(tmp_path / "imagenet-c", test)):
+        image = copies["fog", 1].held.inputs[0]
+        assert (image[:, :, :7] > 200).all()
+        assert (image[:, :, 9:] < 50).all()
 
 
 def test_another_number_of_classes_is_refused(small, tmp_path):

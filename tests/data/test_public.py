@@ -1,8 +1,18 @@
+import inspect
 import subprocess
 import sys
 from types import ModuleType
 
+import pytest
+
 import tepui.data
+from tepui.data import CorruptedArrays, CorruptedFolders
+
+IN_FILES = [
+    item
+    for _, item in inspect.getmembers(tepui.data, inspect.isclass)
+    if hasattr(item, "source")
+]
 
 
 def test_all_lists_every_public_name():
@@ -12,6 +22,17 @@ def test_all_lists_every_public_name():
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
     assert found == set(tepui.data.__all__)
+
+
+@pytest.mark.parametrize("dataset", IN_FILES)
+def test_sets_in_files_are_asked_for_alike(dataset, tmp_path):
+    names = list(inspect.signature(dataset).parameters)
+    corrupted = issubclass(dataset, CorruptedArrays | CorruptedFolders)
+    expected = ["root", "download"] if corrupted else ["root", "train", "download"]
+    assert names[: len(expected)] == expected
+    part = {} if corrupted else {"train": False}
+    with pytest.raises(FileNotFoundError, match=f"{dataset.__name__} is not in"):
+        dataset(tmp_path, **part)
 
 
 def test_import_stays_light():

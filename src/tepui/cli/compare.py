@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
 from tepui.cli.parts import Data, corrupted_images, part, unfamiliar
@@ -15,7 +16,6 @@ from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.models import ConvNet
 from tepui.report import printed_table, write_report
 
 DEFAULT_METHODS: list[Method] = [
@@ -55,7 +55,8 @@ def compare(
 
     Args:
         data: The data set.
-        model: The members' architecture; ConvNet by default.
+        model: The members' architecture; ConvNet by default. Classes, channels and
+            size of images follow from the data unless they are written.
         methods: What to compare, such as: --methods SAM GSAM
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors; two by default, or as
@@ -93,7 +94,7 @@ def compare(
         shifted = corrupted_images(test, corruptions, place)
     comparison = compare_methods(
         methods,
-        model or ConvNet,
+        fitted(model, train),
         train,
         test,
         shifted=shifted,

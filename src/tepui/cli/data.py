@@ -10,7 +10,7 @@ from rich.table import Table
 from tepui import data as datasets
 from tepui.checks import one_of, require
 from tepui.cli.console import console
-from tepui.cli.names import known_names
+from tepui.cli.names import OOD, known_names, known_spelling
 from tepui.data.installing import install, located, verify
 from tepui.data.sources import Source, data_folder
 
@@ -34,8 +34,8 @@ def data(
         console().print(_table(root), f"data folder: {root or data_folder()}")
         return
     known = dict(_in_files())
-    one_of("name", name or "", known)
-    assert name is not None
+    name = known_spelling(name or "", known)
+    one_of("name", name, known)
     (_fetch if action == "fetch" else _verify)(name, known[name], root)
 
 
@@ -87,10 +87,10 @@ def _table(root: Path | None) -> Table:
         source: Source = dataset.source
         present = _where(source.find(root), root or data_folder())
         table.add_row(name, source.about, present, _needs(source))
-    files = dict(_in_files())
-    for name in known_names()["--data"]:
-        if name not in files:
-            table.add_row(name, *_by_signature(getattr(datasets, name)))
+    known, files = known_names(), dict(_in_files())
+    for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
+        labelled = name in known["--data"]
+        table.add_row(name, *_by_signature(getattr(datasets, name), labelled))
     return table
 
 
@@ -107,15 +107,19 @@ def _needs(source: Source) -> str:
     return f"fetch: {size:,.0f} MB. {source.by_hand}".strip()
 
 
-def _by_signature(dataset: Any) -> tuple[str, str, str]:
+def _by_signature(dataset: Any, labelled: bool) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
     about = (dataset.__doc__ or "").splitlines()[0].rstrip(".")
     needed = [
-        f"--data.{name}"
+        name
         for name, parameter in inspect.signature(dataset).parameters.items()
         if parameter.default is inspect.Parameter.empty
     ]
-    return about, "" if needed else "yes", " ".join(needed) or "nothing"
+    if labelled:
+        needs = " ".join(f"--data.{name}" for name in needed) or "nothing"
+    else:
+        needs = f"{OOD} NAME={dataset.__name__}{':FOLDER' if needed else ''}"
+    return about, "" if needed else "yes", needs
 
 
 def _in_files() -> Iterator[tuple[str, Any]]:

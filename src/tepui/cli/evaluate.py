@@ -11,10 +11,15 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.checks import require
+from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.parts import Data, corrupted_images, tested_part, unfamiliar
-from tepui.data import arrays_of, corrupted_files
-from tepui.data.image_files import ImageFiles
+from tepui.cli.parts import (
+    Data,
+    corrupted_copies,
+    corrupted_images,
+    tested_part,
+    unfamiliar,
+)
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
 from tepui.evaluation import evaluate as evaluate_ensemble
@@ -29,7 +34,8 @@ def evaluate(
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
-    shifted: Path | None = None,
+    shifted: str | None = None,
+    classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
@@ -46,8 +52,10 @@ def evaluate(
         model: The members' architecture, needed only for models tepui does not know.
         corruptions: Whose strengths of corruption to take, or none; those of CIFAR by
             default, unless --shifted is given.
-        shifted: A folder of corrupted copies to take instead, written by tepui corrupt
-            or published.
+        shifted: Corrupted copies to take instead: a folder, written by tepui corrupt
+            or published, or the name of a published set, such as: --shifted CIFAR10C
+        classes: Between which classes members choose: those the data set holds (200 of
+            1000 for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         rule: How members are joined.
@@ -65,15 +73,15 @@ def evaluate(
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
     if shifted is not None:
-        like = test if isinstance(test, ImageFiles) else arrays_of(test)
-        copies = corrupted_files(shifted, like)
+        copies = corrupted_copies(shifted, test, data)
     elif corruptions != "none":
         copies = corrupted_images(test, corruptions or "cifar", place)
     evaluation = evaluate_ensemble(
-        load(run, model).to(place),
+        load(run, None if model is None else fitted(model, test)).to(place),
         test,
         shifted=copies,
         ood=unfamiliar(ood, test),
+        classes=classes,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
@@ -82,7 +90,7 @@ def evaluate(
     )
     write_json(file, evaluation.document())
     terminal = console()
-    terminal.print(_table(evaluation, str(run)))
+    terminal.print(_table(evaluation, f"{run}, {evaluation.classes} classes"))
     if evaluation.ood:
         terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")

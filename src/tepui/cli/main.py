@@ -9,10 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, set_parsing_settings
+from jsonargparse import (
+    ArgumentParser,
+    DefaultHelpFormatter,
+    Namespace,
+    set_parsing_settings,
+)
 from torch.nn import Module
 from torch.utils.data import Dataset
 
+from tepui.cli.architecture import Architecture
 from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
 from tepui.cli.compare import compare
 from tepui.cli.corrupt import EXAMPLE as CORRUPT_EXAMPLE
@@ -28,6 +34,7 @@ from tepui.cli.names import (
     foreign_packages,
     known_names,
     normalised,
+    spelled,
     with_data_option,
 )
 from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
@@ -138,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     written = sys.argv[1:] if arguments is None else arguments
     try:
-        words = normalised(with_data_option(written))
+        words = spelled(normalised(with_data_option(written)))
         check_names(words)
         _allow(foreign_packages(words))
         parser = build_parser()
@@ -146,6 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = COMMANDS[chosen.subcommand][0]
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
+        if values.get("model") is not None:
+            explicit = parser.parse_args(words, defaults=False)
+            free = _model_arguments(chosen) - _model_arguments(explicit)
+            values["model"] = Architecture(values["model"], free)
         command(**values)
     except (ValueError, OSError, ImportError, TrainingDiverged, WorkError) as error:
         sys.stderr.write(f"tepui: {error}\n")
@@ -154,6 +165,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         way = "; continue with --resume --out FOLDER" if _resumes(words[:1]) else ""
         sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
+
+
+def _model_arguments(chosen: Namespace) -> frozenset[str]:
+    """Return the names of the model's arguments that have a value."""
+    arguments = chosen[chosen.subcommand]["model"].get("init_args")
+    return frozenset(vars(arguments) if arguments else ())
 
 
 def _resumes(command: Sequence[str]) -> bool:

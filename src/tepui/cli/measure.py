@@ -8,9 +8,11 @@ from typing import Any, Literal
 import torch
 from rich.table import Table
 from torch import nn
+from torch.utils.data import Dataset
 
 from tepui.checkpoints import ensemble_of
 from tepui.checks import one_of, require
+from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
@@ -79,18 +81,18 @@ def measure(
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    ensemble = _ensemble(checkpoints, model).to(place)
+    train = part(data, train=True) if "sharpness" in kinds else None
+    test = part(data, train=False) if {"diversity", "ood"} & {*kinds} else None
+    known = train if test is None else test
+    ensemble = _ensemble(checkpoints, model, known).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
-    if "sharpness" in kinds:
+    if train is not None:
         with console().status("measuring sharpness"):
-            found = measured(
-                ensemble, part(data, train=True), _measures(samples, rho), seed=seed
-            )
+            found = measured(ensemble, train, _measures(samples, rho), seed=seed)
         document["sharpness"] = {n: m.document() for n, m in found.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(found))
         console().print(_sharpness_table(found))
-    if "diversity" in kinds or "ood" in kinds:
-        test = part(data, train=False)
+    if test is not None:
         evaluation = evaluate(
             ensemble, test, ood=unfamiliar(ood, test), rule=rule, out=folder
         )
@@ -108,14 +110,17 @@ def measure(
 
 
 def _ensemble(
-    checkpoints: list[Path], model: Callable[[], nn.Module] | None
+    checkpoints: list[Path],
+    model: Callable[[], nn.Module] | None,
+    data: Dataset[Any] | None,
 ) -> Ensemble:
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
+    factory = model if model is None or data is None else fitted(model, data)
     if len(checkpoints) == 1 and (checkpoints[0] / FILE).is_file():
-        return load(checkpoints[0], model)
-    if model is None:
+        return load(checkpoints[0], factory)
+    if factory is None:
         raise ValueError("--model must be given to read files of weights, got None")
-    return ensemble_of(checkpoints, model)
+    return ensemble_of(checkpoints, factory)
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:

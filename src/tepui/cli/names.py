@@ -6,7 +6,7 @@ package is imported only when it is written out on the command line itself.
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch.nn import Module
@@ -123,6 +123,7 @@ def named_set(text: str) -> tuple[str, Any]:
         except json.JSONDecodeError as error:
             raise ValueError(f"{OOD} {name} must be JSON, but: {error}") from error
     kind, colon, folder = value.partition(":")
+    kind = known_spelling(kind, known_names()[OOD])
     if not colon:
         return name, kind
     one_of(OOD, kind, known_names()[OOD])
@@ -135,20 +136,63 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
     """Return the words with ``corrupt NAME`` written as ``corrupt --data NAME``.
 
     Args:
-        arguments: The words as they were written; upper and lower case are one here.
+        arguments: The words as they were written.
 
     Returns:
         The words with the option.
 
     Example:
         >>> with_data_option(["corrupt", "digits", "--out", "x"])
-        ['corrupt', '--data', 'Digits', '--out', 'x']
+        ['corrupt', '--data', 'digits', '--out', 'x']
     """
     words = list(arguments)
     if words[:1] != ["corrupt"] or len(words) < 2 or words[1].startswith("-"):
         return words
-    known = {name.lower(): name for name in known_names()["--data"]}
-    return ["corrupt", "--data", known.get(words[1].lower(), words[1]), *words[2:]]
+    return ["corrupt", "--data", *words[1:]]
+
+
+def known_spelling(name: str, known: Iterable[str]) -> str:
+    """Return a known name as the library spells it, any other as it is.
+
+    Args:
+        name: In any case of letters.
+        known: The known names; no two differ by case alone.
+
+    Returns:
+        The name.
+
+    Example:
+        >>> known_spelling("cifar10", ["CIFAR10", "Digits"])
+        'CIFAR10'
+    """
+    return {each.lower(): each for each in known}.get(name.lower(), name)
+
+
+def spelled(arguments: Sequence[str]) -> list[str]:
+    """Return the words with known names of classes as the library spells them.
+
+    Args:
+        arguments: The words of the command line, lists joined.
+
+    Returns:
+        The words; values that are mappings stay as they are.
+
+    Example:
+        >>> spelled(["train", "--data", "digits", "--methods", "[sam, gsam]"])
+        ['train', '--data', 'Digits', '--methods', '[SAM, GSAM]']
+    """
+    words = list(arguments)
+    options = known_names()
+    for position, word in enumerate(arguments):
+        option, equals, value = word.partition("=")
+        if option not in options:
+            continue
+        if equals:
+            words[position] = f"{option}={_value_spelled(value, options[option])}"
+        elif position + 1 < len(words):
+            value = arguments[position + 1]
+            words[position + 1] = _value_spelled(value, options[option])
+    return words
 
 
 def check_names(arguments: Sequence[str]) -> None:
@@ -225,6 +269,13 @@ def _with_model(words: list[str]) -> list[str]:
     if not own or "--model" in options or "--config" in options:
         return words
     return [*words[: own[0]], "--model", DEFAULT_MODEL, *words[own[0] :]]
+
+
+def _value_spelled(value: str, known: Sequence[str]) -> str:
+    if "{" in value:
+        return value
+    items = ", ".join(known_spelling(item, known) for item in _items(value))
+    return f"[{items}]" if value.startswith("[") else items
 
 
 def _underscored(word: str) -> str:

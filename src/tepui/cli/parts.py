@@ -1,5 +1,6 @@
-"""Data sets named on the command line: their parts, and unfamiliar ones."""
+"""Data sets named on the command line: parts, corrupted copies, unfamiliar ones."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -7,10 +8,16 @@ from typing import Any, cast
 
 from torch.utils.data import Dataset
 
-from tepui.checks import require
-from tepui.data import Digits, arrays_of, corrupted, prepared_like
+from tepui import data as datasets
+from tepui.checks import one_of, require
+from tepui.cli.names import known_spelling
+from tepui.data import Digits, arrays_of, corrupted, corrupted_files, prepared_like
+from tepui.data.corrupted_files import CorruptedFiles
+from tepui.data.image_files import ImageFiles
+from tepui.data.installing import located
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifted import Corrupted
+from tepui.data.sources import Source
 from tepui.storage import read_json
 
 Data = Callable[[], Dataset[Any]]
@@ -67,6 +74,46 @@ def unfamiliar(
     if not ood:
         return None
     return {name: prepared_like(_built(data, test), test) for name, data in ood.items()}
+
+
+def corrupted_copies(
+    place: str, test: Dataset[Any], data: Data | None = None
+) -> CorruptedFiles:
+    """Return the corrupted copies that ``--shifted`` asks for.
+
+    Args:
+        place: A folder, or the name of a published set. The set is looked for in the
+            data folder of the test set, then in the usual one.
+        test: The clean test part, which the copies must be of.
+        data: What the command line built the test part from.
+
+    Returns:
+        A mapping from ``(name, severity)`` to data sets.
+
+    Raises:
+        FileNotFoundError: If a published set is not there; the message says how to get
+            it.
+        ValueError: If the place is neither, or holds copies of something else.
+    """
+    like = test if isinstance(test, ImageFiles) else arrays_of(test)
+    if Path(place).is_dir():
+        return corrupted_files(place, like)
+    published = published_corruptions()
+    name = known_spelling(place, published)
+    one_of("--shifted, where it is no folder,", name, published)
+    known = data.keywords if isinstance(data, partial) else {}
+    source = published[name]
+    folder = source.find(known.get("root")) or located(name, source, None)
+    return corrupted_files(folder, like)
+
+
+def published_corruptions() -> dict[str, Source]:
+    """Return where the published corrupted test sets come from, by name."""
+    return {
+        name: item.source
+        for name, item in inspect.getmembers(datasets, inspect.isclass)
+        if issubclass(item, CorruptedFiles) and hasattr(item, "source")
+    }
 
 
 def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import nn
 
+from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
 from tepui.cli.parts import Data, part
@@ -14,7 +15,6 @@ from tepui.engine import SGD, AdamW, Cosine, Schedule, TensorBoard, fit
 from tepui.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
-from tepui.models import ConvNet
 from tepui.pruning import Prune
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
@@ -53,7 +53,8 @@ def train(
 
     Args:
         data: The data set; its training part is used.
-        model: The members' architecture; ConvNet by default.
+        model: The members' architecture; ConvNet by default. Classes, channels and
+            size of images follow from the data unless they are written.
         method: How to train.
         members: How many members; as many as seeds, or three.
         seed: What all draws derive from.
@@ -83,13 +84,14 @@ def train(
         quiet: Show no progress.
     """
     folder = folder_for("train", out, resume)
+    dataset = part(data, train=True)
     run = fit(
         Ensemble.build(
-            model or ConvNet,
+            fitted(model, dataset),
             members or (3 if seeds is None else len(seeds)),
             seed if seeds is None else seeds,
         ),
-        part(data, train=True),
+        dataset,
         method=method,
         epochs=epochs,
         batch_size=batch_size,

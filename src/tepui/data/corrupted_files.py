@@ -251,7 +251,9 @@ def _in_layout(
 ) -> CorruptedFiles:
     if any(path.glob("*.npy")):
         return CorruptedArrays(path, like.normalize, like.classes, types, severities)
-    frame = like.frame if isinstance(like, ImageFiles) else None
+    framed = like.frame if isinstance(like, ImageFiles) else None
+    # Copies are made of images that were cut already: no margin is left to cut.
+    frame = None if framed is None else Frame(framed.size)
     image = like[0][0]
     return CorruptedFolders(
         path,

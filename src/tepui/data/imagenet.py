@@ -7,7 +7,7 @@ position of that identifier among the 1000 of ImageNet in sorted order, which co
 
 ImageNet-A and ImageNet-R hold 200 of the 1000 classes; the folders that are there say
 which. :attr:`mask` marks them, and :func:`restricted` leaves a model's logits and the
-labels with those alone.
+labels with those alone, as :func:`tepui.evaluate` does.
 
 References:
     Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
@@ -18,14 +18,16 @@ References:
 """
 
 from pathlib import Path
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui.checks import class_indices, class_mask, require
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
 from tepui.data.installing import located
+from tepui.data.prepared_like import whole
 from tepui.data.sources import Source
 
 CLASSES = 1000
@@ -62,6 +64,8 @@ class ImageNet(_ClassFolders):
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.sources`.
         train: The folder ``train`` if true, else ``val``.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, cut from the centre of images whose shorter
             side is 8/7 of it.
 
@@ -77,9 +81,13 @@ class ImageNet(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = True, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
-        folder = located("ImageNet", self.source, root)
+        folder = located("ImageNet", self.source, root, download)
         part = folder / ("train" if train else "val")
         super().__init__(part, imagenet_wnids(folder), size)
 
@@ -91,6 +99,8 @@ class ImageNetA(_ClassFolders):
     Args:
         root: The data folder; ImageNet's classes are looked up in it too.
         train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
@@ -107,10 +117,14 @@ class ImageNetA(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = False, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
         _test_only(train)
-        folder = located("ImageNetA", self.source, root)
+        folder = located("ImageNetA", self.source, root, download)
         super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
@@ -121,6 +135,8 @@ class ImageNetR(_ClassFolders):
     Args:
         root: The data folder; ImageNet's classes are looked up in it too.
         train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
@@ -135,10 +151,14 @@ class ImageNetR(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = False, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
         _test_only(train)
-        folder = located("ImageNetR", self.source, root)
+        folder = located("ImageNetR", self.source, root, download)
         super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
@@ -149,6 +169,8 @@ class ImageNetSketch(_ClassFolders):
     Args:
         root: The data folder; ImageNet's classes are looked up in it too.
         train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
@@ -165,10 +187,14 @@ class ImageNetSketch(_ClassFolders):
     )
 
     def __init__(
-        self, root: str | Path | None = None, train: bool = False, size: int = 224
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
     ) -> None:
         _test_only(train)
-        folder = located("ImageNetSketch", self.source, root)
+        folder = located("ImageNetSketch", self.source, root, download)
         super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
@@ -228,6 +254,21 @@ def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Te
     outside = int((~mask[labels]).sum())
     require(outside == 0, "labels", "be of classes in the mask", f"{outside} outside")
     return logits[..., mask], (mask.cumsum(0) - 1)[labels]
+
+
+def held_classes(dataset: Dataset[Any]) -> Tensor | None:
+    """Return which of ImageNet's classes a data set holds.
+
+    Args:
+        dataset: Any data set, or a ``Subset`` of one.
+
+    Returns:
+        Its mask; None for a set of other classes, or of all.
+    """
+    source = whole(dataset)
+    if not isinstance(source, _ClassFolders) or source.mask.all():
+        return None
+    return source.mask
 
 
 def _imagenet(root: str | Path | None, folder: Path) -> Path:

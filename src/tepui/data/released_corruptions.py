@@ -11,7 +11,7 @@ from typing import ClassVar, final
 from tepui.checks import require
 from tepui.data.cifar import CIFAR10, CIFAR100
 from tepui.data.corrupted_files import CorruptedArrays, CorruptedFolders
-from tepui.data.image_files import IMAGENET, class_folders
+from tepui.data.image_files import IMAGENET, Frame, class_folders
 from tepui.data.imagenet import CLASSES as IMAGENET_CLASSES
 from tepui.data.imagenet import FRAME
 from tepui.data.installing import located
@@ -143,8 +143,12 @@ class TinyImageNetC(CorruptedFolders):
 class ImageNetC(CorruptedFolders):
     """ImageNet's validation images under corruptions, as they were released.
 
+    They were cut to 224×224 pixels before they were corrupted, and stay as they are.
+
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.sources`.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -165,12 +169,14 @@ class ImageNetC(CorruptedFolders):
     def __init__(
         self,
         root: str | Path | None = None,
+        download: bool = False,
         types: Sequence[str] | None = None,
         severities: Sequence[int] = SEVERITIES,
     ) -> None:
-        folder = located("ImageNetC", self.source, root)
+        folder = located("ImageNetC", self.source, root, download)
         classes = _classes(folder, IMAGENET_CLASSES)
-        super().__init__(folder, classes, IMAGENET, FRAME, False, types, severities)
+        frame = Frame(FRAME.size)
+        super().__init__(folder, classes, IMAGENET, frame, False, types, severities)
 
 
 def _classes(folder: Path, number: int) -> tuple[str, ...]:

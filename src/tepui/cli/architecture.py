@@ -1,0 +1,97 @@
+"""Models named on the command line, fitted to the data.
+
+What a model's class takes and the user did not write follows from the data: the number
+of classes and the channels and size of the images. What was written stays.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.data.prepared_like import image_shape
+from tepui.models import ConvNet
+
+Factory = Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model's class with the options that were written.
+
+    Attributes:
+        factory: Builds the model.
+        free: Arguments that it takes and nobody wrote.
+    """
+
+    factory: Callable[..., nn.Module]
+    free: frozenset[str] = frozenset()
+
+    def __call__(self) -> nn.Module:
+        """Return the model with the defaults of its class."""
+        return self.factory()
+
+
+def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
+    """Return a model for a data set.
+
+    Args:
+        model: What the command line built; None where it names nothing.
+        data: The data set.
+
+    Returns:
+        The model, with free arguments set to what the data need; ``ConvNet`` by
+        default.
+
+    Raises:
+        ValueError: If there is no model, and the data are no images.
+
+    Example:
+        >>> import torch, tepui
+        >>> images = torch.zeros(4, 3, 8, 8)
+        >>> data = tepui.data.Arrays(images, torch.arange(4))
+        >>> fitted(None, data)().config["in_channels"]
+        3
+    """
+    known = _known_of(data)
+    if model is None:
+        if "in_channels" not in known:
+            raise ValueError(
+                "--model must be given for samples that are no images, such as MLP "
+                "for vectors or Albert for text, got None"
+            )
+        model = Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
+    if not isinstance(model, Architecture):
+        return model
+    values = {name: known[name] for name in model.free & known.keys()}
+    return partial(model.factory, **values)
+
+
+def _known_of(data: Dataset[Any]) -> dict[str, int]:
+    """Return what the data say of arguments that models take."""
+    known: dict[str, int] = {}
+    if (classes := _classes(data)) is not None:
+        known["num_classes"] = classes
+    first = data[0][0]
+    if isinstance(first, Tensor):
+        known["in_features"] = prod(first.shape)
+    if (shape := image_shape(data)) is not None:
+        channels, height, width = shape
+        known["in_channels"] = channels
+        if height == width:
+            known["image_size"] = width
+    return known
+
+
+def _classes(data: Dataset[Any]) -> int | None:
+    """Return how many classes there are; None if the data do not say."""
+    if names := getattr(data, "classes", ()):
+        return len(names)
+    targets = getattr(data, "targets", None)
+    if not isinstance(targets, Tensor) or targets.is_floating_point():
+        return None
+    return int(targets.max()) + 1

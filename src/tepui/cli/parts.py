@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from tepui.checks import require
 from tepui.data import Digits, arrays_of, corrupted, prepared_like
+from tepui.data.class_names import class_names, same_classes
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifted import Corrupted
 from tepui.storage import read_json
@@ -41,14 +42,19 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
         be on other data.
 
     Raises:
-        ValueError: If nothing is named for a run on other data.
+        ValueError: If nothing is named for a run on other data, or data with other
+            classes.
     """
     file = run / "run.json"
-    if data is None and file.is_file():
-        known = read_json(file)["config"]["data"]["class"]
-        rule = f"be given, since {run} was trained on {known}"
-        require(known == Digits.__name__, "--data", rule, None)
-    return part(Digits if data is None else data, train=False)
+    known = read_json(file)["config"]["data"] if file.is_file() else None
+    if data is None and known is not None:
+        rule = f"be given, since {run} was trained on {known['class']}"
+        require(known["class"] == Digits.__name__, "--data", rule, None)
+    found = part(Digits if data is None else data, train=False)
+    if known is not None:
+        classes = tuple(known.get("classes", ()))
+        same_classes("--data", class_names(found), classes, str(run))
+    return found
 
 
 def unfamiliar(

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 from tepui.checks import one_of, require
 from tepui.data.arrays import Batch
 from tepui.data.augment import Augmentation
+from tepui.data.class_names import class_names
 from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
 from tepui.engine.batches import source_of, steps_per_epoch
@@ -184,7 +185,10 @@ def fit(
         }
         config = {name: described(value) for name, value in asked.items()}
         config["models"] = [description(member) for member in ensemble.members]
-        config["data"] = fingerprint(train) | {"class": type(dataset).__qualname__}
+        config["data"] = fingerprint(train) | {
+            "class": type(dataset).__qualname__,
+            "classes": list(class_names(train)),
+        }
         config["unlabeled"] = None if unlabeled is None else fingerprint(unlabeled)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
@@ -198,7 +202,8 @@ def fit(
         return _finished(ensemble, folder)
     coupled = isinstance(method, CoupledMethod)
     classes = classes_of(ensemble, train, loss, rest, coupled=coupled)
-    check_labels(held_out, classes)
+    if held_out is not None:
+        check_labels("validation", held_out, classes, train)
     source = source_of(train, augment, numerics.device, workers, classes)
     beside = None
     if unlabeled is not None:

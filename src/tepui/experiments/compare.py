@@ -20,11 +20,14 @@ from torch.utils.data import Dataset
 from tepui.checks import require
 from tepui.data import Corrupted, prepared_like
 from tepui.engine import fit
+from tepui.engine.prepare import check_labels, classes_of
 from tepui.engine.run import described, environment_of, fingerprint
 from tepui.ensemble import Ensemble
 from tepui.evaluation import check_ood, evaluate
 from tepui.experiments.gallery import write_gallery
 from tepui.experiments.statistics import Estimate, estimate
+from tepui.inference import device_of
+from tepui.losses import cross_entropy
 from tepui.measuring import measure
 from tepui.methods import Method
 from tepui.metrics.sharpness import worst_case
@@ -260,8 +263,10 @@ def compare(
         for number, group in enumerate(groups):
             announce(f"{label}, ensemble {number + 1} of {ensembles}")
             name = f"{_slug(label)}/{number}"
+            ensemble = Ensemble.build(factory, members, group)
+            _check_test(ensemble, train, test, training)
             run = fit(
-                Ensemble.build(factory, members, group),
+                ensemble,
                 train,
                 method=method,
                 unlabeled=unlabeled if method.needs_unlabeled else None,
@@ -349,6 +354,18 @@ def labels(methods: Sequence[Method]) -> list[str]:
     for label, times in Counter(shown).items():
         require(times == 1, "methods", "differ from each other", f"{label} twice")
     return shown
+
+
+def _check_test(
+    ensemble: Ensemble,
+    train: Dataset[Any],
+    test: Dataset[Any],
+    training: Mapping[str, Any],
+) -> None:
+    """Refuse test labels that the members cannot give, before they are trained."""
+    loss = training.get("loss", cross_entropy)
+    classes = classes_of(ensemble, train, loss, device_of(ensemble))
+    check_labels("test", test, classes, train)
 
 
 def _evaluation(

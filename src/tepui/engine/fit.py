@@ -210,6 +210,7 @@ def fit(
         check_unlabeled(ensemble, unlabeled, rest)
         beside = source_of(unlabeled, augment, numerics.device, workers, None)
     steps = steps_per_epoch(source.samples, batch_size)
+    _check_length(method, len(ensemble), epochs, steps)
     compiled = compiles(compile, numerics, steps * epochs * len(ensemble))
     learners = []
     for index in exchange.owned(len(ensemble)):
@@ -341,6 +342,18 @@ def _check_coupling(
     )
     if isinstance(method, CoupledMethod):
         method.check_members(members)
+
+
+def _check_length(method: Method, members: int, epochs: int, steps: int) -> None:
+    """Refuse a run that would end before every coupled member had a turn."""
+    least = method.least_steps(members) if isinstance(method, CoupledMethod) else 1
+    require(
+        epochs * steps >= least,
+        "epochs",
+        f"give {type(method).__name__} at least {least} steps, so that each of its "
+        f"{members} members can have a turn",
+        f"{epochs} of {steps} step(s)",
+    )
 
 
 def _split(

@@ -193,9 +193,7 @@ def evaluate(
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
     kept: dict[str, Tensor] = {}
 
-    def outputs(
-        name: str, data: Dataset[Any], argument: str
-    ) -> tuple[Tensor, Tensor]:
+    def outputs(name: str, data: Dataset[Any], argument: str) -> tuple[Tensor, Tensor]:
         logits, labels = dataset_logits(ensemble, data, batch_size, workers)
         class_indices(labels, logits.shape[-1], f"labels of {argument}")
         if file is not None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from rich.markup import escape
 from rich.table import Table
 from torch import nn
@@ -12,7 +11,13 @@ from torch.utils.data import Dataset
 
 from tepui.checks import require
 from tepui.cli.console import console
-from tepui.cli.parts import Data, corrupted_images, tested_part, unfamiliar
+from tepui.cli.parts import (
+    Data,
+    corrupted_images,
+    place_of,
+    tested_part,
+    unfamiliar,
+)
 from tepui.data import arrays_of, corrupted_files
 from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
@@ -61,7 +66,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = place_of(device)
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
     if shifted is not None:

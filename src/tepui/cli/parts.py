@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch.utils.data import Dataset
 
 from tepui.checks import require
@@ -15,6 +16,11 @@ from tepui.data.shifted import Corrupted
 from tepui.storage import read_json
 
 Data = Callable[[], Dataset[Any]]
+
+
+def place_of(device: str | None) -> str:
+    """Return the device asked for; a GPU if none is and there is one."""
+    return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:

@@ -45,8 +45,11 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable .
 	touch $@
 
+# curvlinops, a reference in the tests, asks for torchvision, which it does not use;
+# what it does use is in the extra.
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable ".[dev]"
+	$(PIP) --no-deps "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
 	touch $@
 
 $(VENV)/.docs: pyproject.toml $(VENV)/.torch

@@ -281,9 +281,13 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
         (
             Arrays(X, Y + 1),
             {},
-            r"^labels must lie in \[0, 2\], got 'values from 1 to 3'",
+            r"^labels of dataset must lie in \[0, 2\], got 'values from 1 to 3'",
         ),
-        (Arrays(X, Y.float()), {}, r"^labels must be integers, got torch.float32"),
+        (
+            Arrays(X, Y.float()),
+            {},
+            r"^labels of dataset must be integers, got torch.float32",
+        ),
         (Arrays(X * torch.nan, Y), {}, r"^logits must not be NaN"),
         (
             Arrays(X[:, :1], Y),

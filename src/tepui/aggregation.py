@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
+from tepui.data.class_names import class_names, same_classes
 from tepui.data.imagenet import restricted
 from tepui.ensemble import Ensemble
 from tepui.evaluation import dataset_logits
@@ -124,6 +125,9 @@ def aggregations(
         uniform soup
         best member (oracle: sees test labels)
     """
+    if held_out is not None:
+        names = class_names(held_out), class_names(dataset)
+        same_classes("held_out", *names, "dataset")
     joined: dict[str, Ensemble] = {}
     if soups:
         joined["uniform soup"] = uniform_soup(ensemble, statistics=statistics)

@@ -107,18 +107,27 @@ def labels_match(labels: Tensor, logits: Tensor) -> None:
     class_indices(labels, classes)
 
 
-def class_indices(labels: Tensor, classes: int) -> None:
-    """Check that labels are integers in ``[0, classes)``."""
+def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> None:
+    """Check that labels are integers in ``[0, classes)``.
+
+    Args:
+        labels: What to check.
+        classes: How many classes there are.
+        argument: What the message calls them.
+
+    Raises:
+        ValueError: If type or range break the rule.
+    """
     require(
         not (labels.is_floating_point() or labels.is_complex()),
-        "labels",
+        argument,
         "be integers",
         labels.dtype,
     )
     low, high = int(labels.min()), int(labels.max())
     require(
         low >= 0 and high < classes,
-        "labels",
+        argument,
         f"lie in [0, {classes - 1}]",
         f"values from {low} to {high}",
     )

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
-from tepui.checks import one_of, require
+from tepui.checks import class_indices, one_of, require
 from tepui.data.arrays import Arrays
+from tepui.data.class_names import class_names, same_classes
 from tepui.data.image_files import ImageFiles
 from tepui.data.imagenet import held_classes, restricted
 from tepui.data.loading import at_rows, in_order, inputs_to, length
@@ -205,21 +206,24 @@ def evaluate(
     kept: dict[str, Tensor] = {}
     mask = _mask(classes, dataset)
 
-    def outputs(name: str, data: Dataset[Any]) -> tuple[Tensor, Tensor]:
+    def outputs(name: str, data: Dataset[Any], argument: str) -> tuple[Tensor, Tensor]:
         logits, labels = dataset_logits(ensemble, data, batch_size, workers)
         own = _mask(classes, data)
         if (left := mask if own is None else own) is not None:
             logits, labels = restricted(logits, labels, left.to(logits.device))
+        class_indices(labels, logits.shape[-1], f"labels of {argument}")
         if file is not None:
             kept[f"logits/{name}"], kept[f"labels/{name}"] = logits.cpu(), labels.cpu()
         return logits, labels
 
-    logits, labels = outputs("clean", dataset)
+    logits, labels = outputs("clean", dataset, "dataset")
     clean, clean_bins = _scores_and_bins(logits, labels, rule)
     cells: dict[Cell, Scores] = {}
     pooled: list[metrics.Reliability] = []
     for (kind, severity), data in (shifted or {}).items():
-        copy = outputs(f"{kind}/{severity}", data)
+        argument = f"shifted[{kind!r}, {severity}]"
+        same_classes(argument, class_names(data), class_names(dataset), "dataset")
+        copy = outputs(f"{kind}/{severity}", data, argument)
         cells[kind, severity], bins = _scores_and_bins(*copy, rule)
         pooled.append(bins)
     reliability = {"clean": clean_bins}

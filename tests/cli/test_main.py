@@ -87,6 +87,19 @@ def test_train_with_unlabeled_data(tmp_path, capsys):
     assert "unlabeled must be a data set for A2D" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["SED"], ["DivDis", *NOISE], ["A2D", "--method.parallel", "false", *NOISE]],
+)
+def test_train_with_every_way_to_disagree(words, tmp_path):
+    out = tmp_path / "run"
+    options = ["--epochs", "1", "--out", str(out)]
+    main(["train", *SMALL, "--method", *words, *options])
+    config = json.loads((out / "run.json").read_text())["config"]
+    assert config["method"]["class"] == words[0]
+    assert len(tepui.load(out)) == 2
+
+
 def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, capsys):
     out, methods = tmp_path / "run", ["--methods", "SED", "DivDis", "DeepEnsemble"]
     options = ["--epochs", "1", "--ensembles", "1", "--corruptions", "none"]

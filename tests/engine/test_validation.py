@@ -151,7 +151,7 @@ def test_an_infinite_validation_loss_stops_the_run(tmp_path):
 
 def test_labels_of_validation_data_must_fit():
     bad = Arrays(numbers(4).inputs, torch.tensor([0, 1, 2, CLASSES]))
-    with pytest.raises(ValueError, match=r"labels must lie in \[0, 2\], got"):
+    with pytest.raises(ValueError, match=r"labels of validation must lie in"):
         fitted(numbers(), linear, validation=bad)
 
 

@@ -166,6 +166,27 @@ def test_sequential_members_have_equal_shares_of_the_run(members, shares):
         assert turn.progress == pytest.approx(step % shares / shares, abs=1e-9)
 
 
+@pytest.mark.parametrize("members", [2, 3, 7])
+def test_as_many_steps_as_sequential_members_give_each_a_turn(members):
+    method, stream = A2D(parallel=False), torch.Generator()
+    for steps in range(1, 3 * members):
+        turns = [method.turn(members, step / steps, stream) for step in range(steps)]
+        all_learn = {turn.active[0] for turn in turns} == set(range(members))
+        assert all_learn == (steps >= method.least_steps(members))
+
+
+def test_a_run_too_short_for_sequential_members_is_refused(tmp_path):
+    how = {"unlabeled": unlabeled(), "members": 4, "batch_size": 8, "out": tmp_path}
+    message = (
+        r"^epochs must give A2D at least 4 steps, so that each of its 4 members can "
+        r"have a turn, got '1 of 3 step\(s\)'"
+    )
+    with pytest.raises(ValueError, match=message):
+        fitted(images(), method=A2D(parallel=False), epochs=1, **how)
+    assert list(tmp_path.iterdir()) == []
+    fitted(images(), method=A2D(), epochs=1, **how)
+
+
 def unlabeled():
     return images(10, seed=5)
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import torch
 from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
+from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, corrupted_images, part, unfamiliar
+from tepui.cli.parts import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.data import Augmentation, Digits
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
@@ -44,6 +44,7 @@ def compare(
     ood: dict[str, Data] | None = None,
     sharpness: int = 100,
     unlabeled: Data | None = None,
+    extractor: Path | None = None,
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
     workers: int = 0,
@@ -56,7 +57,9 @@ def compare(
     Args:
         data: The data set.
         model: The members' architecture; ConvNet by default. Classes, channels and
-            size of images follow from the data unless they are written.
+            size of images follow from the data unless they are written. With
+            --extractor that of their heads; by default the extractor's own last layer,
+            drawn anew.
         methods: What to compare, such as: --methods SAM GSAM
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors; two by default, or as
@@ -76,6 +79,8 @@ def compare(
             noise=UniformNoise textures=UnlabeledFolder:PATH
         sharpness: On how many training samples to measure the members' sharpness; 0
             does not.
+        extractor: Train only heads, on features of the first member of this run, which
+            are computed once and kept in the folder.
         device: Where to train; a GPU if there is one.
         precision: auto is bfloat16 on a GPU and float32 elsewhere.
         workers: Processes that load data not held in tensors.
@@ -88,19 +93,24 @@ def compare(
     folder = folder_for("compare", out, resume)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = place_of(device)
     shifted = None
     if corruptions != "none":
         shifted = corrupted_images(test, corruptions, place)
+    if extractor is None:
+        front, factory = None, fitted(model, train)
+    else:
+        front, factory = extractor_and_head(extractor, model)
     comparison = compare_methods(
         methods,
-        fitted(model, train),
+        factory,
         train,
         test,
         shifted=shifted,
         ood=unfamiliar(ood, test),
         sharpness={"num_samples": sharpness} if sharpness else None,
         unlabeled=None if unlabeled is None else unlabeled(),
+        extractor=front,
         title=f"Ensembles on {type(train).__name__}",
         members=members,
         ensembles=ensembles,

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from rich.markup import escape
 from rich.table import Table
 from torch import nn
@@ -17,6 +16,7 @@ from tepui.cli.parts import (
     Data,
     corrupted_copies,
     corrupted_images,
+    place_of,
     tested_part,
     unfamiliar,
 )
@@ -69,7 +69,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = place_of(device)
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
     if shifted is not None:

@@ -25,3 +25,20 @@ def folder_for(command: str, out: Path | None, resume: bool) -> Path:
         return out
     names = (Path("runs") / f"{command}-{number:03d}" for number in count(1))
     return next(path for path in names if not path.exists())
+
+
+def require_free(folder: Path, resume: bool) -> None:
+    """Raise if a new run would meet another one.
+
+    Args:
+        folder: The folder of the run.
+        resume: Whether the run in it is to be continued.
+
+    Raises:
+        FileExistsError: If the folder holds something and nothing is continued.
+    """
+    if not resume and folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(
+            f"{folder} is not empty; pass --resume to continue the run in it, or "
+            "choose another folder"
+        )

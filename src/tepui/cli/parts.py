@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.checks import one_of, require
 from tepui.cli.names import known_spelling
 from tepui.data import Digits, arrays_of, corrupted, corrupted_files, prepared_like
+from tepui.data.class_names import class_names, same_classes
 from tepui.data.corrupted_files import CorruptedFiles
 from tepui.data.image_files import ImageFiles
 from tepui.data.installing import located
@@ -21,6 +23,11 @@ from tepui.data.sources import Source
 from tepui.storage import read_json
 
 Data = Callable[[], Dataset[Any]]
+
+
+def place_of(device: str | None) -> str:
+    """Return the device asked for; a GPU if none is and there is one."""
+    return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:
@@ -48,14 +55,19 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
         be on other data.
 
     Raises:
-        ValueError: If nothing is named for a run on other data.
+        ValueError: If nothing is named for a run on other data, or data with other
+            classes.
     """
     file = run / "run.json"
-    if data is None and file.is_file():
-        known = read_json(file)["config"]["data"]["class"]
-        rule = f"be given, since {run} was trained on {known}"
-        require(known == Digits.__name__, "--data", rule, None)
-    return part(Digits if data is None else data, train=False)
+    known = read_json(file)["config"]["data"] if file.is_file() else None
+    if data is None and known is not None:
+        rule = f"be given, since {run} was trained on {known['class']}"
+        require(known["class"] == Digits.__name__, "--data", rule, None)
+    found = part(Digits if data is None else data, train=False)
+    if known is not None:
+        classes = tuple(known.get("classes", ()))
+        same_classes("--data", class_names(found), classes, str(run))
+    return found
 
 
 def unfamiliar(

@@ -1,18 +1,22 @@
 """``tepui train``: train one ensemble into a run folder."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from torch import nn
 
+from tepui.checks import require
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, part
+from tepui.cli.extractor import extractor_and_head
+from tepui.cli.folders import folder_for, require_free
+from tepui.cli.parts import Data, part, place_of
 from tepui.data import Augmentation, Digits
 from tepui.engine import SGD, AdamW, Cosine, Schedule, TensorBoard, fit
 from tepui.ensemble import Ensemble
+from tepui.features import cached_features
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.pruning import Prune
@@ -39,6 +43,7 @@ def train(
     accumulate: int = 1,
     clip_norm: float | None = None,
     prune: Prune | None = None,
+    extractor: Path | None = None,
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
     deterministic: bool = False,
@@ -54,7 +59,9 @@ def train(
     Args:
         data: The data set; its training part is used.
         model: The members' architecture; ConvNet by default. Classes, channels and
-            size of images follow from the data unless they are written.
+            size of images follow from the data unless they are written. With
+            --extractor that of their heads; by default the extractor's own last layer,
+            drawn anew.
         method: How to train.
         members: How many members; as many as seeds, or three.
         seed: What all draws derive from.
@@ -73,6 +80,8 @@ def train(
         accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
         prune: Remove the smallest weights, such as: --prune.sparsity 0.9
+        extractor: Train only heads, on features of the first member of this run, which
+            are computed once and kept in the run folder.
         device: Where to train; a GPU if there is one.
         precision: auto is bfloat16 on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
@@ -84,14 +93,21 @@ def train(
         quiet: Show no progress.
     """
     folder = folder_for("train", out, resume)
-    dataset = part(data, train=True)
+    count = members or (3 if seeds is None else len(seeds))
+    drawn = seed if seeds is None else seeds
+    learnt, beside = part(data, train=True), None if unlabeled is None else unlabeled()
+    if extractor is None:
+        ensemble = Ensemble.build(fitted(model, learnt), count, drawn)
+    else:
+        require_free(folder, resume)
+        require(not augment, "--augment", "be left out beside --extractor", augment)
+        front, head = extractor_and_head(extractor, model)
+        ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
+        read = partial(cached_features, front, folder=folder / "features")
+        learnt, beside = read(learnt), None if beside is None else read(beside)
     run = fit(
-        Ensemble.build(
-            fitted(model, dataset),
-            members or (3 if seeds is None else len(seeds)),
-            seed if seeds is None else seeds,
-        ),
-        dataset,
+        ensemble.heads,
+        learnt,
         method=method,
         epochs=epochs,
         batch_size=batch_size,
@@ -100,7 +116,7 @@ def train(
         schedule=schedule or Cosine(),
         augment=augment or (),
         validation=validation,
-        unlabeled=None if unlabeled is None else unlabeled(),
+        unlabeled=beside,
         keep=keep,
         accumulate=accumulate,
         clip_norm=clip_norm,
@@ -110,10 +126,12 @@ def train(
         deterministic=deterministic,
         workers=workers,
         callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
-        out=folder,
+        out=folder if extractor is None else folder / "heads",
         resume=resume,
         checkpoint_every=checkpoint_every,
         progress="none" if quiet else "auto",
     )
+    if extractor is not None:
+        ensemble.save(folder, overwrite=True)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].loss)
     console().print(f"trained {len(run.ensemble)} members (loss {losses}) in {folder}")

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 from tepui.checks import one_of, require
 from tepui.data.arrays import Batch
 from tepui.data.augment import Augmentation
+from tepui.data.class_names import class_names
 from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
 from tepui.engine.batches import source_of, steps_per_epoch
@@ -184,7 +185,10 @@ def fit(
         }
         config = {name: described(value) for name, value in asked.items()}
         config["models"] = [description(member) for member in ensemble.members]
-        config["data"] = fingerprint(train) | {"class": type(dataset).__qualname__}
+        config["data"] = fingerprint(train) | {
+            "class": type(dataset).__qualname__,
+            "classes": list(class_names(train)),
+        }
         config["unlabeled"] = None if unlabeled is None else fingerprint(unlabeled)
         config["validation"] = None if held_out is None else fingerprint(held_out)
         folder.check(config, resume=resume)
@@ -198,13 +202,15 @@ def fit(
         return _finished(ensemble, folder)
     coupled = isinstance(method, CoupledMethod)
     classes = classes_of(ensemble, train, loss, rest, coupled=coupled)
-    check_labels(held_out, classes)
+    if held_out is not None:
+        check_labels("validation", held_out, classes, train)
     source = source_of(train, augment, numerics.device, workers, classes)
     beside = None
     if unlabeled is not None:
         check_unlabeled(ensemble, unlabeled, rest)
         beside = source_of(unlabeled, augment, numerics.device, workers, None)
     steps = steps_per_epoch(source.samples, batch_size)
+    _check_length(method, len(ensemble), epochs, steps)
     compiled = compiles(compile, numerics, steps * epochs * len(ensemble))
     learners = []
     for index in exchange.owned(len(ensemble)):
@@ -336,6 +342,18 @@ def _check_coupling(
     )
     if isinstance(method, CoupledMethod):
         method.check_members(members)
+
+
+def _check_length(method: Method, members: int, epochs: int, steps: int) -> None:
+    """Refuse a run that would end before every coupled member had a turn."""
+    least = method.least_steps(members) if isinstance(method, CoupledMethod) else 1
+    require(
+        epochs * steps >= least,
+        "epochs",
+        f"give {type(method).__name__} at least {least} steps, so that each of its "
+        f"{members} members can have a turn",
+        f"{epochs} of {steps} step(s)",
+    )
 
 
 def _split(

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 
 from tepui.checks import class_indices, require
 from tepui.data.arrays import Inputs
+from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order
 from tepui.engine.graphs import GraphRunner
 from tepui.engine.learner import Learner
@@ -101,16 +102,21 @@ def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
     return [output.shape[-1] for output in outputs]
 
 
-def check_labels(validation: Dataset[Any] | None, classes: int | None) -> None:
-    """Check the labels of validation data that is held in tensors.
+def check_labels(
+    argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
+) -> None:
+    """Check that labels fit the outputs and mean what they mean in training.
 
     Args:
-        validation: The data, if there are any.
+        argument: The data set's name.
+        dataset: Data to validate or test on; labels held in tensors are looked at.
         classes: How many classes labels must fit, if they are class indices.
+        train: The training data.
     """
-    arrays = None if validation is None else as_arrays(validation)
+    same_classes(argument, class_names(dataset), class_names(train), "the training set")
+    arrays = as_arrays(dataset)
     if arrays is not None and classes is not None:
-        class_indices(arrays.targets, classes)
+        class_indices(arrays.targets, classes, f"labels of {argument}")
 
 
 def to_device(module: nn.Module, device: torch.device) -> None:

@@ -20,14 +20,20 @@ from torch.utils.data import Dataset
 from tepui.checks import require
 from tepui.data import Corrupted, prepared_like
 from tepui.engine import fit
+from tepui.engine.prepare import check_labels, classes_of
 from tepui.engine.run import described, environment_of, fingerprint
 from tepui.ensemble import Ensemble
 from tepui.evaluation import check_ood, evaluate
 from tepui.experiments.gallery import write_gallery
 from tepui.experiments.statistics import Estimate, estimate
+from tepui.features import cached_features
+from tepui.inference import device_of
+from tepui.losses import cross_entropy
 from tepui.measuring import measure
 from tepui.methods import Method
 from tepui.metrics.sharpness import worst_case
+from tepui.models.split import frozen
+from tepui.module_state import description
 from tepui.seeding import member_seeds
 from tepui.storage import read_json, write_json
 
@@ -35,6 +41,7 @@ FORMAT = 2
 FILE = "comparison.json"
 EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
+FEATURES = "features"
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,7 @@ def compare(
     ood: Mapping[str, Dataset[Any]] | None = None,
     sharpness: Mapping[str, Any] | None = None,
     unlabeled: Dataset[Any] | None = None,
+    extractor: nn.Module | None = None,
     title: str = "comparison",
     members: int = 3,
     ensembles: int = 1,
@@ -205,7 +213,7 @@ def compare(
 
     Args:
         methods: What to compare.
-        factory: Returns a new member.
+        factory: Returns a new member, or a new head where there is an extractor.
         train: Training data.
         test: Clean test data.
         shifted: Shifted test data by (type, severity).
@@ -215,6 +223,8 @@ def compare(
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
         unlabeled: Data without labels, for the methods that need them.
+        extractor: Frozen, for :meth:`Ensemble.on_features`; heads are trained on
+            :func:`tepui.cached_features`, kept in ``out``, and tested on raw inputs.
         title: What is compared on what.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors.
@@ -254,32 +264,45 @@ def compare(
     if isinstance(ood, Mapping):
         ood = {name: prepared_like(data, test) for name, data in ood.items()}
     check_ood({} if ood is None else ood, test)
+    make: Callable[..., Ensemble] = Ensemble.build
+    learnt, beside = train, unlabeled
+    if extractor is not None:
+        augment = training.get("augment")
+        require(not augment, "augment", "be left out beside an extractor", augment)
+        extractor = frozen(extractor).to(device or _default_device())
+        make = partial(Ensemble.on_features, extractor)
+        read = partial(cached_features, extractor, folder=folder / FEATURES)
+        learnt, beside = read(train), None if unlabeled is None else read(unlabeled)
     results = []
     for label, method in zip(labels(methods), methods, strict=True):
         trained = []
         for number, group in enumerate(groups):
             announce(f"{label}, ensemble {number + 1} of {ensembles}")
             name = f"{_slug(label)}/{number}"
+            ensemble = make(factory, members, group)
+            _check_test(ensemble.heads, learnt, test, training)
             run = fit(
-                Ensemble.build(factory, members, group),
-                train,
+                ensemble.heads,
+                learnt,
                 method=method,
-                unlabeled=unlabeled if method.needs_unlabeled else None,
+                unlabeled=beside if method.needs_unlabeled else None,
                 out=folder / name,
                 resume=True,
                 device=device,
                 **training,
             )
             model = type(run.ensemble.members[0]).__qualname__
-            document = _evaluation(run.ensemble, test, shifted, ood, folder / name)
+            ensemble.to(device_of(run.ensemble))
+            document = _evaluation(ensemble, test, shifted, ood, folder / name)
             seconds = sum(record.seconds for record in run.history)
-            flat = _sharpness(run.ensemble, train, sharpness, folder / name)
+            flat = _sharpness(run.ensemble, learnt, sharpness, folder / name)
             trained.append(Trained(name, group, seconds, document, run.summary, flat))
         results.append(MethodResult(label, described(method), tuple(trained)))
     settings = {
         "members": members,
         "ensembles": ensembles,
         "model": model,
+        "extractor": None if extractor is None else description(extractor),
         "train": fingerprint(train),
         "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
         **_tested_on(test, shifted, ood),
@@ -288,7 +311,7 @@ def compare(
         "threads": torch.get_num_threads(),
         **{name: described(value) for name, value in training.items()},
     }
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    where = torch.device(device or _default_device())
     comparison = Comparison(title, settings, environment_of(where), tuple(results))
     write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
     return comparison
@@ -349,6 +372,22 @@ def labels(methods: Sequence[Method]) -> list[str]:
     for label, times in Counter(shown).items():
         require(times == 1, "methods", "differ from each other", f"{label} twice")
     return shown
+
+
+def _default_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _check_test(
+    ensemble: Ensemble,
+    train: Dataset[Any],
+    test: Dataset[Any],
+    training: Mapping[str, Any],
+) -> None:
+    """Refuse test labels that the members cannot give, before they are trained."""
+    loss = training.get("loss", cross_entropy)
+    classes = classes_of(ensemble, train, loss, device_of(ensemble))
+    check_labels("test", test, classes, train)
 
 
 def _evaluation(

@@ -155,6 +155,10 @@ class A2D(CoupledMethod):
         """Raise unless there are two members to disagree."""
         require(members > 1, "members", "be at least 2 for A2D", members)
 
+    def least_steps(self, members: int) -> int:
+        """Return one step, or one for each sequential member."""
+        return 1 if self.parallel else members
+
     def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
         """Return all members, or the one whose share of the run it is."""
         if self.parallel:

@@ -199,6 +199,10 @@ class CoupledMethod(Method, ABC):
             members: How many there are.
         """
 
+    def least_steps(self, members: int) -> int:
+        """Return the fewest steps of a run in which every member can have a turn."""
+        return 1
+
     @abstractmethod
     def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
         """Return who takes part in the next step.

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tepui.checkpoints import ensemble_of
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
 from tepui.metrics import sharpness
@@ -302,10 +303,12 @@ def test_float32_agrees_with_float64(name):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @every_measure
-def test_equal_on_cpu_and_gpu(name):
-    model, data = network(), classified()
-    expected = values(name, model, data)
-    found = values(name, model.cuda(), data)
+def test_a_saved_checkpoint_is_equal_on_cpu_and_gpu(name, tmp_path):
+    file, data = tmp_path / "model.pt", classified()
+    torch.save({"state_dict": network().state_dict()}, file)
+    (here,) = ensemble_of([file], network).members
+    (there,) = ensemble_of([file], network).members
+    found, expected = values(name, there.cuda(), data), values(name, here, data)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
 
 

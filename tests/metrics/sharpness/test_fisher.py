@@ -212,14 +212,18 @@ def test_channels_last_in_memory_changes_nothing(size):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_float32_is_close_to_float64(name):
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_float32_equals_a_loop_in_float32(name, batch_size):
     model, data = built(name)
     exact = naive_fisher_trace(model, data)
     inputs = data.inputs
     if isinstance(inputs, torch.Tensor):
         inputs = inputs.float()
-    found = fisher_trace(model.float(), Arrays(inputs, data.targets))
+    single = Arrays(inputs, data.targets)
+    found = fisher_trace(model.float(), single, batch_size=batch_size)
     assert found.dtype == torch.float32
+    loop = naive_fisher_trace(model, single)
+    torch.testing.assert_close(found, loop, rtol=1e-5, atol=0)
     torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=0)
 
 

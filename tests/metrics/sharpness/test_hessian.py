@@ -3,12 +3,17 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.sparse.linalg import eigsh
 from torch import nn
 
 from quadratic import inputs_of, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
-from tepui.metrics.sharpness import hessian_eigenvalues, hessian_trace
+from tepui.metrics.sharpness import (
+    hessian_eigenvalues,
+    hessian_trace,
+    mean_fisher_trace,
+)
 from tepui.metrics.sharpness.hessian_eigenvalues import hessian_product
 from tepui.metrics.sharpness.selection import select
 from tepui.metrics.sharpness.weights import WeightVector
@@ -111,21 +116,35 @@ def test_a_linear_loss_has_no_curvature():
     assert torch.equal(product, torch.zeros(4).double())
 
 
-def test_products_and_eigenvalues_agree_with_curvlinops():
+def curvlinops_operator(name, model, data):
     curvlinops = pytest.importorskip(
-        "curvlinops", reason="curvlinops is not installed (it pulls in torchvision)"
+        "curvlinops", reason="curvlinops is not installed (make installs it)"
     )
-    model, data = network(), classified()
-    operator = curvlinops.HessianLinearOperator(
+    return getattr(curvlinops, name)(
         model,
         nn.CrossEntropyLoss(),
         list(model.parameters()),
         [(data.inputs, data.targets)],
     )
+
+
+def test_products_and_eigenvalues_agree_with_curvlinops():
+    model, data = network(), classified()
+    operator = curvlinops_operator("HessianLinearOperator", model, data)
     way = torch.randn(43, generator=torch.Generator().manual_seed(0)).double()
     batches = select(model, data, cross_entropy, batch_size=7)
     found = hessian_product(WeightVector(model, cross_entropy), batches, way)
     torch.testing.assert_close(found, operator @ way)
+    expected = eigsh(operator.to_scipy(), k=3, which="LA", return_eigenvectors=False)
+    tops = hessian_eigenvalues(model, data, count=3, tolerance=1e-10)
+    assert [top.value for top in tops] == pytest.approx(sorted(expected)[::-1])
+
+
+def test_the_fisher_trace_agrees_with_curvlinops():
+    model, data = network(), classified()
+    operator = curvlinops_operator("EFLinearOperator", model, data)
+    expected = float((operator @ torch.eye(43, dtype=torch.float64)).trace())
+    assert mean_fisher_trace(model, data).value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+"""The frozen extractor that ``--extractor`` names, for heads of their own."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from torch import nn
+
+from tepui.ensemble import load
+from tepui.models import split_last_layers
+from tepui.models.split import Frozen
+
+
+def extractor_and_head(
+    run: Path, model: Callable[[], nn.Module] | None
+) -> tuple[Frozen, Callable[[], nn.Module]]:
+    """Cut the first member of a run before its last layer.
+
+    Args:
+        run: The folder of the run, with models that tepui knows.
+        model: Returns a new head; None takes the last layer, its weights drawn anew.
+
+    Returns:
+        The frozen extractor, and what returns a new head.
+    """
+    split = split_last_layers(load(run).members[0])
+    return split.extractor, model or partial(split.tail, fresh=True)

@@ -1,0 +1,49 @@
+"""Whether two data sets mean the same by their labels."""
+
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from tepui.checks import require
+from tepui.data.prepared_like import whole
+
+
+def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
+    """Return the names of a data set's classes, as its attribute ``classes`` has them.
+
+    Args:
+        dataset: Any data set, or a subset of one.
+
+    Returns:
+        One name per class, in the order of their labels; none where they have none.
+    """
+    names = getattr(whole(dataset), "classes", ())
+    return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
+
+
+def same_classes(
+    argument: str, found: tuple[str, ...], expected: tuple[str, ...], owner: str
+) -> None:
+    """Check that a label means the same in two data sets; without names all may.
+
+    Args:
+        argument: The data set that is checked, as the caller wrote it.
+        found: Names of its classes.
+        expected: Names of the classes it should have.
+        owner: Whose classes those are.
+
+    Raises:
+        ValueError: If both have names and these differ.
+
+    Example:
+        >>> same_classes("validation", ("cat", "cow"), ("cat", "dog"), "dataset")
+        Traceback (most recent call last):
+        ValueError: validation must have the classes of dataset (1 is 'dog'), got 'cow'
+    """
+    if not found or not expected:
+        return
+    for label, (name, right) in enumerate(zip(found, expected, strict=False)):
+        rule = f"have the classes of {owner} ({label} is {right!r})"
+        require(name == right, argument, rule, name)
+    rule = f"have the {len(expected)} classes of {owner}"
+    require(len(found) == len(expected), argument, rule, f"{len(found)} classes")

@@ -1,0 +1,118 @@
+"""Heads on the frozen extractor of an earlier run, from the command line."""
+
+import json
+
+import pytest
+import torch
+
+import tepui
+from tepui.cli.main import main
+from tepui.data import Digits
+from tepui.features import features_of
+from tepui.methods import DeepEnsemble
+from tepui.models import split_last_layers
+from tepui.storage import same_bits
+
+SHORT = ["--epochs", "2", "--quiet", "--device", "cpu"]
+NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
+NOISE += ["--unlabeled.samples", "60"]
+FEW = 'few={"class_path": "UniformNoise", "init_args": {"samples": 40}}'
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    out = tmp_path_factory.mktemp("body") / "run"
+    main(["train", "--model.width", "4", "--members", "1", *SHORT, "--out", str(out)])
+    return out
+
+
+def trained(body, out, *options):
+    words = ["--extractor", str(body), "--members", "3", *SHORT, *options]
+    main(["train", *words, "--out", str(out)])
+    return tepui.load(out)
+
+
+def test_heads_are_those_that_are_trained_on_features(body, tmp_path):
+    ensemble = trained(body, tmp_path / "run", "--seed", "3")
+    split = split_last_layers(tepui.load(body).members[0])
+    expected = tepui.Ensemble.on_features(
+        split.extractor, lambda: split.tail(fresh=True), members=3, seed=3
+    )
+    tepui.fit(
+        expected.heads,
+        features_of(split.extractor, Digits()),
+        method=DeepEnsemble(),
+        epochs=2,
+        batch_size=64,
+        loss=tepui.losses.CrossEntropy(0.0),
+        schedule=tepui.Cosine(),
+        device="cpu",
+        progress="none",
+    )
+    assert same_bits(ensemble.state_dict(), expected.state_dict())
+    assert len(list((tmp_path / "run" / "features").iterdir())) == 1
+
+
+def test_the_run_is_evaluated_on_raw_images(body, tmp_path):
+    out = tmp_path / "run"
+    ensemble = trained(body, out)
+    main(["evaluate", str(out), "--data", "Digits", "--corruptions", "none"])
+    document = json.loads((out / "evaluation.json").read_text())
+    again = tepui.evaluate(ensemble, Digits(train=False))
+    assert document["clean"] == again.clean.document()
+    assert again.clean.accuracy > 0.5
+
+
+def test_a_run_is_resumed_and_never_replaced(body, tmp_path, capsys):
+    out = tmp_path / "run"
+    first = trained(body, out)
+    again = trained(body, out, "--resume")
+    pairs = zip(first.parameters(), again.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    with pytest.raises(SystemExit):
+        trained(body, out)
+    assert f"{out} is not empty; pass --resume" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        trained(body, body)
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_heads_may_be_of_another_architecture_and_disagree(body, tmp_path):
+    how = ["--method", "A2D", *NOISE, "--model", "MLP", "--model.in_features", "64"]
+    ensemble = trained(body, tmp_path / "run", *how)
+    kinds = {type(head).__name__ for head in ensemble.heads.members}
+    assert kinds == {"MLP"}
+
+
+def test_random_changes_of_images_are_refused(body, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        trained(body, tmp_path / "run", "--augment", "RandomCrop")
+    assert "--augment must be left out beside --extractor" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(SystemExit):
+        compared(body, tmp_path / "run", "--augment", "RandomCrop")
+    assert "augment must be left out beside an extractor" in capsys.readouterr().err
+
+
+def compared(body, out, *options):
+    words = ["--extractor", str(body), "--members", "2", "--ensembles", "1", *SHORT]
+    words += ["--methods", "DeepEnsemble", "A2D", *NOISE, "--corruptions", "none"]
+    main(["compare", *words, "--sharpness", "5", *options, "--out", str(out)])
+
+
+def test_methods_are_compared_on_one_extractor(body, tmp_path):
+    out = tmp_path / "run"
+    compared(body, out, "--ood", FEW)
+    document = json.loads((out / "comparison.json").read_text())
+    assert document["settings"]["extractor"]["part"] == "extractor"
+    heads = tepui.load(out / "DeepEnsemble" / "0")
+    front = split_last_layers(tepui.load(body).members[0]).extractor
+    whole = tepui.evaluate(heads, features_of(front, Digits(train=False)))
+    (row, _) = document["methods"]
+    found = row["ensembles"][0]["evaluation"]
+    assert found["clean"]["accuracy"] == whole.clean.accuracy
+    assert found["ood"]["few"]["pds"]["samples"] == 40
+    assert len(list((out / "features").iterdir())) == 2
+    before = (out / "report.html").read_bytes()
+    compared(body, out, "--ood", FEW, "--resume")
+    assert (out / "report.html").read_bytes() == before

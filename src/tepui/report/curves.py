@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tepui.experiments.results import Record
@@ -48,14 +49,17 @@ def curve_panels(panels: Sequence[Curves]) -> "Figure":
             _draw_line(axis, panel.along, records, names.index(name), name)
         if panel.log:
             axis.set_xscale("log")
+        else:
+            records = chain.from_iterable(panel.lines.values())
+            axis.set_xticks(sorted({each.at[panel.along] for each in records}))
         axis.set_title(panel.title)
         axis.set_xlabel(panel.along.replace("_", " "))
         axis.set_ylabel(panel.value)
-    handles = dict(
-        (label, handle)
+    handles = {
+        label: handle
         for axis in axes
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    )
+    }
     figure.legend(
         [handles[name] for name in names],
         names,

@@ -2,4 +2,6 @@
 
 from tepui.recipes.base import Diagram
 
-RECIPE = Diagram("where members disagree, earlier and in SED; see docs/diversification.md")
+RECIPE = Diagram(
+    "where members disagree, earlier and in SED; see docs/diversification.md"
+)

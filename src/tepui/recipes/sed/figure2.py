@@ -18,13 +18,13 @@ from tepui.metrics import ensemble_predictions, pds, predictions
 from tepui.recipes.base import Order, Recipe, Size
 from tepui.recipes.sed.protocol import (
     ARCHITECTURE,
-    SCALES,
     answers,
     examined,
     extractors,
     settings,
     trials,
 )
+from tepui.recipes.sed.scales import SCALES
 from tepui.report.studies import grid
 
 if TYPE_CHECKING:
@@ -85,16 +85,12 @@ def draw(found: Results) -> "Figure":
     shown = images_at(images, torch.tensor([each.at["row"] for each in found.records]))
     for axis, record, image in zip(axes, found.records, shown, strict=True):
         axis.imshow(image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray")
-        axis.set_title(f"GT: {record.at['label']}", fontsize=9)
+        label = f"GT: {record.at['label']}, PDS {record.value:.3f}"
+        axis.set_title(label, fontsize=9)
         axis.set_xlabel(record.at["prediction"], fontsize=9, fontweight="bold")
-        axis.text(
-            0.5,
-            -0.2,
-            f"{record.at['others']}\nPDS {record.value:.3f}",
-            transform=axis.transAxes,
-            ha="center",
-            va="top",
-            fontsize=8,
+        others, below = record.at["others"], (0.5, -0.12)
+        axis.annotate(
+            others, below, xycoords="axes fraction", ha="center", va="top", fontsize=8
         )
         axis.set_xticks([])
         axis.set_yticks([])

@@ -16,8 +16,6 @@ from tepui.recipes.base import Order, Recipe
 from tepui.recipes.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
-    SCALES,
-    Scale,
     answers,
     aurocs,
     examined,
@@ -25,6 +23,7 @@ from tepui.recipes.sed.protocol import (
     settings,
     trials,
 )
+from tepui.recipes.sed.scales import SCALES, Scale
 from tepui.report.curves import Curves, curve_panels
 
 if TYPE_CHECKING:
@@ -101,6 +100,8 @@ RECIPE = Recipe(
     title="diversity and detection against the weight of the disagreement",
     plan=plan,
     records=records,
-    settings=lambda order: settings(order.size, lambdas=list(SCALES[order.size].lambdas)),
+    settings=lambda order: settings(
+        order.size, lambdas=list(SCALES[order.size].lambdas)
+    ),
     draw=draw,
 )

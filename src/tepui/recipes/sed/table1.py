@@ -10,12 +10,12 @@ from tepui.recipes.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
     METHODS,
-    SCALES,
     answers,
     plan_of,
     settings,
     trials,
 )
+from tepui.recipes.sed.scales import SCALES
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:
@@ -24,7 +24,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     for name in METHODS:
         runs = trials(scale, name)
         found = [
-            {each: float(unique_predictions(logits)) for each, (logits, _) in sets.items()}
+            {
+                each: float(unique_predictions(logits))
+                for each, (logits, _) in sets.items()
+            }
             for sets in answers(store, scale, runs, scale.members)
         ]
         for dataset in (*DETECTED, "imagenet_val"):

@@ -21,8 +21,6 @@ from tepui.recipes.sed.protocol import (
     LABELLED,
     LARGE,
     METHODS,
-    SCALES,
-    Scale,
     answers,
     features,
     of_its_classes,
@@ -30,6 +28,7 @@ from tepui.recipes.sed.protocol import (
     settings,
     trials,
 )
+from tepui.recipes.sed.scales import SCALES, Scale
 from tepui.soup import uniform_soup
 
 AGGREGATIONS = ("oracle selection", "prediction ensemble", "uniform soup")
@@ -83,7 +82,9 @@ def accuracies(
             seen = store.dataset(features(scale, repetition, dataset))
             joined = dataset_logits(soup, seen)[0].cpu()
             values = (
-                oracle_selection(*of_its_classes(scale, dataset, logits, labels)).accuracy,
+                oracle_selection(
+                    *of_its_classes(scale, dataset, logits, labels)
+                ).accuracy,
                 _accuracy(scale, dataset, logits, labels),
                 _accuracy(scale, dataset, joined, labels),
             )

@@ -13,12 +13,12 @@ from tepui.recipes.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
     METHODS,
-    SCALES,
     aurocs,
     plan_of,
     settings,
     trials,
 )
+from tepui.recipes.sed.scales import SCALES
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:

@@ -50,8 +50,8 @@ def curve_panels(panels: Sequence[Curves]) -> "Figure":
         if panel.log:
             axis.set_xscale("log")
         else:
-            records = chain.from_iterable(panel.lines.values())
-            axis.set_xticks(sorted({each.at[panel.along] for each in records}))
+            drawn = chain.from_iterable(panel.lines.values())
+            axis.set_xticks(sorted({each.at[panel.along] for each in drawn}))
         axis.set_title(panel.title)
         axis.set_xlabel(panel.along.replace("_", " "))
         axis.set_ylabel(panel.value)
@@ -73,13 +73,16 @@ def curve_panels(panels: Sequence[Curves]) -> "Figure":
 def _draw_line(
     axis: "Axes", along: str, records: Sequence[Record], number: int, name: str
 ) -> None:
-    shown = sorted(
-        (each for each in records if each.value is not None), key=lambda r: r.at[along]
+    points = sorted(
+        (each.at[along], each.value, each.sem or 0.0)
+        for each in records
+        if each.value is not None
     )
+    places, values, errors = zip(*points, strict=True)
     axis.errorbar(
-        [each.at[along] for each in shown],
-        [each.value for each in shown],
-        yerr=[each.sem or 0.0 for each in shown],
+        places,
+        values,
+        yerr=errors,
         color=COLOURS[number % len(COLOURS)],
         marker=MARKERS[number % len(MARKERS)],
         markersize=5,

@@ -174,9 +174,8 @@ def _stand_ins(
     """Return the fields of a scale for which a small network is the extractor."""
 
     def extractor(repetition: int) -> Trial:
-        drawn = {"count": count, "held_out": 0.5, "seed": repetition}
         return Trial(
-            Samples(dataset, **drawn),
+            Samples(dataset, "train", 0.5, count, repetition),
             partial(ConvNet, width=width),
             DeepEnsemble(),
             seeds(repetition, 1),

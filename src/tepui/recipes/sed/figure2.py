@@ -79,7 +79,7 @@ def pictures(size: Size, store: Store) -> Dataset[Any]:
 
 def draw(found: Results) -> "Figure":
     """Return the most divergent images above the least divergent ones."""
-    images = pictures(found.size, Store("runs/store", device="cpu"))  # type: ignore[arg-type]
+    images = pictures(found.size, Store(".", device="cpu"))  # type: ignore[arg-type]
     figure, axes = grid(len(found.records), columns=EACH)
     figure.set_size_inches(2.3 * EACH, 2 * 3.2)
     shown = images_at(images, torch.tensor([each.at["row"] for each in found.records]))
@@ -111,6 +111,6 @@ RECIPE = Recipe(
     title="images on which SED's members differ most and least",
     plan=plan,
     records=records,
-    settings=lambda order: settings(order.size),
+    settings=lambda order: settings(order.size, shown="the first repetition"),
     draw=draw,
 )

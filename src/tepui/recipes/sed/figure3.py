@@ -4,7 +4,8 @@ Beside the paper's two curves stands the accuracy on clean images: what it costs
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tepui.experiments.results import Record, Results, averaged
 from tepui.experiments.store import Store
@@ -52,31 +53,37 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     scale = SCALES[order.size]
     for weight, runs in sweep(scale).items():
         sets = list(answers(store, scale, runs, scale.members))
-        detected = list(aurocs(store, scale, runs, scale.members))
-        at = {"lambda": weight, "ensemble_size": scale.members}
-
-        def number(
-            dataset: str, metric: str, unit: str, values: list[float], **more: str
-        ) -> Record:
-            return averaged(
-                values,
-                runs,  # noqa: B023 - called in the same turn of the loop
-                item="sed/figure3",
-                dataset=dataset,
-                architecture=ARCHITECTURE,
-                method="sed_a2d",
-                metric=metric,
-                unit=unit,
-                at={**at, **more},  # noqa: B023
-            )
-
+        detected = [aurocs(each) for each in sets]
+        number = partial(
+            averaged,
+            trials=runs,
+            item="sed/figure3",
+            architecture=ARCHITECTURE,
+            method="sed_a2d",
+        )
+        at: dict[str, Any] = {"lambda": weight, "ensemble_size": scale.members}
         for name in DETECTED:
-            means = [float(pds(each[name][0]).mean()) for each in sets]
-            yield number(name, "pds", "none", means)
-            found = [each["pds", name] for each in detected]
-            yield number(name, "auroc", "fraction", found, score="PDS")
-        right = [100 * float(accuracy(*each["imagenet_val"], "logit")) for each in sets]
-        yield number("imagenet_val", "accuracy", "percent", right)
+            yield number(
+                [float(pds(each[name][0]).mean()) for each in sets],
+                dataset=name,
+                metric="pds",
+                unit="none",
+                at=at,
+            )
+            yield number(
+                [each["pds", name] for each in detected],
+                dataset=name,
+                metric="auroc",
+                unit="fraction",
+                at={**at, "score": "PDS"},
+            )
+        yield number(
+            [100 * float(accuracy(*each["imagenet_val"], "logit")) for each in sets],
+            dataset="imagenet_val",
+            metric="accuracy",
+            unit="percent",
+            at=at,
+        )
 
 
 def draw(found: Results) -> "Figure":

@@ -17,6 +17,7 @@ from tepui.recipes.base import Order, Recipe
 from tepui.recipes.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
+    answers,
     aurocs,
     examined,
     extractors,
@@ -53,7 +54,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     scale = SCALES[order.size]
     for size in scale.sizes:
         runs = trials(scale, "sed_a2d", size)
-        found = list(aurocs(store, scale, runs, size))
+        found = [aurocs(sets) for sets in answers(store, scale, runs, size)]
         for dataset in DETECTED:
             yield averaged(
                 [each["pds", dataset] for each in found],

@@ -188,30 +188,24 @@ def of_its_classes(
     return restricted(logits, labels, mask)
 
 
-def aurocs(
-    store: Store, scale: Scale, runs: Sequence[Trial], members: int
-) -> Iterator[dict[tuple[str, str], float]]:
-    """Yield how well PDS and BMA tell other sets from clean images.
+def aurocs(sets: Mapping[str, tuple[Tensor, Tensor]]) -> dict[tuple[str, str], float]:
+    """Return how well PDS and BMA tell other sets from clean images.
 
     Args:
-        store: Has the trials and their exams.
-        scale: How large the study is.
-        runs: One trial per repetition.
-        members: How many of the members to take.
+        sets: One repetition of :func:`answers`.
 
-    Yields:
-        The AUROC by score and set, for each repetition.
+    Returns:
+        The AUROC by score and set.
     """
-    for sets in answers(store, scale, runs, members):
-        found = {
-            name: ood_scores(logits, ("pds", "bma"))
-            for name, (logits, _) in sets.items()
-        }
-        yield {
-            (score, name): float(auroc(found["imagenet_val"][score], value))
-            for name in DETECTED
-            for score, value in found[name].items()
-        }
+    found = {
+        name: ood_scores(sets[name][0], ("pds", "bma"))
+        for name in ("imagenet_val", *DETECTED)
+    }
+    return {
+        (score, name): float(auroc(found["imagenet_val"][score], value))
+        for name in DETECTED
+        for score, value in found[name].items()
+    }
 
 
 def settings(size: Size, **further: Any) -> dict[str, Any]:

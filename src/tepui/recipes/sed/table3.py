@@ -5,6 +5,7 @@ AUROC is the mean of the types' own.
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 from tepui.experiments.results import Record, averaged
 from tepui.experiments.store import Store
@@ -13,6 +14,7 @@ from tepui.recipes.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
     METHODS,
+    answers,
     aurocs,
     plan_of,
     settings,
@@ -24,12 +26,12 @@ from tepui.recipes.sed.scales import SCALES
 def records(store: Store, order: Order) -> Iterator[Record]:
     """Return AUROCs by score, method and set; a single model has no PDS to speak of."""
     scale = SCALES[order.size]
-    rows = [("single", 1, "bma", trials(scale, "deep_ensemble"))]
-    for score in ("bma", "pds"):
-        rows += [(each, scale.members, score, trials(scale, each)) for each in METHODS]
-    for name, members, score, runs in rows:
-        found = list(aurocs(store, scale, runs, members))
-        for dataset in DETECTED:
+    rows = [("single", 1, trials(scale, "deep_ensemble"))]
+    rows += [(name, scale.members, trials(scale, name)) for name in METHODS]
+    for name, members, runs in rows:
+        found = [aurocs(sets) for sets in answers(store, scale, runs, members)]
+        scores = ("bma", "pds") if members > 1 else ("bma",)
+        for score, dataset in product(scores, DETECTED):
             yield averaged(
                 [each[score, dataset] for each in found],
                 runs,

@@ -112,13 +112,13 @@ def test_changes_see_floats_and_leave_labels(store):
 
 
 def test_misjudged_images_are_all_that_the_judge_gets_wrong(store):
-    found = Misjudged(TEST, EXTRACTOR).load(store)
-    clean = TEST.load(store)
-    model = store.run(EXTRACTOR).ensemble.members[0].eval()
+    test, judge = Samples(Digits, "test", count=60), replace(EXTRACTOR, epochs=2)
+    found, clean = Misjudged(test, judge).load(store), test.load(store)
+    model = store.run(judge).ensemble.members[0].eval()
     with torch.no_grad():
         seen = clean.prepare(clean.inputs)
         wrong = model(seen).argmax(1) != clean.targets
-    assert 0 < int(wrong.sum()) < 20
+    assert 0 < int(wrong.sum()) < 60
     assert torch.equal(found.inputs, clean.inputs[wrong])
     assert torch.equal(found.targets, clean.targets[wrong])
 

@@ -234,14 +234,17 @@ def settings(size: Size, **further: Any) -> dict[str, Any]:
     }
     if size == "paper":
         document["differs"] = (
-            "hyperparameters that vary are ours, the paper names none; imagenet_a and "
-            "imagenet_r are scored among their 200 classes"
+            "weights of timm, tuned on ImageNet after ImageNet-21k; hyperparameters "
+            "that vary are ours, the paper names none; imagenet_a and imagenet_r are "
+            "scored among their 200 classes"
         )
         return document
     train = scale.extractor(0)
     assert isinstance(train, Trial)
     assert isinstance(train.data, Samples)
     name = train.data.dataset.__name__
+    document["training images"] = f"{train.data.count}, half of them the extractor's"
+    document["epochs of the extractor"] = train.epochs
     document["differs"] = (
         f"a frozen ConvNet trained on {name} with heads of one hidden layer for DeiT-3 "
         f"Base with its last two layers; test images of {name} for imagenet_val, those "

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
@@ -75,14 +76,12 @@ def write_gallery(
         ood: The unfamiliar sets by name.
     """
     stored = read_logits(folder)
-    source = whole(test)
-    names = source.classes if isinstance(source, Arrays | ImageFiles) else ()
     sets: list[tuple[str | None, Dataset[Any], Tensor, Tensor | None]] = [
         (None, test, *stored.clean),
         *((name, data, stored.ood[name], None) for name, data in ood.items()),
     ]
     galleries = [
-        asdict(_gallery(name, data, logits, labels, names))
+        asdict(_gallery(name, data, logits, labels, test))
         for name, data, logits, labels in sets
         if _shows_pictures(data)
     ]
@@ -123,23 +122,37 @@ def _shows_pictures(dataset: Dataset[Any]) -> bool:
     return isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.shape[1] in (1, 3)
 
 
+def class_name(dataset: Dataset[Any], label: Tensor) -> str:
+    """Return what a class is called.
+
+    Args:
+        dataset: The data set, which may name its classes.
+        label: Number of the class.
+
+    Returns:
+        Its name; its number where it has none.
+    """
+    source = whole(dataset)
+    names = source.classes if isinstance(source, Arrays | ImageFiles) else ()
+    return names[int(label)] if 0 <= int(label) < len(names) else str(int(label))
+
+
 def _gallery(
     name: str | None,
     dataset: Dataset[Any],
     logits: Tensor,
     labels: Tensor | None,
-    classes: tuple[str, ...],
+    test: Dataset[Any],
 ) -> Gallery:
     scores = pds(logits)
     order = scores.argsort(stable=True)
     each = min(EACH, len(order))
     chosen = logits.argmax(-1)
 
-    def text(label: Tensor) -> str:
-        return classes[int(label)] if int(label) < len(classes) else str(int(label))
+    text = partial(class_name, test)
 
     def pictures(rows: Tensor) -> tuple[Picture, ...]:
-        files = map(_png, _images(dataset, rows))
+        files = map(_png, images_at(dataset, rows))
         return tuple(
             Picture(
                 row,
@@ -154,8 +167,16 @@ def _gallery(
     return Gallery(name, pictures(order[:each]), pictures(order[-each:].flip(0)))
 
 
-def _images(dataset: Dataset[Any], rows: Tensor) -> Tensor:
-    """Return images in [0, 1]; of unknown scale, each is stretched over it."""
+def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:
+    """Return some images of a data set as they are shown.
+
+    Args:
+        dataset: Images.
+        rows: Which ones.
+
+    Returns:
+        Values in [0, 1]; of unknown scale, each image is stretched over it.
+    """
     inputs, source = _inputs(dataset, rows), whole(dataset)
     assert isinstance(inputs, Tensor)
     images = inputs.float()

@@ -75,7 +75,7 @@ class Samples(Source):
         seed: Same seed, same samples.
     """
 
-    dataset: Callable[..., Arrays]
+    dataset: Callable[..., Any]
     part: Part = "train"
     held_out: float = 0.0
     count: int | None = None
@@ -93,7 +93,7 @@ class Samples(Source):
 
     def load(self, store: "Store") -> Arrays:
         """Return the samples, in the order of the data set."""
-        found = self.dataset(train=self.part != "test")
+        found: Arrays = self.dataset(train=self.part != "test")
         if self.count is not None:
             rule = f"be at most {len(found)}, the samples of {self.dataset.__name__}"
             require(0 < self.count <= len(found), "count", rule, self.count)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tepui.recipes import offline_sed as recipe
-from tepui.recipes.offline_sed import SCALES, images, offline_sed, tables
+from tepui.recipes.sed import controls as recipe
+from tepui.recipes.sed.controls import SCALES, images, offline_sed, tables
 from tepui.storage import read_json
 
 DOCS = Path(__file__).parents[2] / "docs"

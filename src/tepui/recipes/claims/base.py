@@ -21,6 +21,7 @@ References:
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tepui.experiments.results import Record
@@ -63,7 +64,7 @@ class Finding:
         """The 95 % confidence interval of the effect; None if it is not known."""
         if self.error is None:
             return None
-        reach = _quantile(self.freedom) * self.error if self.error else 0.0
+        reach = quantile(self.freedom) * self.error if self.error else 0.0
         return self.effect - reach, self.effect + reach
 
     @property
@@ -71,7 +72,7 @@ class Finding:
         """How far the effect lies inside the claimed region; negative outside."""
         return min(self.effect - self.low, self.high - self.effect)
 
-    @property
+    @cached_property
     def p_for(self) -> float:
         """How surprising the finding is if the claim fails here."""
         if self.error is None:
@@ -80,7 +81,7 @@ class Finding:
         below = tails(self.effect, self.error, self.freedom, self.high)[0]
         return max(above, below)
 
-    @property
+    @cached_property
     def p_against(self) -> float:
         """How surprising the finding is if the claim holds here."""
         if self.error is None:
@@ -158,7 +159,8 @@ def decide(findings: Sequence[Finding], scope: Scope) -> Decision:
     return Decision(True, min(1.0, 2 * for_it), holding, role)
 
 
-def _quantile(freedom: float) -> float:
-    from scipy import stats
+def quantile(freedom: float) -> float:
+    """Return how many standard errors an interval reaches to each side."""
+    from scipy.special import stdtrit
 
-    return float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    return float(stdtrit(freedom, 1 - LEVEL / 2))

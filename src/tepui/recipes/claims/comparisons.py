@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import linear_regression
 from typing import Any
 
 from tepui.experiments.results import Record
 from tepui.experiments.statistics import estimate, tradeoff_slope
-from tepui.recipes.claims.base import LEVEL, Finding
+from tepui.recipes.claims.base import Finding, quantile
 from tepui.recipes.claims.evidence import PRINTED, Datum, Evidence, label
 
 Region = tuple[float, float]
@@ -108,8 +109,8 @@ def trends(
         names: Further names that numbers must have.
 
     Yields:
-        A finding for each place and method with two points or more. A single
-        repetition's error is that of the points about the line.
+        A finding for each place and method with two points or more. The error of an
+        exponent that was measured only once is that of the points about the line.
     """
     for group, points in evidence.groups(items, [axis], metric=metric, **names):
         if len(points) < 2:
@@ -124,8 +125,8 @@ def trends(
             return sign * linear_regression(x, y).slope - target
 
         found = combined(data, slope, where, region)
-        if found.error is None and found.n < 2 and len(places) > 2:
-            found = _about_the_line(data, x, log_log, sign, target, where, region)
+        if log_log and found.n < 2 and len(places) > 2 and group["size"] != PRINTED:
+            found = _about_the_line(data, x, found)
         yield found
 
 
@@ -218,27 +219,19 @@ def apart(larger: Datum, smaller: Datum, where: str) -> Finding:
 
 
 def best(methods: Mapping[str, Datum], names: Iterable[str], sign: Sign) -> Datum:
-    """Return the best of some methods by their means."""
-    return max(
-        (methods[name] for name in names),
-        key=lambda datum: sign * _value(datum.record),
-    )
+    """Return the best of some methods by their means; equal ones by their names."""
+    found = [methods[name] for name in names]
+    return max(found, key=lambda d: (sign * _value(d.record), d.record.method))
 
 
 def _about_the_line(
-    data: Sequence[Datum],
-    x: Sequence[float],
-    log_log: bool,
-    sign: Sign,
-    target: float,
-    where: str,
-    region: Region,
+    data: Sequence[Datum], x: Sequence[float], found: Finding
 ) -> Finding:
-    values = [_value(datum.record) for datum in data]
-    line = tradeoff_slope(x, _logs(values) if log_log else values, log=False)
-    error = _from_interval((line.low, line.high), line.count - 2) or None
-    effect = sign * line.slope - target
-    return _finding(data, where, region, effect, error, line.count - 2, line.count)
+    """Return an exponent with the error of the points about the line."""
+    line = tradeoff_slope(x, _logs(_value(d.record) for d in data), log=False)
+    freedom = line.count - 2
+    error = _from_interval((line.low, line.high), freedom) or None
+    return replace(found, error=error, freedom=freedom, n=line.count)
 
 
 def _finding(
@@ -268,7 +261,7 @@ def _repetitions(records: Sequence[Record]) -> list[tuple[float, ...]]:
     if len({len(record.values) for record in records}) != 1:
         return []
     rows = zip(*(record.values for record in records), strict=True)
-    return [row for row in rows if not any(v is None or math.isnan(v) for v in row)]  # type: ignore[misc]
+    return [row for row in rows if not any(v is None or math.isnan(v) for v in row)]
 
 
 def _value(record: Record) -> float:
@@ -286,10 +279,7 @@ def _error(record: Record) -> tuple[float | None, float]:
 
 
 def _from_interval(interval: tuple[float, float], freedom: float) -> float:
-    from scipy import stats
-
-    reach = (interval[1] - interval[0]) / 2
-    return reach / float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    return (interval[1] - interval[0]) / 2 / quantile(freedom)
 
 
 def _logs(values: Iterable[float]) -> list[float]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Datum:
     size: str
     command: str = ""
 
-    @property
+    @cached_property
     def names(self) -> dict[str, Any]:
         """What names the number, with the size of its study."""
         return {**self.record.names, "size": self.size}
@@ -133,6 +134,7 @@ def read_evidence(folder: str | Path) -> Evidence:
     return Evidence(tuple(datum for datum, _ in seen.values()))
 
 
+@cache
 def printed_evidence() -> Evidence:
     """Return the numbers that the papers print; ranges are left out."""
     rows = [row for row in published() if isinstance(row["value"], int | float)]

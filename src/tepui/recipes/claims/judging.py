@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from tepui.experiments.statistics import holm
@@ -88,7 +89,6 @@ def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdi
     Returns:
         A verdict for each claim, in their order.
     """
-    on_paper = printed_evidence()
     found = [tuple(claim.judge(_with_computed(evidence, claim))) for claim in claims]
     decisions = [
         decide(findings, claim.scope)
@@ -106,7 +106,7 @@ def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdi
             findings,
             decision,
             p_values.get(index),
-            _printed(claim, on_paper),
+            _printed(claim),
         )
         for index, (claim, findings, decision) in enumerate(
             zip(claims, found, decisions, strict=True)
@@ -229,8 +229,9 @@ def _outcome(
     return ("supported" if decision.holds else "refuted"), sentence
 
 
-def _printed(claim: Claim, on_paper: Evidence) -> Printed | None:
-    findings = tuple(claim.judge(on_paper))
+@cache
+def _printed(claim: Claim) -> Printed | None:
+    findings = tuple(claim.judge(printed_evidence()))
     if not findings:
         return None
     decision = decide(findings, claim.scope)

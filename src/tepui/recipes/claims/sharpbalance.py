@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import cache, partial
+from typing import Literal
 
 from tepui.experiments.results import Record
 from tepui.recipes.claims.base import Claim, Finding
@@ -17,6 +18,7 @@ from tepui.recipes.claims.comparisons import (
     trends,
 )
 from tepui.recipes.claims.evidence import Evidence, label
+from tepui.theory import simulate_subset_constant, subset_constant, theorem1
 
 BARS = tuple(f"sharpbalance/figure7{panel}" for panel in "abcdef")
 BASELINES = ("deep_ensemble", "sam")
@@ -143,42 +145,38 @@ def theorem_numbers() -> tuple[Record, ...]:
     1200 x 60. Theorem 1's lower bound is computed for all lengths doubled and divided
     by four: sharpness, a rise of a quadratic, must come out as it was.
     """
-    from tepui.theory import simulate_subset_constant, subset_constant, theorem1
-
-    trained = {"eta": 0.02, "rho": 0.1}
     simulated, error = simulate_subset_constant(
-        4, n=1200, d=60, subsets=3, matrices=100, **trained
+        4, eta=0.02, rho=0.1, n=1200, d=60, subsets=3, matrices=100
     )
     found = []
-    for name, constant, gap in (
-        ("printed", "printed", "paper"),
-        ("corrected", "corrected", "haar"),
-    ):
-        formula = float(
-            subset_constant(4, ratio=20.0, subsets=3, constant=constant, **trained)  # type: ignore[arg-type]
-        )
-        ratio = formula / float(simulated)
+    for name in ("printed", "corrected"):
+        ratio = _constant(name) / float(simulated)
         sem = ratio * float(error) / float(simulated)
         found.append(_theorem("theorem2", name, "constant_ratio", ratio, sem, 100))
-        bounds = [
-            float(
-                theorem1(
-                    3,
-                    eta=0.01,
-                    rho=0.1,
-                    rho0=0.01 * length,
-                    n=3000,
-                    d=150,
-                    sigma2=0.1 * length**2,
-                    theta_norm=length * math.sqrt(15),
-                    gap=gap,  # type: ignore[arg-type]
-                ).sharpness_lower
-            )
-            for length in (1, 2)
-        ]
-        scaling = bounds[1] / bounds[0] / 4
+        scaling = _lower_bound(name, 2) / _lower_bound(name, 1) / 4
         found.append(_theorem("theorem1", name, "bound_scaling", scaling, 0.0, 1))
     return tuple(found)
+
+
+def _constant(name: Literal["printed", "corrected"]) -> float:
+    setting = {"eta": 0.02, "rho": 0.1, "ratio": 20.0}
+    return float(subset_constant(4, subsets=3, constant=name, **setting))
+
+
+def _lower_bound(name: Literal["printed", "corrected"], length: int) -> float:
+    return float(
+        theorem1(
+            3,
+            eta=0.01,
+            rho=0.1,
+            rho0=0.01 * length,
+            n=3000,
+            d=150,
+            sigma2=0.1 * length**2,
+            theta_norm=length * math.sqrt(15),
+            gap="paper" if name == "printed" else "haar",
+        ).sharpness_lower
+    )
 
 
 def agrees(

@@ -230,7 +230,10 @@ CASES = {
         for n, s in enumerate((0.0, 0.8, 0.95))
     ],
     "sharpbalance/fisher-curvature": lambda way: [
-        repeated("sharpbalance/figure14", "sam", "rank_correlation", 0.5 * way, 0.1)
+        repeated(
+            "sharpbalance/figure14", "sam", "rank_correlation", mean, 0.1, score=of
+        )
+        for of, mean in (("input_curvature", 0.5 * way), ("loss", -0.5))
     ],
     "sharpbalance/uncertainty-order": ordered,
     "sharpbalance/uncertainty-size": falling,

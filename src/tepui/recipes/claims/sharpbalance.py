@@ -98,7 +98,8 @@ def beta_falls(
 def rank_correlation(evidence: Evidence) -> Iterator[Finding]:
     """Fisher traces and input curvatures rank samples alike."""
     for datum in evidence.find(["sharpbalance/figure14"], metric="rank_correlation"):
-        yield level(datum, f"rank correlation: {label(datum.names)}")
+        if datum.record.at.get("score", "input_curvature") == "input_curvature":
+            yield level(datum, f"rank correlation: {label(datum.names)}")
 
 
 def uncertainty_order(evidence: Evidence) -> Iterator[Finding]:
@@ -159,8 +160,8 @@ def theorem_numbers() -> tuple[Record, ...]:
 
 
 def _constant(name: Literal["printed", "corrected"]) -> float:
-    setting = {"eta": 0.02, "rho": 0.1, "ratio": 20.0}
-    return float(subset_constant(4, subsets=3, constant=name, **setting))
+    found = subset_constant(4, eta=0.02, rho=0.1, ratio=20.0, subsets=3, constant=name)
+    return float(found)
 
 
 def _lower_bound(name: Literal["printed", "corrected"], length: int) -> float:

@@ -6,7 +6,8 @@ Run from anywhere: python docs/make_claims.py
 from pathlib import Path
 
 from tepui.recipes.claims.evidence import read_evidence
-from tepui.recipes.claims.judging import document, markdown, verdicts
+from tepui.recipes.claims.judging import verdicts
+from tepui.recipes.claims.tables import document, markdown
 from tepui.recipes.writing import as_json, write_files
 
 BEGIN, END = "<!-- verdicts -->\n", "<!-- end of verdicts -->\n"

@@ -9,7 +9,8 @@ from claim_cases import CASES
 from tepui.cli.main import main
 from tepui.experiments.results import Results, write_results
 from tepui.recipes.claims.evidence import read_evidence
-from tepui.recipes.claims.judging import CLAIMS, document, markdown, verdicts
+from tepui.recipes.claims.judging import CLAIMS, verdicts
+from tepui.recipes.claims.tables import document, markdown
 from tepui.recipes.writing import as_json
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,16 +12,9 @@ from tepui.checks import require
 from tepui.cli.console import console
 from tepui.recipes.claims.base import Outcome
 from tepui.recipes.claims.evidence import read_evidence
-from tepui.recipes.claims.judging import (
-    CLAIMS,
-    Verdict,
-    cells,
-    document,
-    verdicts,
-)
-from tepui.recipes.claims.judging import (
-    markdown as as_text,
-)
+from tepui.recipes.claims.judging import CLAIMS, Verdict, verdicts
+from tepui.recipes.claims.tables import cells, document
+from tepui.recipes.claims.tables import markdown as as_text
 from tepui.recipes.writing import as_json, free_paths, write_files
 
 EXAMPLE = "tepui claims --from results"

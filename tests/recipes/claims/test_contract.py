@@ -9,7 +9,8 @@ import pytest
 from claim_cases import CASES
 from tepui.recipes.base import PAPERS
 from tepui.recipes.claims.evidence import Datum, Evidence
-from tepui.recipes.claims.judging import CLAIMS, cells, verdicts
+from tepui.recipes.claims.judging import CLAIMS, verdicts
+from tepui.recipes.claims.tables import cells
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 WAYS = {1: "supported", -1: "refuted", 0: "undecided"}

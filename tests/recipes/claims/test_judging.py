@@ -14,7 +14,8 @@ from tepui.recipes.claims import rethinking
 from tepui.recipes.claims.base import Finding, decide
 from tepui.recipes.claims.comparisons import apart, combined, trends
 from tepui.recipes.claims.evidence import Datum, Evidence, printed_evidence
-from tepui.recipes.claims.judging import CLAIMS, cells, document, markdown, verdicts
+from tepui.recipes.claims.judging import CLAIMS, verdicts
+from tepui.recipes.claims.tables import cells, document, markdown
 from tepui.recipes.writing import as_json
 
 NUMBERS = st.floats(-3, 3)
@@ -243,7 +244,7 @@ def test_verdicts_as_a_document_and_as_markdown():
     data = Evidence(tuple(Datum(e, "small", "tepui x") for e in CASES[name](1)))
     claims = [by_name(name), by_name("sed/unique")]
     found = verdicts(data, claims)
-    written = json.loads(as_json(document(found)))
+    written = json.loads(as_json(document(found, claims)))
     assert written["format"] == 1
     first = written["verdicts"][0]
     assert first["outcome"] == "supported"

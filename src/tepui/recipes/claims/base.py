@@ -47,7 +47,7 @@ class Finding:
         n: Repetitions, or points of a fit; zero for printed numbers.
         low: The claim says that the effect lies above this ...
         high: ... and below this.
-        command: What makes the numbers again.
+        commands: What makes the numbers again.
     """
 
     where: str
@@ -57,7 +57,7 @@ class Finding:
     n: int
     low: float = 0.0
     high: float = math.inf
-    command: str = ""
+    commands: tuple[str, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float] | None:

@@ -243,7 +243,7 @@ def _finding(
     freedom: float,
     n: int,
 ) -> Finding:
-    command = "; ".join(dict.fromkeys(each.command for each in data if each.command))
+    commands = dict.fromkeys(each.command for each in data if each.command)
     return Finding(
         where=where,
         effect=effect,
@@ -252,7 +252,7 @@ def _finding(
         n=n,
         low=region[0],
         high=region[1],
-        command=command,
+        commands=tuple(commands),
     )
 
 

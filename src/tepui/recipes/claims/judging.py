@@ -4,15 +4,14 @@ Each claim's p-value is corrected for the number of claims that were judged (Hol
 that one wrong verdict among all has a probability of at most five percent.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from itertools import chain
+from typing import NamedTuple
 
 from tepui.experiments.statistics import holm
-from tepui.recipes.base import PAPERS
 from tepui.recipes.claims import rethinking, sed, sharpbalance
 from tepui.recipes.claims.base import (
     LEVEL,
@@ -27,14 +26,12 @@ from tepui.recipes.claims.evidence import (
     computed_evidence,
     printed_evidence,
 )
-from tepui.recipes.writing import as_markdown
 
 CLAIMS: tuple[Claim, ...] = (
     *sharpbalance.CLAIMS,
     *sed.CLAIMS,
     *rethinking.CLAIMS,
 )
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -89,112 +86,46 @@ def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdi
     Returns:
         A verdict for each claim, in their order.
     """
-    found = [tuple(claim.judge(_with_computed(evidence, claim))) for claim in claims]
-    decisions = [
-        decide(findings, claim.scope)
-        if any(f.error is not None for f in findings)
-        else None
-        for claim, findings in zip(claims, found, strict=True)
-    ]
-    judged = [index for index, each in enumerate(decisions) if each is not None]
-    corrected = holm([each.p for each in decisions if each is not None])
-    p_values = dict(zip(judged, corrected, strict=True))
+    hearings = [_hearing(claim, evidence) for claim in claims]
+    judged = [each for each in hearings if each.decision is not None]
+    corrected = iter(holm([each.decision.p for each in judged if each.decision]))
     return [
-        _verdict(
-            claim,
-            _missing(evidence, claim),
-            findings,
-            decision,
-            p_values.get(index),
-            _printed(claim),
-        )
-        for index, (claim, findings, decision) in enumerate(
-            zip(claims, found, decisions, strict=True)
-        )
+        _verdict(each, None if each.decision is None else next(corrected))
+        for each in hearings
     ]
 
 
-def document(found: Sequence[Verdict]) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold; an unbounded end is None."""
-    rows = []
-    for verdict in found:
-        row = asdict(verdict)
-        row["findings"] = [
-            {name: _finite(value) for name, value in each.items()}
-            for each in row["findings"]
-        ]
-        rows.append(row)
-    return {"format": FORMAT, "level": LEVEL, "verdicts": rows}
+class _Hearing(NamedTuple):
+    """What there is to judge a claim by.
 
-
-def markdown(found: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:
-    """Return a table for each paper, and the reason of every verdict.
-
-    Args:
-        found: The verdicts.
-        claims: What they are about, in the same order.
-
-    Returns:
-        Markdown.
+    Attributes:
+        claim: The claim.
+        missing: Figures and tables it needs that are not there.
+        findings: What the others say.
+        decision: All of them together; None if no error is known.
     """
-    blocks = []
-    for paper, title in PAPERS.items():
-        rows = [
-            (claim, verdict)
-            for claim, verdict in zip(claims, found, strict=True)
-            if claim.name.startswith(f"{paper}/")
-        ]
-        if not rows:
-            continue
-        headings = ["claim", "verdict", "effect", "95 % interval", "n", "p", "printed"]
-        table = as_markdown(
-            headings,
-            [
-                [f"`{claim.name.split('/')[1]}` {claim.text}", *cells(verdict)]
-                for claim, verdict in rows
-            ],
-        )
-        reasons = "".join(_reason(*row) for row in rows)
-        blocks.append(f"### {title}\n\n{table}\n{reasons}")
-    return "\n".join(blocks)
+
+    claim: Claim
+    missing: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    decision: Decision | None
 
 
-def cells(verdict: Verdict) -> list[str]:
-    """Return the cells of a verdict's row: outcome, effect, interval, n, p, printed."""
-    numbers = ["", "", "", ""]
-    if verdict.effect is not None:
-        numbers[0] = f"{verdict.effect:.4g}"
-        numbers[2] = str(verdict.n)
-    if verdict.interval is not None:
-        exact = verdict.interval[0] == verdict.interval[1]
-        numbers[1] = "exact" if exact else _ends(verdict.interval)
-    if verdict.p is not None:
-        numbers[3] = f"{verdict.p:.2g}" if verdict.p >= 1e-4 else "< 0.0001"
-    printed = "" if verdict.printed is None else verdict.printed.outcome
-    return [verdict.outcome, *numbers, printed]
+def _hearing(claim: Claim, evidence: Evidence) -> _Hearing:
+    if claim.computed is not None and not any(map(evidence.has, claim.needs)):
+        evidence += computed_evidence(claim.computed())
+    missing = tuple(item for item in claim.needs if not evidence.has(item))
+    findings = tuple(claim.judge(evidence))
+    known = any(finding.error is not None for finding in findings)
+    decision = decide(findings, claim.scope) if known else None
+    return _Hearing(claim, missing, findings, decision)
 
 
-def _with_computed(evidence: Evidence, claim: Claim) -> Evidence:
-    if claim.computed is None or any(map(evidence.has, claim.needs)):
-        return evidence
-    return evidence + computed_evidence(claim.computed())
-
-
-def _missing(evidence: Evidence, claim: Claim) -> list[str]:
-    whole = _with_computed(evidence, claim)
-    return [item for item in claim.needs if not whole.has(item)]
-
-
-def _verdict(
-    claim: Claim,
-    missing: Sequence[str],
-    findings: tuple[Finding, ...],
-    decision: Decision | None,
-    p: float | None,
-    printed: Printed | None,
-) -> Verdict:
-    outcome, why = _outcome(claim, missing, findings, decision, p)
-    shown = decision.finding if decision else (findings or (None,))[0]
+def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
+    claim, _, findings, decision = hearing
+    outcome, why = _outcome(hearing, p)
+    shown = decision.finding if decision else next(iter(findings), None)
+    commands = chain.from_iterable(finding.commands for finding in findings)
     return Verdict(
         claim=claim.name,
         outcome=outcome,
@@ -203,19 +134,14 @@ def _verdict(
         interval=shown.interval if shown else None,
         n=shown.n if shown else 0,
         p=p,
-        commands=tuple(dict.fromkeys(_split(each.command for each in findings))),
-        printed=printed,
+        commands=tuple(dict.fromkeys(commands)),
+        printed=_printed(claim),
         findings=findings,
     )
 
 
-def _outcome(
-    claim: Claim,
-    missing: Sequence[str],
-    findings: Sequence[Finding],
-    decision: Decision | None,
-    p: float | None,
-) -> tuple[Outcome, str]:
+def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
+    claim, missing, findings, decision = hearing
     absent = f"; no numbers of {_listed(missing)}" if missing else ""
     if not findings:
         return "undecided", f"No data: needs {_listed(claim.needs)}."
@@ -257,19 +183,8 @@ def _state(finding: Finding) -> str:
 
 def _shown(decision: Decision) -> str:
     finding = decision.finding
-    known = (
-        f" ({_ends(finding.interval)})" if finding.interval and finding.error else ""
-    )
+    known = f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
     return f"{decision.role}: {finding.where}: {finding.effect:.4g}{known}"
-
-
-def _reason(claim: Claim, verdict: Verdict) -> str:
-    name = claim.name.split("/")[1]
-    lines = [f"- `{name}` ({claim.source}; effect: {claim.effect}). {verdict.why}"]
-    if verdict.printed is not None:
-        lines.append(f"  {verdict.printed.why}")
-    lines += [f"  `{command}`" for command in verdict.commands]
-    return "\n".join(lines) + "\n"
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -277,13 +192,6 @@ def _listed(items: Sequence[str]) -> str:
     return ", ".join([*items[:1], *(item.split("/")[1] for item in items[1:])])
 
 
-def _split(commands: Iterable[str]) -> list[str]:
-    return [part for text in commands for part in text.split("; ") if part]
-
-
-def _ends(interval: tuple[float, float]) -> str:
+def ends(interval: tuple[float, float]) -> str:
+    """Return an interval in words."""
     return f"{interval[0]:.4g} to {interval[1]:.4g}"
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

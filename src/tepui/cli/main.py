@@ -84,7 +84,12 @@ WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
 # Options whose names are words of Python, and the parameters they stand for.
 RENAMED: dict[str, dict[str, tuple[str, Any, str]]] = {
     "claims": {
-        "from": ("folder", Path, "Folder of results, as tepui reproduce wrote it."),
+        "from": (
+            "folder",
+            Path,
+            "Folder of results, as tepui reproduce wrote it; those of size smoke are "
+            "left out.",
+        ),
     },
 }
 

@@ -192,7 +192,7 @@ PRINTED = {
     "sharpbalance/gsam": ("refuted", "cifar100_c"),
     "sharpbalance/wins": ("supported", "holds in 18 of 18"),
     "sharpbalance/scoring-cost": ("supported", "0.992"),
-    "sharpbalance/beta-width": ("supported", "0.3"),
+    "sharpbalance/tradeoff": ("supported", "8 of 8"),
     "sed/aggregations": ("refuted", "oracle selection"),
     "sed/best-detector": ("undecided", "openimages_o"),
     "sed/unique": ("supported", "16 of 16"),
@@ -210,6 +210,12 @@ def test_what_the_papers_print_is_judged_by_the_letter(name):
     assert found.printed.outcome == outcome
     assert words in found.printed.why
     assert found.outcome == "undecided"
+
+
+def test_printed_slopes_that_were_assigned_by_the_claim_do_not_support_it():
+    for name in ("sharpbalance/beta-width", "sharpbalance/beta-sparsity"):
+        (found,) = verdicts(Evidence(()), [by_name(name)])
+        assert found.printed is None
 
 
 def test_anomalies_of_the_tables_are_the_known_ones():

@@ -17,7 +17,7 @@ from tepui.recipes.claims.comparisons import (
     level,
     trends,
 )
-from tepui.recipes.claims.evidence import Evidence, label
+from tepui.recipes.claims.evidence import PRINTED, Evidence, label
 from tepui.theory import simulate_subset_constant, subset_constant, theorem1
 
 BARS = tuple(f"sharpbalance/figure7{panel}" for panel in "abcdef")
@@ -89,7 +89,9 @@ def beta_falls(
         sign: +1 where small networks lie at its lower end.
     """
     for group, betas in evidence.groups([item], [axis], metric="beta"):
-        if len(betas) > 1:
+        # The figure's text does not tell which printed slope belongs to which network:
+        # they were assigned by this very claim.
+        if len(betas) > 1 and group["size"] != PRINTED:
             small, large = sorted(betas, reverse=sign < 0)[:: len(betas) - 1]
             where = f"beta at {axis} {small} less {large}: {label(group)}"
             yield apart(betas[small], betas[large], where)

@@ -101,8 +101,12 @@ def test_an_unknown_error_speaks_neither_way():
 
 
 def test_repetitions_that_all_agree_say_nothing_about_their_spread():
-    pair = [datum([2.0, 3.0, 4.0]), datum([1.0, 2.0, 3.0])]
-    assert combined(pair, lambda v: v[0] - v[1], "here").error is None
+    pair = [datum([2.1, 3.1, 4.1]), datum([1.8, 2.8, 3.8])]
+    found = combined(pair, lambda v: v[0] - v[1], "here")
+    assert (
+        len({a - b for a, b in zip(*(p.record.values for p in pair), strict=True)}) > 1
+    )
+    assert (found.error, found.effect) == (None, pytest.approx(0.3))
 
 
 def test_other_numbers_of_repetitions_are_not_paired():

@@ -13,6 +13,8 @@ from tepui.recipes.claims.evidence import PRINTED, Datum, Evidence, label
 
 Region = tuple[float, float]
 ABOVE_ZERO: Region = (0.0, math.inf)
+# A spread below this share of the values themselves is that of the arithmetic.
+ROUNDING = 1e-9
 # +1 where a larger number is better, -1 where a smaller one is.
 Sign = int
 
@@ -44,8 +46,9 @@ def combined(
     found = estimate(quantity(row) for row in rows)
     if not found.count:
         return _finding(data, where, region, of_means, None, 1, 1)
-    error = found.error if found.count > 1 and found.error > 0 else None
-    freedom = found.count - 1
+    rounding = ROUNDING * max(abs(value) for row in rows for value in row)
+    known = found.count > 1 and found.error > rounding
+    error, freedom = (found.error, found.count - 1) if known else (None, 1)
     return _finding(data, where, region, found.mean, error, freedom, found.count)
 
 

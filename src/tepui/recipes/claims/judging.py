@@ -143,8 +143,10 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
 def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     claim, missing, findings, decision = hearing
     absent = f"; no numbers of {_listed(missing)}" if missing else ""
-    if not findings:
+    if missing == claim.needs:
         return "undecided", f"No data: needs {_listed(claim.needs)}."
+    if not findings:
+        return "undecided", f"The numbers there allow no comparison{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has two repetitions or more{absent}."
     sentence = f"It {_count(findings)}; {_shown(decision)}{absent}."

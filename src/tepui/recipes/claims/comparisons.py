@@ -13,8 +13,8 @@ from tepui.recipes.claims.evidence import PRINTED, Datum, Evidence, label
 
 Region = tuple[float, float]
 ABOVE_ZERO: Region = (0.0, math.inf)
-# A spread below this share of the values themselves is that of the arithmetic.
-ROUNDING = 1e-9
+# A spread below this share of the values is that of single precision.
+ROUNDING = 1e-6
 # +1 where a larger number is better, -1 where a smaller one is.
 Sign = int
 

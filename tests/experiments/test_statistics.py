@@ -4,11 +4,21 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tepui.experiments import estimate, estimate_pairs, tradeoff_slope
+from tepui.experiments import (
+    bootstrap_interval,
+    differences,
+    equivalence,
+    estimate,
+    estimate_pairs,
+    holm,
+    paired_difference,
+    t_interval,
+    tradeoff_slope,
+)
 from tepui.metrics import disagreement, pairwise_disagreement, pairwise_kl
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12)
@@ -130,3 +140,145 @@ def test_two_points_have_an_unbounded_interval():
 def test_bad_points_are_named(sharpness, diversity, message):
     with pytest.raises(ValueError, match=message):
         tradeoff_slope(sharpness, diversity)
+
+
+def naive_holm(values):
+    """Reject step by step: the smallest first, each against what is left."""
+    left, floor, found = dict(enumerate(values)), 0.0, {}
+    while left:
+        index = min(left, key=left.get)
+        floor = max(floor, min(1.0, left.pop(index) * (len(left) + 1)))
+        found[index] = floor
+    return [found[index] for index in range(len(values))]
+
+
+P_VALUES = st.lists(st.floats(0, 1), max_size=8)
+
+
+@given(P_VALUES)
+def test_holm_is_the_stepwise_procedure(values):
+    assert holm(values) == pytest.approx(naive_holm(values), abs=1e-15)
+
+
+@given(P_VALUES)
+def test_holm_lies_between_none_and_bonferroni_and_keeps_the_order(values):
+    corrected = holm(values)
+    for value, found in zip(values, corrected, strict=True):
+        assert value <= found <= min(1.0, len(values) * value)
+    by_value = [found for _, found in sorted(zip(values, corrected, strict=True))]
+    assert by_value == sorted(by_value)
+
+
+def test_holm_errs_less_often_than_it_says():
+    rng = np.random.default_rng(0)
+    wrong = sum(min(holm(rng.uniform(size=6).tolist())) <= 0.1 for _ in range(2000))
+    assert wrong / 2000 < 0.12
+
+
+PAIRS = st.lists(st.tuples(st.floats(-50, 50), st.floats(-50, 50)), min_size=2)
+
+
+@given(PAIRS)
+def test_paired_difference_is_scipys(pairs):
+    first, second = map(list, zip(*pairs, strict=True))
+    spread = np.std(np.subtract(first, second))
+    assume(spread > 1e-6)
+    found = paired_difference(first, second, confidence=0.9)
+    expected = stats.ttest_rel(first, second)
+    interval = expected.confidence_interval(0.9)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
+    assert found.count == len(pairs)
+
+
+@given(PAIRS, st.floats(-20, 20))
+def test_what_a_seed_does_to_both_cancels(pairs, shift):
+    first, second = map(list, zip(*pairs, strict=True))
+    assume(np.std(np.subtract(first, second)) > 1e-3)
+    plain = paired_difference(first, second)
+    moved = paired_difference([a + shift for a in first], [b + shift for b in second])
+    turned = paired_difference(second, first)
+    assert moved.p == pytest.approx(plain.p, rel=1e-4)
+    assert turned.mean == pytest.approx(-plain.mean, abs=1e-9)
+    assert (turned.low, turned.high) == pytest.approx((-plain.high, -plain.low))
+
+
+def test_pairs_with_an_undefined_value_are_left_out():
+    assert differences([1.0, None, math.nan, 5.0], [0.5, 1.0, 1.0, 1.0]) == [0.5, 4.0]
+    assert paired_difference([1.0, None, 3.0], [0.0, 9.0, 1.0]).count == 2
+
+
+def test_equal_differences_have_no_spread():
+    found = paired_difference([2.0, 3.0], [1.0, 2.0])
+    assert (found.low, found.high, found.p) == (1.0, 1.0, 0.0)
+    assert paired_difference([2.0, 3.0], [2.0, 3.0]).p == 1.0
+
+
+@given(st.lists(st.floats(-5, 5), min_size=3, max_size=9), st.floats(0.1, 4))
+def test_equivalence_is_two_one_sided_tests_of_scipy(values, margin):
+    assume(np.std(values) > 1e-6)
+    above = stats.ttest_1samp(values, -margin, alternative="greater").pvalue
+    below = stats.ttest_1samp(values, margin, alternative="less").pvalue
+    assert equivalence(values, margin) == pytest.approx(max(above, below), abs=1e-12)
+    assert equivalence(values, (-margin, margin)) == equivalence(values, margin)
+    assert equivalence(values, 2 * margin) <= equivalence(values, margin)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=3, max_size=9), st.floats(0.1, 4))
+def test_equivalence_at_five_percent_is_a_ninety_percent_interval(values, margin):
+    assume(np.std(values) > 1e-6)
+    low, high = t_interval(values, 0.9)
+    p = equivalence(values, margin)
+    assume(abs(p - 0.05) > 1e-9)
+    assert (p < 0.05) == (-margin < low and high < margin)
+
+
+def test_bootstrap_is_scipys():
+    rng = np.random.default_rng(3)
+    for values in (rng.normal(size=12), rng.exponential(size=25)):
+        found = bootstrap_interval(values.tolist(), 0.9, resamples=20_000, seed=1)
+        expected = stats.bootstrap(
+            (values,), np.mean, confidence_level=0.9, n_resamples=20_000, rng=rng
+        ).confidence_interval
+        error = stats.sem(values)
+        assert abs(found[0] - expected.low) < 0.06 * error
+        assert abs(found[1] - expected.high) < 0.06 * error
+
+
+VARIED = st.lists(st.integers(-9, 9), min_size=3, max_size=8)
+
+
+@given(VARIED, st.integers(-20, 20), st.sampled_from([0.5, 2.0, 4.0]))
+def test_bootstrap_moves_with_its_values(values, shift, factor):
+    # Numbers that add without rounding: ties among resampled means stay ties.
+    assume(len(set(values)) > 1 and len(values) in (4, 8))
+    plain = np.array(bootstrap_interval(values, resamples=200))
+    moved = bootstrap_interval([factor * v + shift for v in values], resamples=200)
+    assert moved == pytest.approx(factor * plain + shift, abs=1e-6)
+    assert min(values) <= plain[0] <= plain[1] <= max(values)
+
+
+def test_bootstrap_is_seeded_and_has_no_width_without_spread():
+    values = [1.0, 2.0, 5.0, 7.0]
+    draws = [bootstrap_interval(values, resamples=99, seed=s) for s in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+    assert bootstrap_interval([2.0, 2.0]) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: holm([0.5, 1.5]), r"p_values must lie between 0 and 1, got 1\.5"),
+        (lambda: differences([1.0], []), "second must hold 1 values, got 0"),
+        (lambda: paired_difference([1.0], [2.0]), "values must hold at least two"),
+        (lambda: equivalence([1.0], 1.0), "values must hold at least two, got 1"),
+        (lambda: equivalence([1.0, 2.0], 0.0), "margin must leave room"),
+        (lambda: bootstrap_interval([1.0]), "values must hold at least two, got 1"),
+        (lambda: bootstrap_interval([1.0, 2.0], 1.0), "confidence must lie between"),
+        (lambda: bootstrap_interval([1.0, 2.0], resamples=0), "resamples must be"),
+    ],
+)
+def test_bad_tests_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -19,6 +19,8 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import Architecture
+from tepui.cli.claims import EXAMPLE as CLAIMS_EXAMPLE
+from tepui.cli.claims import claims
 from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
 from tepui.cli.compare import compare
 from tepui.cli.corrupt import EXAMPLE as CORRUPT_EXAMPLE
@@ -61,6 +63,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "data": (data, DATA_EXAMPLE),
     "theory": (theory, THEORY_EXAMPLE),
     "reproduce": (reproduce, REPRODUCE_EXAMPLE),
+    "claims": (claims, CLAIMS_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
 WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
@@ -82,6 +85,17 @@ WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
             "+",
             "Files with weights (.pt of torch.save, .safetensors), one per member; or "
             "the folder of a run.",
+        ),
+    },
+}
+# Options whose names are words of Python, and the parameters they stand for.
+RENAMED: dict[str, dict[str, tuple[str, Any, str]]] = {
+    "claims": {
+        "from": (
+            "folder",
+            Path,
+            "Folder of results, as tepui reproduce wrote it; those of size smoke are "
+            "left out.",
         ),
     },
 }
@@ -132,7 +146,12 @@ def build_parser() -> ArgumentParser:
             value = inspect.signature(function).parameters[word].default
             default = {} if value is inspect.Parameter.empty else {"default": value}
             command.add_argument(word, nargs=count, type=kind, help=about, **default)
-        command.add_function_arguments(function, as_positional=True, skip={*words})
+        renamed = RENAMED.get(name, {})
+        for option, (parameter, kind, about) in renamed.items():
+            value = inspect.signature(function).parameters[parameter].default
+            command.add_argument(f"--{option}", type=kind, default=value, help=about)
+        skipped: set[str | int] = {*words, *(each[0] for each in renamed.values())}
+        command.add_function_arguments(function, as_positional=True, skip=skipped)
         commands.add_subcommand(name, command, help=summary)
     return parser
 
@@ -157,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             explicit = parser.parse_args(words, defaults=False)
             free = _model_arguments(chosen) - _model_arguments(explicit)
             values["model"] = Architecture(values["model"], free)
+        for option, (parameter, _, _) in RENAMED.get(chosen.subcommand, {}).items():
+            values[parameter] = values.pop(option)
         command(**values)
     except (ValueError, OSError, ImportError, TrainingDiverged, WorkError) as error:
         sys.stderr.write(f"tepui: {error}\n")

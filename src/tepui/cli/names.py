@@ -30,6 +30,8 @@ FLAGS = (
     "--tensorboard",
     "--list",
     "--dry_run",
+    "--json",
+    "--markdown",
 )
 
 

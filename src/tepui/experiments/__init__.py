@@ -8,22 +8,36 @@ from tepui.experiments.compare import (
     read_comparison,
 )
 from tepui.experiments.statistics import (
+    Difference,
     Estimate,
     Slope,
+    bootstrap_interval,
+    differences,
+    equivalence,
     estimate,
     estimate_pairs,
+    holm,
+    paired_difference,
+    t_interval,
     tradeoff_slope,
 )
 
 __all__ = [
     "Comparison",
+    "Difference",
     "Estimate",
     "MethodResult",
     "Slope",
     "Trained",
+    "bootstrap_interval",
     "compare",
+    "differences",
+    "equivalence",
     "estimate",
     "estimate_pairs",
+    "holm",
+    "paired_difference",
     "read_comparison",
+    "t_interval",
     "tradeoff_slope",
 ]

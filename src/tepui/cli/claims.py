@@ -1,0 +1,79 @@
+"""``tepui claims``: what results say about each claim of the papers."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from tepui.checks import require
+from tepui.cli.console import console
+from tepui.recipes.claims.base import Outcome
+from tepui.recipes.claims.evidence import read_evidence
+from tepui.recipes.claims.judging import CLAIMS, Verdict, verdicts
+from tepui.recipes.claims.tables import cells, document
+from tepui.recipes.claims.tables import markdown as as_text
+from tepui.recipes.writing import as_json, free_paths, write_files
+
+EXAMPLE = "tepui claims --from results"
+FILES = ("claims.json", "claims.md")
+COLOURS: dict[Outcome, str] = {
+    "supported": "green",
+    "refuted": "red",
+    "undecided": "yellow",
+}
+
+
+def claims(
+    folder: Path = Path("results"),
+    out: Path | None = None,
+    json: bool = False,
+    markdown: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Judge each claim of the papers: supported, refuted or undecided.
+
+    Args:
+        folder: Of results, as tepui reproduce wrote it; those of size smoke are left
+            out.
+        out: Folder for claims.json, with every comparison, and claims.md.
+        json: Print JSON instead of a table.
+        markdown: Print Markdown instead of a table.
+        overwrite: Replace files that are there.
+    """
+    require(not (json and markdown), "--json", "be left out beside --markdown", json)
+    if out is not None:
+        free_paths(out, FILES, overwrite=overwrite)
+    found = verdicts(read_evidence(folder))
+    contents = dict(
+        zip(FILES, (as_json(document(found)), as_text(found).encode()), strict=True)
+    )
+    if out is not None:
+        write_files(out, contents, overwrite=overwrite)
+    terminal = console()
+    if json or markdown:
+        text = contents[FILES[0 if json else 1]].decode()
+        terminal.out(text, end="", highlight=False)
+        return
+    terminal.print(_table(found))
+    counts = Counter(verdict.outcome for verdict in found)
+    terminal.print(", ".join(f"{counts[name]} {name}" for name in COLOURS))
+    if out is not None:
+        terminal.print(f"written to {out}")
+
+
+def _table(found: Sequence[Verdict]) -> Table:
+    shown = Table(title="claims of the papers")
+    shown.add_column("claim", overflow="fold")
+    shown.add_column("verdict")
+    for heading in ("effect", "95 % interval", "n", "p"):
+        shown.add_column(heading, justify="right")
+    for heading in ("printed", "why"):
+        shown.add_column(heading, overflow="fold")
+    for claim, verdict in zip(CLAIMS, found, strict=True):
+        marked = Text(verdict.outcome, COLOURS[verdict.outcome])
+        rest = (escape(cell) for cell in (*cells(verdict)[1:], verdict.why))
+        shown.add_row(claim.name, marked, *rest)
+    return shown

@@ -1,0 +1,1 @@
+"""What the papers claim, and what our numbers say about it."""

@@ -1,0 +1,90 @@
+"""Verdicts on the command line, and those of the documents."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from claim_cases import CASES
+from tepui.cli.main import main
+from tepui.experiments.results import Results, write_results
+from tepui.recipes.claims.evidence import read_evidence
+from tepui.recipes.claims.judging import CLAIMS, verdicts
+from tepui.recipes.claims.tables import document, markdown
+from tepui.recipes.writing import as_json
+
+DOCS = Path(__file__).parents[2] / "docs"
+BEGIN, END = "<!-- verdicts -->\n", "<!-- end of verdicts -->\n"
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = tmp_path / "results/small/sharpbalance/table6"
+    folder.mkdir(parents=True)
+    records = tuple(CASES["sharpbalance/eoa-sam-plus"](1))
+    found = Results("sharpbalance/table6", "others", "small", {}, {}, records)
+    write_results(folder, found)
+    return tmp_path / "results"
+
+
+def test_the_table_shows_each_claim_and_the_count(results, capsys):
+    main(["claims", "--from", str(results)])
+    shown = capsys.readouterr().out
+    assert "sharpbalance/eoa-sam-plus" in shown.replace("\n", "")
+    decided = sum(claim.computed is not None for claim in CLAIMS)
+    undecided = len(CLAIMS) - decided - 1
+    assert f"3 supported, 2 refuted, {undecided} undecided" in shown
+
+
+def test_json_and_markdown_can_be_read_by_programs(results, capsys):
+    main(["claims", "--from", str(results), "--json"])
+    written = json.loads(capsys.readouterr().out)
+    outcomes = {row["claim"]: row["outcome"] for row in written["verdicts"]}
+    assert outcomes["sharpbalance/eoa-sam-plus"] == "supported"
+    assert [*outcomes] == [claim.name for claim in CLAIMS]
+    main(["claims", "--from", str(results), "--markdown"])
+    text = capsys.readouterr().out
+    assert text == markdown(verdicts(read_evidence(results)))
+
+
+def test_files_are_written_and_not_replaced(results, tmp_path, capsys):
+    out = tmp_path / "out"
+    main(["claims", "--from", str(results), "--out", str(out)])
+    assert f"written to {out}" in capsys.readouterr().out.replace("\n", "")
+    assert {file.name for file in out.iterdir()} == {"claims.json", "claims.md"}
+    with pytest.raises(SystemExit):
+        main(["claims", "--from", str(results), "--out", str(out)])
+    assert "claims.json exists" in capsys.readouterr().err
+    main(["claims", "--from", str(results), "--out", str(out), "--overwrite"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "nowhere"], "nowhere is no folder; make one with: tepui reproduce"),
+        (["--from", ".", "--json", "--markdown"], "--json must be left out"),
+        (["--size", "small"], "--size"),
+    ],
+)
+def test_mistakes_are_named(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["claims", *arguments])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_documents_hold_the_verdicts_of_the_committed_results():
+    first, second = (verdicts(read_evidence(DOCS / "results")) for _ in range(2))
+    assert as_json(document(first)) == as_json(document(second))
+    written = json.loads((DOCS / "claims.json").read_text())["verdicts"]
+    for row, verdict in zip(written, document(first)["verdicts"], strict=True):
+        assert (row["claim"], row["outcome"]) == (verdict["claim"], verdict["outcome"])
+        assert row["printed"] == verdict["printed"]
+        for name in ("effect", "p"):
+            if row[name] is None or verdict[name] is None:
+                assert row[name] is verdict[name]
+            else:
+                assert row[name] == pytest.approx(verdict[name], rel=1e-6, abs=1e-12)
+    page = (DOCS / "claims.md").read_text()
+    assert page.split(BEGIN)[1].split(END)[0].strip() == markdown(first).strip()

@@ -2,7 +2,7 @@ import pytest
 
 from tepui.experiments.results import Record
 from tepui.recipes.base import Diagram, Recipe, load, look_up, names
-from tepui.recipes.published import JOINED, printed, published
+from tepui.recipes.published import AXES, NAMES, printed, published
 
 FIGURE7A = {
     "item": "sharpbalance/figure7a",
@@ -71,10 +71,8 @@ def test_every_printed_number_joins_a_record_of_its_own_names():
     for row in numbered:
         if row["metric"] == "tick_range":
             continue
-        fixed = ("dataset", "architecture", "method", "metric")
-        axes = {*JOINED, "ensemble_size"} - {*fixed}
-        at = {axis: row[axis] for axis in axes if axis in row}
-        names = {name: row[name] for name in ("item", *fixed)}
+        at = {axis: row[axis] for axis in AXES if axis in row}
+        names = {name: row[name] for name in ("item", *NAMES)}
         found = printed(Record(**names, value=0.0, unit="none", n=1, at=at))
         assert found is not None
         assert found["id"] == row["id"]

@@ -7,18 +7,9 @@ from typing import Any
 
 from tepui.experiments.results import Record
 
-# What a number of a paper and one of ours must agree in.
-JOINED = (
-    "dataset",
-    "architecture",
-    "method",
-    "metric",
-    "severity",
-    "aggregation",
-    "score",
-    "width",
-    "sparsity",
-)
+NAMES = ("dataset", "architecture", "method", "metric")
+# Keys of a printed number that say where it stands, beside its names.
+AXES = ("severity", "ensemble_size", "aggregation", "score", "width", "sparsity")
 
 
 @cache
@@ -41,8 +32,9 @@ def printed(record: Record) -> dict[str, Any] | None:
     names = record.names
     for row in _by_item().get(record.item, ()):
         size = row.get("ensemble_size", names.get("ensemble_size"))
-        same_size = names.get("ensemble_size", size) == size
-        if same_size and all(row.get(name) == names.get(name) for name in JOINED):
+        sized = {**names, "ensemble_size": names.get("ensemble_size", size)}
+        row_sized = {**row, "ensemble_size": size}
+        if all(row_sized.get(key) == sized.get(key) for key in (*NAMES, *AXES)):
             return row
     return None
 

@@ -13,6 +13,7 @@ from tepui.cli.parts import Data, corrupted_images, part, unfamiliar
 from tepui.data import Augmentation, Digits
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
+from tepui.experiments import gathered
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet
@@ -119,4 +120,4 @@ def compare(
         progress="none" if quiet else "auto",
     )
     terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(comparison, folder)}")
+    terminal.print(f"report: {write_report(gathered([folder]), folder)}")

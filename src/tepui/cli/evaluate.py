@@ -18,7 +18,8 @@ from tepui.data.image_files import ImageFiles
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
 from tepui.evaluation import evaluate as evaluate_ensemble
-from tepui.experiments.compare import EVALUATION
+from tepui.experiments.compare import EVALUATION, tested_on
+from tepui.experiments.gallery import write_gallery
 from tepui.storage import write_json
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
@@ -69,18 +70,21 @@ def evaluate(
         copies = corrupted_files(shifted, like)
     elif corruptions != "none":
         copies = corrupted_images(test, corruptions or "cifar", place)
+    sets = unfamiliar(ood, test)
     evaluation = evaluate_ensemble(
         load(run, model).to(place),
         test,
         shifted=copies,
-        ood=unfamiliar(ood, test),
+        ood=sets,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
         out=run,
         overwrite=True,
     )
-    write_json(file, evaluation.document())
+    write_gallery(run, test, sets or {})
+    about = tested_on(test, copies, sets)
+    write_json(file, {"about": about, **evaluation.document()})
     terminal = console()
     terminal.print(_table(evaluation, str(run)))
     if evaluation.ood:

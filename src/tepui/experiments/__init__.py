@@ -7,6 +7,7 @@ from tepui.experiments.compare import (
     compare,
     read_comparison,
 )
+from tepui.experiments.gathering import Gathered, gathered
 from tepui.experiments.statistics import (
     Estimate,
     Slope,
@@ -18,12 +19,14 @@ from tepui.experiments.statistics import (
 __all__ = [
     "Comparison",
     "Estimate",
+    "Gathered",
     "MethodResult",
     "Slope",
     "Trained",
     "compare",
     "estimate",
     "estimate_pairs",
+    "gathered",
     "read_comparison",
     "tradeoff_slope",
 ]

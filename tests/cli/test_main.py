@@ -188,7 +188,7 @@ def test_help_shows_an_example(command, capsys):
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
         (["evaluate", "nowhere"], "no file nowhere/ensemble.safetensors"),
-        (["report", "nowhere"], "nowhere holds no finished comparison"),
+        (["report", "nowhere"], "nowhere holds nothing to report"),
         (["train", "--device", "nowhere"], "device must name a device"),
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
         (["train", "--optimizer.lr", "1e30", *SMALL], "must stay finite"),

@@ -30,6 +30,7 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
     if page.exists() and not (alone or overwrite):
         raise FileExistsError(f"{page} exists; pass --overwrite to replace it")
     terminal = console()
+    terminal.print(found.title, markup=False)
     for group in found.groups:
         terminal.print(printed_table(group.comparison))
     for study in found.studies:

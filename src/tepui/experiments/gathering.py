@@ -188,20 +188,20 @@ def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:
         entry = Entry(result, (folder,), training, histories)
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
-    source = Source(folder, comparison.title, settings, comparison.environment)
-    return source, entries
+    methods = {each.label: each.hyperparameters for each in comparison.methods}
+    shown = {"methods": methods, **settings}
+    return Source(folder, comparison.title, shown, comparison.environment), entries
 
 
 def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
     run = RunFolder(folder)
     recorded = run.recorded() if run.started else {"config": {}, "environment": {}}
-    config, environment = dict(recorded["config"]), recorded["environment"]
-    seeds = tuple(config.pop("seeds", ()))
+    config, environment = recorded["config"], recorded["environment"]
     evaluation = _evaluation(folder / EVALUATION)
     history = run.history()
     trained = Trained(
         str(folder),
-        seeds,
+        tuple(config.get("seeds", ())),
         sum(record.seconds for record in history),
         evaluation,
         read_json(run.summary) if run.summary.is_file() else {},
@@ -209,7 +209,7 @@ def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
     )
     method = config.get("method", {})
     label = method.get("class", folder.name)
-    models = [model.get("class") for model in config.get("models", [])]
+    models = [model.get("model") for model in config.get("models", [])]
     training = {
         "model": ", ".join(dict.fromkeys(map(str, models))) or None,
         "members": evaluation["members"],
@@ -218,7 +218,7 @@ def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
         "hardware": environment.get("hardware"),
     }
     result = MethodResult(label, method, (trained,))
-    same = {name: value for name, value in config.items() if name != "threads"}
+    same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label} in {folder.name}"
     source = Source(folder, title, config, environment)
@@ -310,7 +310,9 @@ def _distinct(entries: list[Entry]) -> list[Entry]:
 
 
 def _relabelled(entry: Entry, place: str) -> Entry:
-    label = f"{entry.result.label} ({place})"
+    others = len(entry.sources) - 1
+    where = f"{place} and {others} more" if others else place
+    label = f"{entry.result.label} ({where})"
     return replace(entry, result=replace(entry.result, label=label))
 
 

@@ -65,6 +65,7 @@ def accuracy_bars(comparison: Comparison) -> "Figure":
         axis.set_xticklabels(
             [_wrapped(m.label) for m in comparison.methods], **_turned(comparison)
         )
+        axis.set_xlim(-0.75, len(comparison.methods) - 0.25)
         axis.set_ylim(*_limits(comparison, data))
         axis.grid(axis="x", visible=False)
     handles, names = axes[0].get_legend_handles_labels()

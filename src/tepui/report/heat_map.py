@@ -4,7 +4,7 @@ from tepui.experiments import Comparison, MethodResult, estimate
 from tepui.report.markup import Cell, table
 
 BLUE, ORANGE = "0 114 178", "213 94 0"
-STRONGEST = 0.5  # text on it stays readable, on light and on dark pages
+STRONGEST = 0.6  # text on it stays readable, on light and on dark pages
 
 Cells = dict[tuple[str, int], float]
 
@@ -25,9 +25,9 @@ def heat_map(comparison: Comparison) -> str:
     severities = sorted({severity for _, severity in base})
     gaps = {method.label: differences(method, first) for method in others}
     reach = max((abs(gap) for own in gaps.values() for gap in own.values()), default=0)
-    headings = ["corruption"]
-    for method in comparison.methods:
-        headings += [f"{method.label}: {severities[0]}", *map(str, severities[1:])]
+    labels = [method.label for method in comparison.methods]
+    headings = ["corruption", *map(str, severities * len(labels))]
+    above = [(label, len(severities)) for label in labels]
     rows = []
     for kind in types:
         row: list[str | Cell] = [kind.replace("_", " ")]
@@ -42,7 +42,7 @@ def heat_map(comparison: Comparison) -> str:
     caption = f"Ensemble accuracy of {first.label} in %, by type and severity"
     if others:
         caption += "; for the other methods, the difference to it in points"
-    return table(caption, headings, rows, kind="heat")
+    return table(caption, headings, rows, above=above, kind="heat")
 
 
 def accuracies(method: MethodResult) -> Cells:

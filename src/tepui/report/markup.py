@@ -53,6 +53,7 @@ def table(
     rows: Iterable[Sequence[str | Cell]],
     *,
     words: int = 1,
+    above: Sequence[tuple[str, int]] = (),
     kind: str = "",
 ) -> str:
     """Return a table that can be scrolled sideways, with the keyboard too.
@@ -62,17 +63,25 @@ def table(
         headings: One per column.
         rows: As many cells each; a line is drawn where the first cell changes, if
             there are two columns of words or more.
-        words: How many columns, from the left, hold words; the last of them names the
-            row. The others hold numbers.
+        words: How many columns, from the left, hold words and name the row; the others
+            hold numbers.
+        above: Headings over several columns each, from the first column of numbers on,
+            with how many columns they span.
         kind: A CSS class.
 
     Returns:
         HTML.
     """
     head = "".join(
-        f"<th scope=col{_word(column < words)}>{escape(text)}</th>"
+        f'<th scope="col"{_class("word" * (column < words))}>{escape(text)}</th>'
         for column, text in enumerate(headings)
     )
+    over = "".join(
+        f'<th scope="colgroup" colspan="{span}">{escape(text)}</th>'
+        for text, span in above
+    )
+    if over:
+        over = f'<tr class="above"><td colspan="{words}"></td>{over}</tr>'
     lines, last = [], None
     for row in rows:
         cells = [each if isinstance(each, Cell) else Cell(each) for each in row]
@@ -85,7 +94,7 @@ def table(
     return (
         f'<div class="scroll" role="region" aria-label="{label}" tabindex="0">'
         f"<table{_class(kind)}><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<thead>{over}<tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -164,7 +173,7 @@ def inline_svg(figure: "Figure", name: str) -> str:
 def _cell(column: int, cell: Cell, words: int) -> str:
     text = escape(cell.text)
     text = f"<strong>{text}</strong>" if cell.best else text
-    tag = 'th scope="row"' if column == words - 1 else "td"
+    tag = 'th scope="row"' if column < words else "td"
     kinds = ["word"] * (column < words) + ["edge"] * cell.edge
     style = f' style="background: {cell.colour}"' if cell.colour else ""
     return f"<{tag}{_class(' '.join(kinds))}{style}>{text}</{tag[:2]}>"
@@ -172,7 +181,3 @@ def _cell(column: int, cell: Cell, words: int) -> str:
 
 def _class(kind: str) -> str:
     return f' class="{escape(kind, quote=True)}"' if kind else ""
-
-
-def _word(is_word: bool) -> str:
-    return ' class="word"' if is_word else ""

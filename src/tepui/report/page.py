@@ -107,7 +107,8 @@ def render(title: str, sections: Iterable[Section]) -> str:
     for section in sections:
         anchor = f"s{len(links) + 1}"
         heading = escape(section.title)
-        links.append(f'<li><a href="#{anchor}">{heading}</a></li>')
+        inner = ' class="inner"' if section.level > 2 else ""
+        links.append(f'<li{inner}><a href="#{anchor}">{heading}</a></li>')
         body.append(f'<h{section.level} id="{anchor}">{heading}</h{section.level}>')
         body += [drawn(p) if isinstance(p, Drawing) else p for p in section.parts]
     parts = [
@@ -167,8 +168,9 @@ def _environment(source: Source) -> Section:
         definitions(rest),
     ]
     if source.settings:
-        parts.append("<h4>Settings</h4>")
-        parts.append(definitions({k: _plain(v) for k, v in source.settings.items()}))
+        settings = {name: _plain(value) for name, value in source.settings.items()}
+        inside = f"<summary>Settings</summary>{definitions(settings)}"
+        parts.append(f"<details>{inside}</details>")
     return Section(f"{source.path}: {source.title}", 3, parts)
 
 

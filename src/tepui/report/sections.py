@@ -5,7 +5,6 @@ section are missing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import starmap
 
 from tepui.experiments import Comparison
 from tepui.experiments.gathering import Entry, Group
@@ -220,7 +219,11 @@ def scores(caption: str, titles: Sequence[str], shown: Iterable[Row]) -> str:
         HTML.
     """
     lines = [
-        [row.data, row.method, *starmap(Cell, zip(row.cells, row.best, strict=True))]
+        [
+            row.data,
+            row.method,
+            *(Cell(text, best) for text, best in zip(row.cells, row.best, strict=True)),
+        ]
         for row in shown
     ]
     return table(caption, titles, lines, words=2)
@@ -253,7 +256,7 @@ def _origins(entries: Sequence[Entry]) -> str:
         ]
         for entry in entries
     ]
-    return table("What was trained, and where it lies", titles, lines)
+    return table("What was trained, and where it lies", titles, lines, words=3)
 
 
 def _known(value: object) -> str:

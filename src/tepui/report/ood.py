@@ -129,7 +129,7 @@ def _gallery(gallery: Gallery, method: str) -> str:
     name = "test samples" if gallery.data is None else gallery.data
     strips = {"lowest PDS": gallery.lowest, "highest PDS": gallery.highest}
     return "".join(
-        f"<h4>{escape(method)}, ensemble 1: {escape(name)}, {title}</h4>"
+        f'<p class="title">{escape(method)}, ensemble 1: {escape(name)}, {title}</p>'
         f"{_strip(pictures, name)}"
         for title, pictures in strips.items()
     )

@@ -10,8 +10,8 @@ p, dl { max-width: 52rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; }
 h2 { font-size: 1.3rem; margin-top: 2.5rem; }
 h3 { font-size: 1.1rem; margin-top: 2rem; }
-h4 { font-size: .95rem; margin: 1rem 0 .3rem; }
-h1, h2, h3, h4, p { overflow-wrap: anywhere; }
+h1, h2, h3, p { overflow-wrap: anywhere; }
+.title { font-size: .95rem; font-weight: 600; margin: 1rem 0 .3rem; }
 a { color: var(--link); }
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
 .skip { position: absolute; left: -100vw; background: Canvas; padding: .5rem; }
@@ -57,7 +57,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
   details::details-content { content-visibility: visible; }
   figure svg, figure img { min-width: 0; }
   figure, tr, .picture, pre { break-inside: avoid; }
-  h1, h2, h3, h4, caption { break-after: avoid; }
+  h1, h2, h3, .title, caption { break-after: avoid; }
   td { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

@@ -218,14 +218,10 @@ def scores(caption: str, titles: Sequence[str], shown: Iterable[Row]) -> str:
     Returns:
         HTML.
     """
-    lines = [
-        [
-            row.data,
-            row.method,
-            *(Cell(text, best) for text, best in zip(row.cells, row.best, strict=True)),
-        ]
-        for row in shown
-    ]
+    lines: list[list[str | Cell]] = []
+    for row in shown:
+        cells = map(Cell, row.cells, row.best)
+        lines.append([row.data, row.method, *cells])
     return table(caption, titles, lines, words=2)
 
 

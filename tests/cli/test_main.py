@@ -50,6 +50,24 @@ def test_report_is_written_again(compared, tmp_path, capsys):
     assert "Ensembles on Digits" in capsys.readouterr().out
 
 
+def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):
+    run, out = tmp_path / "run", tmp_path / "page"
+    main(["train", *SMALL, "--method", "GSAM", "--epochs", "1", "--out", str(run)])
+    main(["evaluate", str(run)])
+    main(["report", str(compared), str(run), "--out", str(out)])
+    page = (out / "report.html").read_text()
+    assert "Group 2" not in page
+    assert "2 runs side by side" in capsys.readouterr().out
+    main(["evaluate", str(run), "--corruptions", "none", "--overwrite"])
+    arguments = ["report", str(compared), str(run), "--out", str(out)]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "report.html exists; pass --overwrite" in capsys.readouterr().err
+    assert (out / "report.html").read_text() == page
+    main([*arguments, "--overwrite"])
+    assert "Group 2" in (out / "report.html").read_text()
+
+
 def test_train_then_evaluate(tmp_path, capsys):
     out = tmp_path / "run"
     options = ["--method", "SAM", "--method.rho", "0.2", "--epochs", "1"]
@@ -201,7 +219,7 @@ def test_help_shows_an_example(command, capsys):
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
         (["evaluate", "nowhere"], "no file nowhere/ensemble.safetensors"),
-        (["report", "nowhere"], "nowhere holds no finished comparison"),
+        (["report", "nowhere"], "nowhere holds nothing to report"),
         (["train", "--device", "nowhere"], "device must name a device"),
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
         (["train", "--optimizer.lr", "1e30", *SMALL], "must stay finite"),

@@ -1,6 +1,9 @@
 """What a run folder refuses: to be overwritten, mixed up or half read."""
 
+import time
+
 import pytest
+import torch
 
 import tepui
 from engine.cases import (
@@ -16,8 +19,9 @@ from engine.cases import (
     stop_after,
 )
 from tepui.data import Arrays, Normalize, RandomCrop
+from tepui.engine.run import RunFolder
 from tepui.losses import cross_entropy
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
 
 single = pytest.fixture(autouse=True)(one_thread)
 
@@ -126,3 +130,28 @@ def test_a_foreign_checkpoint_is_named(tmp_path):
     (tmp_path / "ensemble.safetensors").rename(tmp_path / CHECKPOINT)
     with pytest.raises(ValueError, match=f"{CHECKPOINT} must be a checkpoint of"):
         fitted(images(), out=tmp_path, resume=True)
+
+
+def test_the_record_of_an_epoch_says_how_long_the_exchange_before_it_took(tmp_path):
+    method = SharpBalance(switch_epoch=1, score=slow_score)
+    run = fitted(images(), method=method, epochs=3, members=2, out=tmp_path)
+    seconds = [record.exchange_seconds for record in run.history]
+    assert seconds[1] >= 2 * 0.05  # two members score
+    assert max(seconds[0], seconds[2]) < 0.05
+    assert [record.peak_memory for record in run.history] == [None] * 3
+    assert RunFolder(tmp_path).history() == run.history
+
+
+def slow_score(module, dataset):
+    time.sleep(0.05)
+    return torch.arange(len(dataset), dtype=torch.float32)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_memory_is_that_of_this_run_alone():
+    before = torch.empty(1 << 28, device="cuda")
+    del before
+    run = fitted(images(), epochs=2, device="cuda")
+    first, second = (record.peak_memory for record in run.history)
+    assert 0 < first <= second < 1 << 28

@@ -63,7 +63,7 @@ def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
     assert about["coloured"]["sha256"] != about["noise"]["sha256"]
     out = tmp_path / "run"
     assert small(out, ood=None, ensembles=1).ood_sets == ()
-    assert not (out / "SAM/0" / FILE).exists()
+    assert [each.data for each in read_gallery(out / "SAM/0")] == [None]
     resumed = small(out, ensembles=1, resume=True)
     assert resumed.ood_sets == ("noise", "coloured")
     stamp = (out / "SAM/0/evaluation.json").stat().st_mtime_ns

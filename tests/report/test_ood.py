@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from report_cases import shown
 from tepui.experiments import Comparison, MethodResult, Trained
 from tepui.report import write_report
 from tepui.report.figures import as_svg
@@ -36,14 +37,14 @@ def evaluation(auroc, sets):
     }
 
 
-def comparison(labels=("Plain", "Diverse"), sets=("noise", "letters")):
+def comparison(labels=("Plain", "Diverse"), sets=("noise", "letters"), root="run"):
     methods = tuple(
         MethodResult(
             label,
             {"class": label},
             tuple(
                 Trained(
-                    f"{index}/{n}",
+                    f"{root}/{index}/{n}",
                     (1, 2),
                     1.0,
                     evaluation(0.7 + 0.1 * index + 0.02 * n, sets),
@@ -101,41 +102,39 @@ def test_histograms_pool_ensembles_and_show_shares():
 
 def test_pictures_stand_with_what_members_say(tmp_path):
     write_pictures(tmp_path / "0/0", label="4")
-    page = "".join(galleries(comparison(), tmp_path))
+    page = "".join(galleries(comparison(root=tmp_path)))
     assert page.count("<img") == 3
     assert f'src="data:image/png;base64,{PNG}"' in page
     assert "<span>0.250</span><span><b>4</b>: 3, 5</span>" in page
     assert "Plain, ensemble 1" in page
     assert "Diverse, ensemble 1" not in page
-    assert galleries(comparison(), tmp_path / "nowhere") == []
+    assert galleries(comparison(root=tmp_path / "nowhere")) == []
 
 
 def test_the_page_is_self_contained(tmp_path):
     write_pictures(tmp_path / "run/0/0")
-    page = write_report(comparison(), tmp_path / "out", tmp_path / "run").read_text()
+    found = shown(comparison(root=tmp_path / "run"))
+    page = write_report(found, tmp_path / "out").read_text()
     assert page.count("<svg") == page.count("</svg>") == 4
-    assert "<h2>Unfamiliar samples</h2>" in page
-    sources = re.findall(r'(?:src|href)\s*=\s*"(?!#)([^"]*)', page)
+    assert ">Unfamiliar samples</h2>" in page
+    sources = re.findall(r'src\s*=\s*"([^"]*)', page)
     assert len(sources) == 3
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     names = {path.name for path in (tmp_path / "out/figures").iterdir()}
     assert {"unfamiliar-1.png", "unfamiliar-2.svg"} <= names
 
 
-def test_pictures_lie_beside_the_page_by_default(tmp_path):
-    write_pictures(tmp_path / "1/0")
-    assert "Diverse, ensemble 1" in write_report(comparison(), tmp_path).read_text()
-
-
-def test_without_unfamiliar_sets_the_page_says_nothing(tmp_path):
-    assert "nfamiliar" not in write_report(comparison(sets=()), tmp_path).read_text()
+def test_without_unfamiliar_sets_the_page_only_names_them(tmp_path):
+    page = write_report(shown(comparison(sets=())), tmp_path).read_text()
+    assert page.count("nfamiliar") == 1
+    assert re.search("Left out.* unfamiliar samples;", page)
 
 
 def test_every_string_is_escaped(tmp_path):
     png = f'x" onerror="{EVIL}'
     write_pictures(tmp_path / "0/0", data=EVIL, said=(EVIL,), label=EVIL, png=png)
-    shown = comparison(labels=(EVIL, "B"), sets=(EVIL,))
-    page = write_report(shown, tmp_path).read_text()
+    found = shown(comparison(labels=(EVIL, "B"), sets=(EVIL,), root=tmp_path))
+    page = write_report(found, tmp_path).read_text()
     assert "<script>" not in page
     assert 'onerror="' not in page
     assert page.count("&lt;script&gt;") >= 10

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from report_cases import shown
 from tepui.experiments import Comparison, Estimate, MethodResult, Trained
 from tepui.report import printed_table, write_report
 from tepui.report.figures import (
@@ -18,7 +19,7 @@ from tepui.report.figures import (
     reliability_diagram,
     sharpness_and_diversity,
 )
-from tepui.report.page import render
+from tepui.report.page import render, sections_of
 from tepui.report.tables import COLUMNS, cell, rows
 
 
@@ -80,6 +81,11 @@ def comparison(
     }
     environment = {"command": "tepui compare --out runs/x", "torch": "2"}
     return Comparison(title, settings, environment, methods)
+
+
+def text(comparison):
+    """Return the page of a comparison."""
+    return render(comparison.title, sections_of(shown(comparison)))
 
 
 def text_of(table):
@@ -171,11 +177,11 @@ def test_svg_is_well_formed_and_repeats_to_the_byte():
 
 
 def test_page_is_whole_and_refers_to_nothing_outside(tmp_path):
-    page = write_report(comparison(), tmp_path).read_text()
+    page = write_report(shown(comparison()), tmp_path).read_text()
     assert page.count("<svg") == page.count("</svg>") == 4
     assert "width=device-width" in page
     assert "tepui compare --out runs/x" in page
-    outside = re.findall(r'(?:src|href)\s*=\s*"(?!#)([^"]*)', page)
+    outside = re.findall(r'(?:src|href)\s*=\s*"(?!#|data:)([^"]*)', page)
     assert outside == []
     assert "<script" not in page
     names = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -184,30 +190,33 @@ def test_page_is_whole_and_refers_to_nothing_outside(tmp_path):
 
 
 def test_page_shows_only_what_was_measured(tmp_path):
-    page = write_report(comparison(shift=False, sharp=False), tmp_path).read_text()
+    little = comparison(shift=False, sharp=False)
+    page = write_report(shown(little), tmp_path).read_text()
     assert page.count("<svg") == 2
-    assert "sharpness" not in page
+    assert ">Corruptions</h2>" not in page
+    left_out = "sharpness and diversity; corruptions; unfamiliar samples; gallery; "
+    assert f"differ: {left_out}sharpness-aware sets.</p>" in page
 
 
 def test_every_string_is_escaped():
     evil = "<script>alert('x')</script>"
-    page = render(comparison(title=evil, labels=(evil, "B")), [("n", evil, "<svg/>")])
-    assert "<script>" not in page
-    assert page.count("&lt;script&gt;") >= 4
+    page = text(comparison(title=evil, labels=(evil, "B")))
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 20
 
 
 def test_one_ensemble_is_said_to_prove_little():
-    assert "differences may be chance" in render(comparison(ensembles=1), [])
-    assert "standard errors over 2 ensembles" in render(comparison(), [])
+    assert "differences may be chance" in text(comparison(ensembles=1))
+    assert "standard errors over 2 ensembles" in text(comparison())
 
 
 def test_sets_are_shown_where_a_method_has_them():
     plain = comparison(ensembles=1)
-    assert "Sharpness-aware sets" not in render(plain, [])
+    assert "Sharpness-aware sets" not in text(plain)
     sets = {"samples": 50, "sizes": [20, 30], "overlaps": [[1.0, 0.25], [0.25, 1.0]]}
     trained = replace(plain.methods[0].ensembles[0], summary=sets)
     method = replace(plain.methods[0], ensembles=(trained,))
-    page = render(replace(plain, methods=(method, plain.methods[1])), [])
+    page = text(replace(plain, methods=(method, plain.methods[1])))
     assert "Sharpness-aware sets" in page
     assert "<td>20 (40%)</td><td>0.25</td>" in page
     assert "<td>30 (60%)</td>" in page

@@ -14,6 +14,7 @@ from tepui.cli.parts import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.data import Augmentation, Digits
 from tepui.engine import SGD, AdamW, Cosine, Schedule
 from tepui.experiments import compare as compare_methods
+from tepui.experiments import gathered
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
@@ -130,4 +131,4 @@ def compare(
         progress="none" if quiet else "auto",
     )
     terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(comparison, folder)}")
+    terminal.print(f"report: {write_report(gathered([folder]), folder)}")

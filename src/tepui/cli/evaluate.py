@@ -23,7 +23,8 @@ from tepui.cli.parts import (
 from tepui.ensemble import load
 from tepui.evaluation import Evaluation
 from tepui.evaluation import evaluate as evaluate_ensemble
-from tepui.experiments.compare import EVALUATION
+from tepui.experiments.compare import EVALUATION, tested_on
+from tepui.experiments.gallery import write_gallery
 from tepui.storage import write_json
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
@@ -76,11 +77,12 @@ def evaluate(
         copies = corrupted_copies(shifted, test, data)
     elif corruptions != "none":
         copies = corrupted_images(test, corruptions or "cifar", place)
+    sets = unfamiliar(ood, test)
     evaluation = evaluate_ensemble(
         load(run, None if model is None else fitted(model, test)).to(place),
         test,
         shifted=copies,
-        ood=unfamiliar(ood, test),
+        ood=sets,
         classes=classes,
         rule=rule,
         batch_size=batch_size,
@@ -88,7 +90,9 @@ def evaluate(
         out=run,
         overwrite=True,
     )
-    write_json(file, evaluation.document())
+    write_gallery(run, test, sets or {})
+    about = tested_on(test, copies, sets)
+    write_json(file, {"about": about, **evaluation.document()})
     terminal = console()
     terminal.print(_table(evaluation, f"{run}, {evaluation.classes} classes"))
     if evaluation.ood:

@@ -79,6 +79,14 @@ WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
             "sharpbalance for a whole paper, or all.",
         ),
     },
+    "report": {
+        "runs": (
+            Path,
+            "+",
+            "Folders of comparisons, of evaluated runs, and of results of tepui "
+            "reproduce.",
+        ),
+    },
     "measure": {
         "checkpoints": (
             Path,

@@ -1,22 +1,42 @@
-"""``tepui report``: write the page of a finished comparison again."""
+"""``tepui report``: show runs of any kind on one page."""
 
 from pathlib import Path
 
 from tepui.cli.console import console
-from tepui.experiments import read_comparison
+from tepui.cli.folders import folder_for
+from tepui.experiments import gathered
+from tepui.experiments.results import Record
+from tepui.recipes.reproduce import own_cell, paper_cell
 from tepui.report import printed_table, write_report
+from tepui.report.page import PAGE
 
-EXAMPLE = "tepui report runs/digits"
+EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 
 
-def report(run: Path, out: Path | None = None) -> None:
-    """Print a finished comparison's table and write its page.
+def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -> None:
+    """Write one page about any number of runs, and print their tables.
 
     Args:
-        run: The folder of the comparison.
-        out: Where the page goes; into the same folder by default.
+        runs: Folders of comparisons, of evaluated runs, and of results of tepui
+            reproduce.
+        out: The folder of the page; that of a single run, or the next free
+            runs/report-NNN for several, by default.
+        overwrite: Replace the page of other runs.
     """
-    comparison = read_comparison(run)
+    found = gathered(runs)
+    alone = len(runs) == 1 and out in (None, runs[0])
+    folder = runs[0] if alone else folder_for("report", out, resume=False)
+    page = folder / PAGE
+    if page.exists() and not (alone or overwrite):
+        raise FileExistsError(f"{page} exists; pass --overwrite to replace it")
     terminal = console()
-    terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(comparison, out or run, run)}")
+    terminal.print(found.title, markup=False)
+    for group in found.groups:
+        terminal.print(printed_table(group.comparison))
+    for study in found.studies:
+        terminal.print(f"{study.results.item}: {study.results.title}", markup=False)
+    terminal.print(f"report: {write_report(found, folder, _numbers)}", markup=False)
+
+
+def _numbers(record: Record) -> tuple[str, str]:
+    return paper_cell(record), own_cell(record)

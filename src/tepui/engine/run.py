@@ -41,6 +41,10 @@ class EpochRecord:
         validation_loss: Mean validation loss, empty without validation data.
         seconds: How long the epoch took.
         samples_per_second: Training samples of all members per second.
+        exchange_seconds: How long members took before the epoch to tell each other
+            something, such as SharpBalance's scoring; None in records of old runs.
+        peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
+            None elsewhere.
     """
 
     epoch: int
@@ -49,6 +53,8 @@ class EpochRecord:
     validation_loss: tuple[float, ...]
     seconds: float
     samples_per_second: float
+    exchange_seconds: float | None = None
+    peak_memory: int | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -127,7 +133,7 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        recorded = self._recorded()
+        recorded = self.recorded()["config"]
         for name in sorted(config.keys() | recorded.keys()):
             if config.get(name) != recorded.get(name):
                 raise ValueError(
@@ -150,7 +156,38 @@ class RunFolder:
         """Return the number of threads the run began with."""
         if not self.started:
             return None
-        return int(self._recorded()["threads"])
+        return int(self.recorded()["config"]["threads"])
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what was asked for (``config``) and where (``environment``).
+
+        Raises:
+            ValueError: If it was written by something else, or in another format.
+        """
+        document = read_json(self.description)
+        format = document.get("format") if isinstance(document, dict) else None
+        if format != FORMAT or "config" not in document:
+            raise ValueError(
+                f"{self.description} must describe a run of tepui in format {FORMAT}, "
+                f"got format {format!r}"
+            )
+        return {"environment": {}, **document}
+
+    def history(self) -> tuple[EpochRecord, ...]:
+        """Return the records of all epochs so far; none where the file is not there.
+
+        Raises:
+            ValueError: If the file is damaged.
+        """
+        if not self.metrics.exists():
+            return ()
+        lines = self.metrics.read_text().splitlines()
+        try:
+            return tuple(EpochRecord.of(json.loads(line)) for line in lines)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.metrics} must hold one record per line, but: {error!r}"
+            ) from error
 
     def write_history(self, history: Sequence[EpochRecord]) -> None:
         """Write all records of the run so far, one JSON object per line."""
@@ -179,18 +216,6 @@ class RunFolder:
                 f"got format {document.get('format')!r} with {sorted(document)}"
             )
         return tensors, document
-
-    def _recorded(self) -> dict[str, Any]:
-        """Return what was asked for when the run began."""
-        document = read_json(self.description)
-        format = document.get("format") if isinstance(document, dict) else None
-        if format != FORMAT or "config" not in document:
-            raise ValueError(
-                f"{self.description} must describe a run of tepui in format {FORMAT}, "
-                f"got format {format!r}"
-            )
-        config: dict[str, Any] = document["config"]
-        return config
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:

@@ -65,8 +65,11 @@ class Training:
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
         epochs = self.runner.plan.epochs
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
         for epoch in range(len(self.history), epochs):
             self._prune_before(epoch)
+            exchange_started = time.perf_counter()
             self._exchange_before(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.learners, epoch)
@@ -75,9 +78,15 @@ class Training:
                 self._save()
                 self.interruption.leave()
             seconds = time.perf_counter() - started
-            self._record(epoch, seconds, self.steps_done() - before)
+            steps = self.steps_done() - before
+            self._record(epoch, seconds, steps, started - exchange_started)
             if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
                 self._save()
+
+    @property
+    def device(self) -> torch.device:
+        """Where members are trained."""
+        return self.learners[0].losses.device
 
     def restore(self) -> None:
         """Take up the last checkpoint of the run folder, if there is one."""
@@ -167,7 +176,9 @@ class Training:
             size = self.runner.plan.batch_size
             learner.member.strata = None if mask is None else Strata.of(mask, size)
 
-    def _record(self, epoch: int, seconds: float, steps: int) -> None:
+    def _record(
+        self, epoch: int, seconds: float, steps: int, exchange_seconds: float
+    ) -> None:
         losses = tuple(float(learner.losses.mean()) for learner in self.learners)
         validated = tuple(self._validate(learner, epoch) for learner in self.learners)
         rates = tuple(float(learner.member.learning_rate) for learner in self.learners)
@@ -179,6 +190,12 @@ class Training:
             validation_loss=() if self.validation is None else validated,
             seconds=seconds,
             samples_per_second=samples / seconds,
+            exchange_seconds=exchange_seconds,
+            peak_memory=(
+                torch.cuda.max_memory_allocated(self.device)
+                if self.device.type == "cuda"
+                else None
+            ),
         )
         self.history.append(record)
         if self.folder is not None:

@@ -7,6 +7,7 @@ from tepui.experiments.compare import (
     compare,
     read_comparison,
 )
+from tepui.experiments.gathering import Gathered, gathered
 from tepui.experiments.statistics import (
     Difference,
     Estimate,
@@ -26,6 +27,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Estimate",
+    "Gathered",
     "MethodResult",
     "Slope",
     "Trained",
@@ -35,6 +37,7 @@ __all__ = [
     "equivalence",
     "estimate",
     "estimate_pairs",
+    "gathered",
     "holm",
     "paired_difference",
     "read_comparison",

@@ -162,8 +162,8 @@ class Comparison:
 
     @property
     def has_sharpness(self) -> bool:
-        """Whether the members' sharpness was measured."""
-        return all(
+        """Whether the sharpness of any members was measured."""
+        return any(
             trained.sharpness is not None
             for method in self.methods
             for trained in method.ensembles
@@ -305,7 +305,7 @@ def compare(
         "extractor": None if extractor is None else description(extractor),
         "train": fingerprint(train),
         "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
-        **_tested_on(test, shifted, ood),
+        **tested_on(test, shifted, ood),
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),
@@ -390,6 +390,32 @@ def _check_test(
     check_labels("test", test, classes, train)
 
 
+def tested_on(
+    test: Dataset[Any],
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
+    ood: Mapping[str, Dataset[Any]] | None,
+) -> dict[str, Any]:
+    """Return what tells this test from another, as JSON holds it.
+
+    Args:
+        test: Clean test data.
+        shifted: Shifted test data by (type, severity).
+        ood: Unfamiliar data by name.
+
+    Returns:
+        Fingerprints of the data; of copies that tepui corrupts, the recipe instead.
+    """
+    about: dict[str, Any] = {"test": fingerprint(test)}
+    about["cells"] = [list(cell) for cell in shifted or {}]
+    if isinstance(shifted, Corrupted):
+        about |= {"strength": shifted.strength, "seed": shifted.seed}
+    elif shifted:
+        about["copies"] = [fingerprint(copy) for copy in shifted.values()]
+    if ood:
+        about["ood"] = {name: fingerprint(data) for name, data in ood.items()}
+    return about
+
+
 def _evaluation(
     ensemble: Ensemble,
     test: Dataset[Any],
@@ -399,7 +425,7 @@ def _evaluation(
 ) -> dict[str, Any]:
     """Evaluate once; a resumed comparison reads what was measured on the same data."""
     file = folder / EVALUATION
-    about = _tested_on(test, shifted, ood)
+    about = tested_on(test, shifted, ood)
     if file.exists():
         known: dict[str, Any] = read_json(file)
         if known.get("about") == about:
@@ -407,8 +433,7 @@ def _evaluation(
     evaluation = evaluate(
         ensemble, test, shifted=shifted, ood=ood, out=folder, overwrite=True
     )
-    if ood:
-        write_gallery(folder, test, ood)
+    write_gallery(folder, test, ood or {})
     document = {"about": about, **evaluation.document()}
     write_json(file, document)
     return document
@@ -433,21 +458,6 @@ def _sharpness(
     document = {"about": about, **found["worst_case"].document()}
     write_json(file, document)
     return document
-
-
-def _tested_on(
-    test: Dataset[Any],
-    shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
-    ood: Mapping[str, Dataset[Any]] | None,
-) -> dict[str, Any]:
-    """Return what tells this test from another, as JSON holds it."""
-    cells = [list(cell) for cell in shifted or {}]
-    about: dict[str, Any] = {"test": fingerprint(test), "cells": cells}
-    if isinstance(shifted, Corrupted):
-        about |= {"strength": shifted.strength, "seed": shifted.seed}
-    if ood:
-        about["ood"] = {name: fingerprint(data) for name, data in ood.items()}
-    return about
 
 
 def _slug(label: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables, plots and the page that shows a comparison."""
+"""Tables, plots and the page that shows runs side by side."""
 
 from tepui.report.page import write_report
 from tepui.report.tables import printed_table

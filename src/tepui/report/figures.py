@@ -14,16 +14,35 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette: told apart by people with any colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GRID = "#e5e5e5"
 STYLE: Any = {
     "font.size": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#e5e5e5",
+    "grid.color": GRID,
     "axes.axisbelow": True,
     "svg.hashsalt": "tepui",
     "svg.fonttype": "none",
 }
+
+
+def look(number: int) -> dict[str, Any]:
+    """Return colour and marker of a method; the first 49 differ in one of them.
+
+    Args:
+        number: Its place among the methods.
+
+    Returns:
+        Options of plots.
+
+    Example:
+        >>> look(0)["color"] == look(7)["color"], look(0) == look(7)
+        (True, False)
+    """
+    turn, colour = divmod(number, len(COLOURS))
+    marker = MARKERS[(colour + turn) % len(MARKERS)]
+    return {"color": COLOURS[colour], "marker": marker}
 
 
 def accuracy_bars(comparison: Comparison) -> "Figure":
@@ -43,7 +62,10 @@ def accuracy_bars(comparison: Comparison) -> "Figure":
         axis.set_title("clean test data" if data == "clean" else "corrupted test data")
         axis.set_ylabel("accuracy in %")
         axis.set_xticks(range(len(comparison.methods)))
-        axis.set_xticklabels([_wrapped(m.label) for m in comparison.methods])
+        axis.set_xticklabels(
+            [_wrapped(m.label) for m in comparison.methods], **_turned(comparison)
+        )
+        axis.set_xlim(-0.75, len(comparison.methods) - 0.25)
         axis.set_ylim(*_limits(comparison, data))
         axis.grid(axis="x", visible=False)
     handles, names = axes[0].get_legend_handles_labels()
@@ -71,8 +93,7 @@ def accuracy_by_severity(comparison: Comparison) -> "Figure":
             range(len(points)),
             [100 * point.mean for point in points],
             yerr=[_error(100 * point.error) for point in points],
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
+            **look(number),
             capsize=3,
             label=method.label,
         )
@@ -100,14 +121,13 @@ def reliability_diagram(comparison: Comparison) -> "Figure":
         axis.plot([0, 1], [0, 1], color="#888888", linestyle="--", linewidth=1)
         for number, method in enumerate(comparison.methods):
             confidence, accuracy, share = _bins(method, data)
-            colour = COLOURS[number % len(COLOURS)]
+            colour = look(number)["color"]
             axis.plot(confidence, accuracy, color=colour, label=method.label)
             axis.scatter(
                 confidence,
                 accuracy,
                 s=[12 + 200 * weight for weight in share],
-                color=colour,
-                marker=MARKERS[number % len(MARKERS)],
+                **look(number),
                 alpha=0.6,
             )
         axis.set_title("clean test data" if data == "clean" else "corrupted test data")
@@ -142,8 +162,7 @@ def sharpness_and_diversity(comparison: Comparison) -> "Figure":
             axis.scatter(
                 [x for x, y in points if y is not None],
                 [y for x, y in points if y is not None],
-                color=COLOURS[number % len(COLOURS)],
-                marker=MARKERS[number % len(MARKERS)],
+                **look(number),
                 s=60,
                 label=method.label,
             )
@@ -248,6 +267,13 @@ def _bins(
 
 def _error(value: float) -> float:
     return 0.0 if math.isnan(value) else value
+
+
+def _turned(comparison: Comparison) -> dict[str, Any]:
+    """Return how labels below an axis are turned, where many stand side by side."""
+    if len(comparison.methods) <= 3:
+        return {}
+    return {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
 
 
 def _wrapped(label: str) -> str:

@@ -81,22 +81,19 @@ def ood_histograms(comparison: Comparison, data: str) -> "Figure":
     return figure
 
 
-def galleries(comparison: Comparison, runs: Path) -> list[str]:
+def galleries(comparison: Comparison) -> list[str]:
     """Return the pictures of each method's first ensemble as HTML.
 
     Args:
-        comparison: The comparison.
-        runs: The comparison's folder.
+        comparison: The comparison; its ensembles' folders are those on disk.
 
     Returns:
         Nothing where no pictures were kept.
     """
     parts = []
     for method in comparison.methods:
-        found = read_gallery(runs / method.ensembles[0].folder)
-        if found:
-            parts.append(f"<h3>{escape(method.label)}, ensemble 1</h3>")
-            parts += [_gallery(gallery) for gallery in found]
+        found = read_gallery(Path(method.ensembles[0].folder))
+        parts += [_gallery(gallery, method.label) for gallery in found]
     if not parts:
         return []
     about = (
@@ -128,25 +125,26 @@ def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
     axis.set_title(f"{method.label}: AUROC {auroc} %", fontsize=10)
 
 
-def _gallery(gallery: Gallery) -> str:
+def _gallery(gallery: Gallery, method: str) -> str:
     name = "test samples" if gallery.data is None else gallery.data
     strips = {"lowest PDS": gallery.lowest, "highest PDS": gallery.highest}
-    shown = "".join(
-        f"<h4>{escape(name)}, {title}</h4>{_strip(pictures)}"
+    return "".join(
+        f'<p class="title">{escape(method)}, ensemble 1: {escape(name)}, {title}</p>'
+        f"{_strip(pictures, name)}"
         for title, pictures in strips.items()
     )
-    return f'<div class="gallery">{shown}</div>'
 
 
-def _strip(pictures: Sequence[Picture]) -> str:
-    return f'<div class="strip">{"".join(map(_picture, pictures))}</div>'
+def _strip(pictures: Sequence[Picture], data: str) -> str:
+    shown = "".join(_picture(picture, data) for picture in pictures)
+    return f'<div class="strip">{shown}</div>'
 
 
-def _picture(picture: Picture) -> str:
+def _picture(picture: Picture, data: str) -> str:
     said = ", ".join(picture.predictions)
     label = "" if picture.label is None else f"<b>{escape(picture.label)}</b>: "
     source = escape(f"data:image/png;base64,{picture.png}", quote=True)
-    text = escape(f"sample {picture.row}", quote=True)
+    text = escape(f"{data}, sample {picture.row}", quote=True)
     return (
         f'<div class="picture"><img src="{source}" alt="{text}">'
         f"<span>{picture.pds:.3f}</span><span>{label}{escape(said)}</span></div>"

@@ -1,0 +1,85 @@
+"""What training cost: time, the share of scoring in it, and memory."""
+
+from tepui.experiments import Estimate, estimate
+from tepui.experiments.gathering import Entry, Group
+from tepui.report.markup import table
+from tepui.report.tables import Column, cell
+
+SECONDS = Column("seconds", "seconds per epoch")
+SHARE = Column("share", "scoring", percent=True)
+
+
+def cost_table(group: Group) -> str | None:
+    """Return seconds per epoch, share of scoring and memory of each method.
+
+    Args:
+        group: The methods.
+
+    Returns:
+        A table; None where nothing is known.
+    """
+    times = [seconds_per_epoch(entry) for entry in group.entries]
+    if not any(time.count for time in times):
+        return None
+    rows = [
+        [
+            entry.result.label,
+            cell(time, SECONDS),
+            cell(scoring_share(entry), SHARE),
+            _gibibytes(peak_memory(entry)),
+            f"{estimate(t.seconds for t in entry.result.ensembles).mean:.1f}",
+            str(entry.training.get("hardware") or "unknown"),
+        ]
+        for entry, time in zip(group.entries, times, strict=True)
+    ]
+    headings = ["method", SECONDS.title, "scoring %", "peak memory, GiB"]
+    headings += ["training, s", "hardware"]
+    return table("What training one ensemble cost", headings, rows)
+
+
+def seconds_per_epoch(entry: Entry) -> Estimate:
+    """Return how long all members took for an epoch, over ensembles.
+
+    Args:
+        entry: The method.
+
+    Returns:
+        Mean and standard error; from the whole run where epochs are not recorded.
+    """
+    epochs = entry.training.get("epochs")
+    found = []
+    for trained, history in zip(entry.result.ensembles, entry.histories, strict=True):
+        if history:
+            found.append(sum(record.seconds for record in history) / len(history))
+        elif epochs:
+            found.append(trained.seconds / epochs)
+    return estimate(found)
+
+
+def scoring_share(entry: Entry) -> Estimate:
+    """Return which share of training was scoring and exchange between members.
+
+    Args:
+        entry: The method.
+
+    Returns:
+        Mean and standard error over ensembles; NaN where it was not recorded.
+    """
+    found = []
+    for history in entry.histories:
+        scoring = [record.exchange_seconds for record in history]
+        known = [seconds for seconds in scoring if seconds is not None]
+        if known and len(known) == len(history):
+            steps = sum(record.seconds for record in history)
+            found.append(sum(known) / (sum(known) + steps))
+    return estimate(found)
+
+
+def peak_memory(entry: Entry) -> int | None:
+    """Return the most bytes that any ensemble took on a GPU; None if not known."""
+    peaks = [record.peak_memory for history in entry.histories for record in history]
+    return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _gibibytes(bytes_: int | None) -> str:
+    return "–" if bytes_ is None else f"{bytes_ / 2**30:.2f}"  # noqa: RUF001 - a dash

@@ -1,0 +1,68 @@
+"""What a page says about the figures and tables of the papers."""
+
+from collections.abc import Callable
+
+from tepui.experiments.gathering import Study
+from tepui.experiments.results import Record
+from tepui.report.markup import paragraph, picture, table
+
+# The paper's number and ours as text; the paper's is empty where it prints none.
+Numbers = Callable[[Record], tuple[str, str]]
+
+
+def ours_alone(record: Record) -> tuple[str, str]:
+    """Return no number of a paper, and ours.
+
+    Args:
+        record: Our number.
+
+    Returns:
+        Two texts.
+
+    Example:
+        >>> ours_alone(Record(
+        ...     item="a/figure1", dataset="digits", architecture="mlp", method="sam",
+        ...     metric="accuracy", value=97.123, unit="percent", n=1,
+        ... ))
+        ('', '97.12')
+    """
+    return "", "not defined" if record.value is None else f"{record.value:.4g}"
+
+
+def study_parts(study: Study, numbers: Numbers) -> list[str]:
+    """Return a figure or table with its numbers, as HTML.
+
+    Args:
+        study: The results.
+        numbers: Writes the paper's number and ours.
+
+    Returns:
+        Pieces of a section.
+    """
+    found = study.results
+    differs = str(found.settings.get("differs", ""))
+    parts = [paragraph(f"{found.title}. Size: {found.size}. From {study.path}.")]
+    if differs:
+        parts.append(paragraph(f"What differs from the paper: {differs}"))
+    if study.picture is not None:
+        alt = f"{found.item}: {found.title}. The numbers stand in the table below."
+        parts.append(picture(study.picture, alt, f"{found.item}, as drawn when made."))
+    return [*parts, _table(study, numbers)]
+
+
+def _table(study: Study, numbers: Numbers) -> str:
+    records = study.results.records
+    axes = list(dict.fromkeys(name for each in records for name in each.at))
+    written = [numbers(record) for record in records]
+    headings = ["dataset", "method", *axes, "metric", "ours", "n"]
+    printed = any(paper for paper, _ in written)
+    if printed:
+        headings.insert(-2, "paper")
+    rows = []
+    for record, (paper, own) in zip(records, written, strict=True):
+        places = [str(record.at.get(axis, "")) for axis in axes]
+        row = [record.dataset, record.method, *places, record.metric]
+        row += [paper] if printed else []
+        rows.append([*row, own, str(record.n)])
+    caption = f"Numbers of {study.results.item}"
+    return table(caption, headings, rows, words=3 + len(axes))

@@ -1,0 +1,215 @@
+"""The page in a real browser: all is drawn, nothing is fetched, keys reach all."""
+
+import json
+import shutil
+from itertools import pairwise
+
+import pytest
+from PIL import Image
+
+from browser import CHROMIUM, browser
+from tepui.cli.main import main
+from tepui.data import Digits, UniformNoise, corrupted
+from tepui.experiments import compare
+from tepui.experiments.gathering import gathered
+from tepui.experiments.results import Record, Results, write_results
+from tepui.methods import SAM, SharpBalance
+from tepui.models import MLP
+from tepui.report import write_report
+from tepui.report.figures import as_svg, look
+from tepui.report.page import POLICY
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
+)
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
+
+# Every image that has no size, or is missing what it should show.
+EMPTY = """[...document.querySelectorAll('svg, img')].filter(each => {
+  const box = each.getBoundingClientRect();
+  const blank = each.tagName == 'IMG' && !(each.complete && each.naturalWidth);
+  return blank || box.width < 8 || box.height < 8;
+}).length"""
+# Rows of red, green, blue and transparency of text in figures, and of the page.
+COLOURS = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  const rgb = colour => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const sheet = document.createElement('div');
+  sheet.style.background = 'Canvas';
+  document.body.append(sheet);
+  const page = rgb(getComputedStyle(sheet).backgroundColor);
+  sheet.remove();
+  const texts = [...document.querySelectorAll('figure svg text')];
+  return [page, texts.map(text => rgb(getComputedStyle(text).fill))];
+})()"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page of a comparison, a run tested otherwise, and a study."""
+    root = tmp_path_factory.mktemp("browser")
+    compared, run, study = (str(root / name) for name in ("compared", "run", "study"))
+    test = Digits(train=False).subset(range(60))
+    compare(
+        [SAM(), SharpBalance()],
+        lambda: MLP(hidden=(8,)),
+        Digits().subset(range(96)),
+        test,
+        shifted=corrupted(test, types=("contrast", "fog"), severities=(1, 5)),
+        ood={"noise": UniformNoise(samples=40, like=test)},
+        sharpness={"num_samples": 10},
+        members=2,
+        epochs=2,
+        out=compared,
+        progress="none",
+    )
+    main(["train", *SMALL, "--quiet", "--out", run])
+    main(["evaluate", run, "--corruptions", "none"])
+    write_study(root / "study")
+    main(["report", compared, run, study, "--out", str(root / "page")])
+    return root / "page/report.html"
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with browser() as opened:
+        yield opened
+
+
+def write_study(folder):
+    import matplotlib.figure
+
+    figure = matplotlib.figure.Figure()
+    figure.add_subplot().plot([1, 2], color=look(0)["color"])
+    names = {"dataset": "cifar10", "architecture": "resnet18", "method": "sam"}
+    record = Record(item="x/figure1", **names, metric="m", value=1.0, unit="none", n=1)
+    write_results(folder, Results("x/figure1", "a line", "smoke", {}, {}, (record,)))
+    (folder / "figure.svg").write_text(as_svg(figure))
+
+
+def contrast(one, other):
+    """Return the ratio of luminance by which WCAG judges legibility."""
+
+    def luminance(colour):
+        parts = [value / 255 for value in colour[:3]]
+        linear = [
+            v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_everything_is_drawn_and_nothing_is_fetched(page, tab, width, scheme):
+    tab.open(page, width, scheme)
+    asked = [event["request"]["url"] for event in tab.told("Network.requestWillBeSent")]
+    assert asked[0] == page.as_uri()
+    assert all(url.startswith("data:") for url in asked[1:])
+    assert tab.told("Runtime.exceptionThrown") == []
+    assert tab.told("Log.entryAdded") == []
+    counts = [
+        tab.value(f"document.querySelectorAll('{n}').length") for n in ("svg", "img")
+    ]
+    # Five figures and 48 pictures of the comparison, two and twelve of the run.
+    assert counts == [5 + 2, 48 + 12 + 1]
+    assert tab.value(EMPTY) == 0
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    back, texts = tab.value(COLOURS)
+    assert (sum(back[:3]) > 600) == (scheme == "light")
+    assert len(texts) > 50
+    assert min(contrast(text, back) for text in texts) > 4.5
+
+
+def test_keys_reach_the_results_and_whatever_scrolls(page, tab):
+    tab.open(page, 390)
+    tab.press("Tab", 9)
+    focused = "document.activeElement.getBoundingClientRect().left"
+    assert tab.value("document.activeElement.className") == "skip"
+    assert tab.value(focused) >= 0
+    tab.press("Tab", 9)
+    assert tab.value("document.activeElement.tagName") == "A"
+    stuck = """[...document.querySelectorAll('*')].filter(each =>
+      each.scrollWidth > each.clientWidth + 1 && each.tabIndex < 0 &&
+      getComputedStyle(each).overflowX == 'auto').length"""
+    assert tab.value(stuck) == 0
+    broken = """[...document.querySelectorAll('a')].filter(each =>
+      !document.querySelector(each.getAttribute('href'))).length"""
+    assert tab.value(broken) == 0
+
+
+def test_headings_descend_and_names_are_unique(page, tab):
+    tab.open(page)
+    levels = tab.value(
+        "[...document.querySelectorAll('h1, h2, h3, h4, h5')].map(h => +h.tagName[1])"
+    )
+    assert levels[0] == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    names = tab.value("[...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(names) == len(set(names))
+    silent = """[...document.querySelectorAll('[role=img]')].filter(each =>
+      each.getAttribute('aria-label').length < 20).length"""
+    assert tab.value(silent) == 0
+    assert tab.value("document.querySelectorAll('[role=img]').length") == 8
+
+
+def test_on_paper_there_is_no_navigation_and_all_settings_show(page, tab):
+    tab.open(page, media="print", scheme="dark")
+    assert (
+        tab.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+    )
+    back, texts = tab.value(COLOURS)
+    assert back[:3] == [255, 255, 255]
+    assert contrast(texts[0], back) > 15
+    height = "document.querySelector('details dl').getBoundingClientRect().height"
+    assert tab.value(height) > 50
+    assert tab.value(EMPTY) == 0
+
+
+def test_what_a_picture_or_a_name_smuggles_in_stays_outside(page, tab, tmp_path):
+    folder = tmp_path / "study"
+    shutil.copytree(page.parent.parent / "study", folder)
+    evil = (
+        "<svg xmlns='http://www.w3.org/2000/svg' width='90' height='90'>"
+        "<image href='http://example.org/a.png' width='9' height='9'/>"
+        "<script>throw new Error('ran')</script><rect width='90' height='90'/></svg>"
+    )
+    (folder / "figure.svg").write_text(evil)
+    document = json.loads((folder / "results.json").read_text())
+    document["title"] = "<img src='http://example.org/b.png'><script>throw 1</script>"
+    (folder / "results.json").write_text(json.dumps(document))
+    tab.open(write_report(gathered([folder]), tmp_path))
+    asked = [event["request"]["url"] for event in tab.told("Network.requestWillBeSent")]
+    assert [url for url in asked[1:] if not url.startswith("data:")] == []
+    assert tab.told("Runtime.exceptionThrown") == []
+    assert tab.value("document.querySelectorAll('img').length") == 1
+    assert tab.value(EMPTY) == 0
+
+
+def test_the_checks_notice_what_they_look_for(page, tab, tmp_path):
+    text = page.read_text()
+    assert POLICY in text
+    bad = "<img src='http://example.org/c.png' alt=''><svg width='0' height='0'></svg>"
+    file = tmp_path / "bad.html"
+    file.write_text(text.replace("</main>", f"{bad}<script>throw 1</script></main>"))
+    tab.open(file)
+    assert tab.value(EMPTY) == 2
+    refused = [event["entry"]["text"] for event in tab.told("Log.entryAdded")]
+    assert len(refused) == 2  # the policy lets neither the image nor the script in
+    file.write_text(file.read_text().replace(POLICY, ""))
+    tab.open(file)
+    assert len(tab.told("Runtime.exceptionThrown")) == 1
+    asked = [event["request"]["url"] for event in tab.told("Network.requestWillBeSent")]
+    assert "http://example.org/c.png" in asked
+
+
+def test_a_screenshot_shows_more_than_paper(page, tab, tmp_path):
+    tab.open(page)
+    file = tmp_path / "shot.png"
+    file.write_bytes(tab.screenshot())
+    with Image.open(file) as shot:
+        assert shot.width > 1000
+        assert len(shot.convert("RGB").getcolors(1 << 24)) > 100

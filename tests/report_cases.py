@@ -1,0 +1,19 @@
+"""Comparisons that nobody trained, in the form that a page takes."""
+
+from pathlib import Path
+
+from tepui.experiments.gathering import Entry, Gathered, Group, Source
+
+
+def shown(comparison):
+    """Return a comparison as what was gathered from its folder."""
+    entries = tuple(
+        Entry(
+            method, (Path("run"),), comparison.settings, ((),) * len(method.ensembles)
+        )
+        for method in comparison.methods
+    )
+    source = Source(
+        Path("run"), comparison.title, comparison.settings, comparison.environment
+    )
+    return Gathered(comparison.title, (Group(None, entries),), (), (source,))

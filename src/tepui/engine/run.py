@@ -41,6 +41,8 @@ class EpochRecord:
         validation_loss: Mean validation loss, empty without validation data.
         seconds: How long the epoch took.
         samples_per_second: Training samples of all members per second.
+        exchange_seconds: How long members took before the epoch to tell each other
+            something, such as SharpBalance's scores; not part of ``seconds``.
     """
 
     epoch: int
@@ -49,6 +51,7 @@ class EpochRecord:
     validation_loss: tuple[float, ...]
     seconds: float
     samples_per_second: float
+    exchange_seconds: float = 0.0
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:

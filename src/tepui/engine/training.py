@@ -67,7 +67,7 @@ class Training:
         epochs = self.runner.plan.epochs
         for epoch in range(len(self.history), epochs):
             self._prune_before(epoch)
-            self._exchange_before(epoch)
+            exchanging = self._exchange_before(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.learners, epoch)
             self._check_finite(epoch)
@@ -75,7 +75,8 @@ class Training:
                 self._save()
                 self.interruption.leave()
             seconds = time.perf_counter() - started
-            self._record(epoch, seconds, self.steps_done() - before)
+            steps = self.steps_done() - before
+            self._record(epoch, seconds, steps, exchanging=exchanging)
             if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
                 self._save()
 
@@ -130,7 +131,8 @@ class Training:
             if learner.step == epoch * plan.steps:
                 learner.prune(own.sparsity)
 
-    def _exchange_before(self, epoch: int) -> None:
+    def _exchange_before(self, epoch: int) -> float:
+        """Let members tell each other something; return how many seconds it took."""
         method = self.learners[0].method
         epochs = self.runner.plan.epochs
         if (
@@ -138,7 +140,8 @@ class Training:
             or self.learners[0].exchanged >= epoch
             or not method.exchanges_before(epoch, epochs)
         ):
-            return
+            return 0.0
+        began = time.perf_counter()
         published = {}
         for learner in self.learners:
             assert isinstance(learner.method, ExchangingMethod)
@@ -159,6 +162,7 @@ class Training:
             learner.method.receive(learner.member, learner.index, gathered, stream)
             learner.exchanged = epoch
             self._divide(learner)
+        return time.perf_counter() - began
 
     def _divide(self, learner: Learner) -> None:
         """Divide the member's batches as its method asks."""
@@ -167,7 +171,9 @@ class Training:
             size = self.runner.plan.batch_size
             learner.member.strata = None if mask is None else Strata.of(mask, size)
 
-    def _record(self, epoch: int, seconds: float, steps: int) -> None:
+    def _record(
+        self, epoch: int, seconds: float, steps: int, *, exchanging: float
+    ) -> None:
         losses = tuple(float(learner.losses.mean()) for learner in self.learners)
         validated = tuple(self._validate(learner, epoch) for learner in self.learners)
         rates = tuple(float(learner.member.learning_rate) for learner in self.learners)
@@ -179,6 +185,7 @@ class Training:
             validation_loss=() if self.validation is None else validated,
             seconds=seconds,
             samples_per_second=samples / seconds,
+            exchange_seconds=exchanging,
         )
         self.history.append(record)
         if self.folder is not None:

@@ -34,6 +34,8 @@ from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
 from tepui.cli.reproduce import EXAMPLE as REPRODUCE_EXAMPLE
 from tepui.cli.reproduce import reproduce
+from tepui.cli.sweep import EXAMPLE as SWEEP_EXAMPLE
+from tepui.cli.sweep import sweep
 from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
@@ -54,6 +56,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "data": (data, DATA_EXAMPLE),
     "theory": (theory, THEORY_EXAMPLE),
     "reproduce": (reproduce, REPRODUCE_EXAMPLE),
+    "sweep": (sweep, SWEEP_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
 WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
@@ -68,6 +71,9 @@ WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
             "Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel, "
             "sharpbalance for a whole paper, or all.",
         ),
+    },
+    "sweep": {
+        "recipe": (str, None, "Name such as sharpbalance/figure7, or with one panel."),
     },
     "measure": {
         "checkpoints": (

@@ -5,8 +5,8 @@ trains each on the training data less what is held out, and scores it on what is
 out. Test data are not read, nor anything that was made from them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain, product
 from math import inf
@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from tepui.checks import one_of, require
 from tepui.data import split
 from tepui.experiments.store import Store
-from tepui.experiments.trials import Exam, Samples, Source, Trial, digest
+from tepui.experiments.trials import Exam, Source, Trial, digest, samples_in
 from tepui.experiments.work import Advance, Work, carry_out
 from tepui.methods import CoupledMethod, ExchangingMethod, Method
 from tepui.per_member import for_member
@@ -52,9 +52,7 @@ class Portion(Source):
 
     def load(self, store: Store) -> Dataset[Any]:
         """Return the samples of the part."""
-        kept, held_out = split(
-            store.dataset(self.source), self.share, seed=self.seed
-        )
+        kept, held_out = split(store.dataset(self.source), self.share, seed=self.seed)
         return kept if self.part == "kept" else held_out
 
 
@@ -162,6 +160,7 @@ def searches(
 
     Example:
         >>> from tepui.data import Digits
+        >>> from tepui.experiments.trials import Samples
         >>> from tepui.methods import SAM
         >>> from tepui.models import ConvNet
         >>> trial = Trial(Samples(Digits), ConvNet, SAM(), seeds=(0, 1), epochs=2)
@@ -180,10 +179,7 @@ def searches(
     return [_search(group, grid, held_out, ensembles) for group in groups.values()]
 
 
-def search(
-    found: Search,
-    store: Store,
-) -> Outcome:
+def search(found: Search, store: Store) -> Outcome:
     """Return how every combination did, and which is the best.
 
     Args:
@@ -219,24 +215,6 @@ def sweep(
     work = chain.from_iterable(each.work for each in planned)
     carry_out(work, store, workers=workers, advance=advance)
     return [search(each, store) for each in planned]
-
-
-def samples_in(source: Source) -> Iterator[Samples]:
-    """Return the samples that a source is made from, itself if it is that.
-
-    Args:
-        source: Any source.
-
-    Returns:
-        Also those inside of its fields.
-    """
-    if isinstance(source, Samples):
-        yield source
-    elif is_dataclass(source):
-        for item in fields(source):
-            inner = getattr(source, item.name)
-            if isinstance(inner, Source):
-                yield from samples_in(inner)
 
 
 def _search(

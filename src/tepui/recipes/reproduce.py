@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tepui.experiments.results import FILE as RESULTS
 from tepui.experiments.results import Record, Results, as_csv, results, write_results
 from tepui.experiments.store import Store
-from tepui.experiments.trials import Samples, Source, Trial
+from tepui.experiments.trials import Source, Trial, samples_in
 from tepui.experiments.work import Work, carry_out, merged
 from tepui.recipes.base import Order, Recipe
 from tepui.recipes.published import printed
@@ -106,8 +106,8 @@ def check_data(work: Sequence[Work], store: Store) -> None:
     """
     for each in work:
         for source in _sources(each):
-            if isinstance(source, Samples):
-                store.dataset(source)
+            for samples in samples_in(source):
+                store.dataset(samples)
 
 
 def write(

@@ -33,10 +33,14 @@ def clean_and_corrupted(
         Values by data set (``cifar10``, ``cifar10_c``) and method.
     """
     parts = {dataset: "clean"} | ({f"{dataset}_c": "shifted"} if asked.types else {})
+    scores = {
+        method: [store.evaluation(trial, asked) for trial in own]
+        for method, own in runs.items()
+    }
     return {
         name: {
-            method: [100 * _scores(store, t, asked)[part]["accuracy"] for t in own]
-            for method, own in runs.items()
+            method: [100 * each[part]["accuracy"] for each in own]
+            for method, own in scores.items()
         }
         for name, part in parts.items()
     }
@@ -124,15 +128,14 @@ def severity_table(item: str, dataset: str) -> Recipe:
             "dataset": f"{dataset}_c",
             "architecture": "resnet18",
         }
+        scores = {
+            method: [store.evaluation(trial, asked)["severities"] for trial in own]
+            for method, own in runs.items()
+        }
         for severity in SEVERITIES:
             found = {
-                method: [
-                    100 * _scores(store, t, asked)["severities"][str(severity)][
-                        "accuracy"
-                    ]
-                    for t in own
-                ]
-                for method, own in runs.items()
+                method: [100 * each[str(severity)]["accuracy"] for each in own]
+                for method, own in scores.items()
             }
             at = {"severity": severity}
             yield from accuracy_records(found, runs, at=at, **names)
@@ -146,7 +149,3 @@ def severity_table(item: str, dataset: str) -> Recipe:
         records=records,
         settings=lambda order: settings(order.size, [dataset]),
     )
-
-
-def _scores(store: Store, trial: Trial, asked: Exam) -> dict[str, Any]:
-    return store.evaluation(trial, asked)

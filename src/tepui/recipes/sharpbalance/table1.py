@@ -133,15 +133,13 @@ def _records(
         "method": method,
     }
     trained = [trial for cell in planned.cells for trial in cell.trials]
-    best = next(
-        cell for cell in planned.cells if cell.values == outcome.chosen.values
-    )
-    for field, value in outcome.chosen.values.items():
+    best = next(cell for cell in planned.cells if cell.values == outcome.chosen.values)
+    chosen = dict(best.values)
+    trial = best.trials[0]
+    if isinstance(trial.method, SharpBalance):
+        chosen["switch_epoch"] = trial.method.first_exchange(trial.epochs)
+    for field, value in chosen.items():
         metric, unit = CHOSEN[field]
-        if field == "switch_epoch":
-            chosen = best.trials[0]
-            assert isinstance(chosen.method, SharpBalance)
-            value = chosen.method.first_exchange(chosen.epochs)
         yield Record(
             metric=metric,
             value=float(value),
@@ -175,7 +173,9 @@ def described(order: Order) -> dict[str, Any]:
     ]
     if order.size != "paper":
         scales = [scale_of(order.size, dataset) for dataset in DATASETS]
-        sizes = ", ".join(f"{scale.train} samples, {scale.epochs} epochs" for scale in scales)
+        sizes = ", ".join(
+            f"{scale.train} samples, {scale.epochs} epochs" for scale in scales
+        )
         notes.append(f"the search itself trains on less: {sizes}")
     return {
         **document,

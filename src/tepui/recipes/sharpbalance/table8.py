@@ -40,7 +40,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
         if isinstance(method, SharpBalance):
             yield from cost_records(histories, runs)
             switch = method.first_exchange(scale.epochs)
-            phases = {"before_switch": slice(switch), "after_switch": slice(switch, None)}
+            phases = {
+                "before_switch": slice(switch),
+                "after_switch": slice(switch, None),
+            }
         else:
             phases = {"whole_run": slice(None)}
         for phase, part in phases.items():

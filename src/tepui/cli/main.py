@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "sweep": (sweep, SWEEP_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
-WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
+WORDS: dict[str, dict[str, tuple[Any, str | None, str]]] = {
     "data": {
         "action": (Verb, "?", "List all sets, fetch one, or verify one that is there."),
         "name": (str | None, "?", "Which one to fetch or verify."),

@@ -9,7 +9,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
 import torch
@@ -210,11 +210,10 @@ def samples_in(source: Source) -> Iterator[Samples]:
     """
     if isinstance(source, Samples):
         yield source
-    elif is_dataclass(source):
-        for item in fields(source):
-            inner = getattr(source, item.name)
-            if isinstance(inner, Source):
-                yield from samples_in(inner)
+        return
+    for inner in vars(source).values():
+        if isinstance(inner, Source):
+            yield from samples_in(inner)
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:

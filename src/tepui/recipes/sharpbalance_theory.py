@@ -352,9 +352,9 @@ def _curve_of(name: str, records: Sequence[Record]) -> Curve:
     columns: dict[str, list[float]] = {}
     for column, error, metric, source in RECORDED:
         found = [point.get((metric, source)) for point in points.values()]
-        columns[column] = [_number(each and each.value) for each in found]
+        columns[column] = [_number(each.value if each else None) for each in found]
         if error is not None:
-            columns[error] = [_number(each and each.sem) for each in found]
+            columns[error] = [_number(each.sem if each else None) for each in found]
     k, eta, rho, regimes = zip(*points, strict=True)
     return Curve(
         method=name,

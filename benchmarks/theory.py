@@ -1,6 +1,6 @@
-"""What the theory costs: a moment against the printed sum, and all five figures.
+"""What a moment costs against the printed sum, and the tables of docs/theory.md.
 
-PYTHONPATH=src python3 benchmarks/theory.py [--tables] [--figures FOLDER]
+PYTHONPATH=src python3 benchmarks/theory.py [--tables]
 """
 
 import argparse
@@ -8,14 +8,12 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from tepui.recipes import sharpbalance_theory
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
@@ -33,7 +31,6 @@ from tepui.theory import (
 
 ETA, RATIO = 0.01, 20.0
 PAPER = Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5)
-FIGURES = ("figure1b", "figure2", "figure9", "figure10", "figure11")
 
 
 def best_of(run: Callable[[], object], times: int) -> float:
@@ -82,21 +79,6 @@ def moments(console: Console) -> None:
         first = first or each
         cells = (f"{seconds:.4f}", f"{1e6 * each:.1f}", f"{each / first:.0f}")
         table.add_row(name, str(k), str(values), *cells)
-    console.print(table)
-
-
-def figures(console: Console, folder: Path) -> None:
-    table = Table(title="figures, 50 matrices of 3000 x 150")
-    table.add_column("figure")
-    table.add_column("seconds", justify="right")
-    total = 0.0
-    for name in FIGURES:
-        began = time.perf_counter()
-        getattr(sharpbalance_theory, name)(folder, overwrite=True)
-        seconds = time.perf_counter() - began
-        total += seconds
-        table.add_row(name, f"{seconds:.1f}")
-    table.add_row("all", f"{total:.1f}")
     console.print(table)
 
 
@@ -260,7 +242,6 @@ def stability(console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figures", type=Path, help="where the figures go")
     parser.add_argument("--tables", action="store_true", help="numbers of the page")
     chosen = parser.parse_args()
     console = Console(width=100)
@@ -281,8 +262,6 @@ def main() -> None:
             published,
         ):
             table(console)
-    if chosen.figures:
-        figures(console, chosen.figures)
 
 
 if __name__ == "__main__":

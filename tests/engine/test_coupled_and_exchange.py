@@ -429,3 +429,16 @@ def test_independent_members_may_start_equal():
         warnings.simplefilter("error")
         how = {"epochs": 1, "batch_size": 8, "progress": "none"}
         tepui.fit(ensemble, images(), method=tepui.methods.DeepEnsemble(), **how)
+
+
+def test_records_say_how_long_members_exchanged(tmp_path):
+    run = fitted(images(), method=Echo(epochs=(1, 3)), epochs=4, out=tmp_path)
+    spent = [record.exchange_seconds for record in run.history]
+    assert [seconds > 0 for seconds in spent] == [False, True, False, True]
+    assert spent[0] == spent[2] == 0
+    again = fitted(
+        images(), method=Echo(epochs=(1, 3)), epochs=4, out=tmp_path, resume=True
+    )
+    assert again.history == run.history
+    plain = fitted(images(), epochs=2)
+    assert [record.exchange_seconds for record in plain.history] == [0, 0]

@@ -43,6 +43,8 @@ from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
 from tepui.cli.report import report
 from tepui.cli.reproduce import EXAMPLE as REPRODUCE_EXAMPLE
 from tepui.cli.reproduce import reproduce
+from tepui.cli.sweep import EXAMPLE as SWEEP_EXAMPLE
+from tepui.cli.sweep import sweep
 from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
@@ -64,9 +66,10 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "theory": (theory, THEORY_EXAMPLE),
     "reproduce": (reproduce, REPRODUCE_EXAMPLE),
     "claims": (claims, CLAIMS_EXAMPLE),
+    "sweep": (sweep, SWEEP_EXAMPLE),
 }
 # Words that may follow a command without a name of their own.
-WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
+WORDS: dict[str, dict[str, tuple[Any, str | None, str]]] = {
     "data": {
         "action": (Verb, "?", "List all sets, fetch one, or verify one that is there."),
         "name": (str | None, "?", "Which one to fetch or verify."),
@@ -86,6 +89,9 @@ WORDS: dict[str, dict[str, tuple[Any, str, str]]] = {
             "Folders of comparisons, of evaluated runs, and of results of tepui "
             "reproduce.",
         ),
+    },
+    "sweep": {
+        "recipe": (str, None, "Name such as sharpbalance/figure7, or with one panel."),
     },
     "measure": {
         "checkpoints": (

@@ -20,6 +20,7 @@ from tepui.engine import schedule
 
 LISTS = ("--seeds", "--methods", "--augment", "--types")
 OOD = "--ood"
+GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 DEFAULT_MODEL = "ConvNet"
 FLAGS = (
@@ -57,7 +58,8 @@ def normalised(arguments: Sequence[str]) -> list[str]:
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
     flags without a value (``--resume``), options with dashes (``--batch-size``), data
-    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`).
+    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`),
+    grids as several words (``--grid rho=0.1,0.2 fraction=0.4``).
 
     Args:
         arguments: The words as they were written.
@@ -79,7 +81,7 @@ def normalised(arguments: Sequence[str]) -> list[str]:
     while rest:
         word = _underscored(rest.pop(0))
         option, equals, value = word.partition("=")
-        if option in (*LISTS, OOD) and equals:
+        if option in (*LISTS, OOD, GRID) and equals:
             word, rest = option, [value, *rest]
         if word == OOD:
             require(bool(rest), OOD, _WRITTEN, "nothing")
@@ -88,11 +90,15 @@ def normalised(arguments: Sequence[str]) -> list[str]:
                 sets.append(rest.pop(0))
             continue
         words.append(word)
+        values: list[str] = []
         if word in LISTS:
-            values: list[str] = []
             while rest and not rest[0].startswith("--"):
                 values += _items(rest.pop(0))
             words.append(f"[{', '.join(values)}]")
+        elif word == GRID:
+            while rest and not rest[0].startswith("--"):
+                values.append(rest.pop(0))
+            words.append(json.dumps(values))
         elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
             words.append("true")
     if sets:

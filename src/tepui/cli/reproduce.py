@@ -90,7 +90,7 @@ def reproduce(
     for item, _, order in chosen:
         free_paths(_folder(out, item, order), FILES, overwrite=overwrite)
     check_data(whole, shelf)
-    with _bar(sum(each.steps_left(shelf) for each in whole)) as advance:
+    with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
         for item, recipe, order in chosen:
             folder = _folder(out, item, order)
             found = make(
@@ -99,7 +99,7 @@ def reproduce(
                 order,
                 shelf,
                 folder,
-                workers=_workers(workers, shelf),
+                workers=workers_for(workers, shelf),
                 advance=advance,
                 overwrite=overwrite,
             )
@@ -135,14 +135,31 @@ def _folder(out: Path, item: str, order: Order) -> Path:
     return out / order.size / _shown(item, order)
 
 
-def _workers(asked: int | None, store: Store) -> int:
+def workers_for(asked: int | None, store: Store) -> int:
+    """Return how many trials to train at a time.
+
+    Args:
+        asked: What the caller wants, if anything.
+        store: Where trials train.
+
+    Returns:
+        As many as processors on a CPU, one on a GPU, unless asked otherwise.
+    """
     if asked is not None:
         return asked
     return 1 if store.device.type == "cuda" else max(1, os.cpu_count() or 1)
 
 
 @contextmanager
-def _bar(steps: int) -> Iterator[Advance]:
+def progress_bar(steps: int) -> Iterator[Advance]:
+    """Show one bar for a whole plan, with the time left.
+
+    Args:
+        steps: What there is to do.
+
+    Yields:
+        What to call with the number of steps done.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -61,7 +61,7 @@ def advice(name: str, source: Source) -> str:
     if source.downloads:
         ways.append(f"Fetch it with: tepui data fetch {name} (or download=True).")
     if source.by_hand:
-        ways.append(source.by_hand)
+        ways.append(f"{source.by_hand} Then: tepui data verify {name}.")
     ways.append(f"Another data folder: root, or the variable {ENVIRONMENT}.")
     return " ".join(ways)
 

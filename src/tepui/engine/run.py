@@ -42,7 +42,8 @@ class EpochRecord:
         seconds: How long the epoch took.
         samples_per_second: Training samples of all members per second.
         exchange_seconds: How long members took before the epoch to tell each other
-            something, such as SharpBalance's scoring; None in records of old runs.
+            something, such as SharpBalance's scores; not part of ``seconds``. None in
+            records of old runs.
         peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
             None elsewhere.
     """

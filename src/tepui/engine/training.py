@@ -69,8 +69,7 @@ class Training:
             torch.cuda.reset_peak_memory_stats(self.device)
         for epoch in range(len(self.history), epochs):
             self._prune_before(epoch)
-            exchange_started = time.perf_counter()
-            self._exchange_before(epoch)
+            exchanging = self._exchange_before(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.learners, epoch)
             self._check_finite(epoch)
@@ -79,7 +78,7 @@ class Training:
                 self.interruption.leave()
             seconds = time.perf_counter() - started
             steps = self.steps_done() - before
-            self._record(epoch, seconds, steps, started - exchange_started)
+            self._record(epoch, seconds, steps, exchanging=exchanging)
             if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
                 self._save()
 
@@ -139,7 +138,8 @@ class Training:
             if learner.step == epoch * plan.steps:
                 learner.prune(own.sparsity)
 
-    def _exchange_before(self, epoch: int) -> None:
+    def _exchange_before(self, epoch: int) -> float:
+        """Let members tell each other something; return how many seconds it took."""
         method = self.learners[0].method
         epochs = self.runner.plan.epochs
         if (
@@ -147,7 +147,8 @@ class Training:
             or self.learners[0].exchanged >= epoch
             or not method.exchanges_before(epoch, epochs)
         ):
-            return
+            return 0.0
+        began = time.perf_counter()
         published = {}
         for learner in self.learners:
             assert isinstance(learner.method, ExchangingMethod)
@@ -168,6 +169,7 @@ class Training:
             learner.method.receive(learner.member, learner.index, gathered, stream)
             learner.exchanged = epoch
             self._divide(learner)
+        return time.perf_counter() - began
 
     def _divide(self, learner: Learner) -> None:
         """Divide the member's batches as its method asks."""
@@ -177,7 +179,7 @@ class Training:
             learner.member.strata = None if mask is None else Strata.of(mask, size)
 
     def _record(
-        self, epoch: int, seconds: float, steps: int, exchange_seconds: float
+        self, epoch: int, seconds: float, steps: int, *, exchanging: float
     ) -> None:
         losses = tuple(float(learner.losses.mean()) for learner in self.learners)
         validated = tuple(self._validate(learner, epoch) for learner in self.learners)
@@ -190,7 +192,7 @@ class Training:
             validation_loss=() if self.validation is None else validated,
             seconds=seconds,
             samples_per_second=samples / seconds,
-            exchange_seconds=exchange_seconds,
+            exchange_seconds=exchanging,
             peak_memory=(
                 torch.cuda.max_memory_allocated(self.device)
                 if self.device.type == "cuda"

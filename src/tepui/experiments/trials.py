@@ -8,7 +8,7 @@ depend on beside them, a measure likewise. Each has a digest, by which a
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
@@ -95,7 +95,7 @@ class Samples(Source):
         """Return the samples, in the order of the data set."""
         found: Arrays = self.dataset(train=self.part != "test")
         if self.count is not None:
-            rule = f"be at most {len(found)}, the samples of {self.dataset.__name__}"
+            rule = f"be at most {len(found)}, the samples there are"
             require(0 < self.count <= len(found), "count", rule, self.count)
             stream = generator(self.seed, "drawn", self.part == "test")
             rows = torch.randperm(len(found), generator=stream)[: self.count]
@@ -197,6 +197,24 @@ class Measure:
     def digest(self) -> str:
         """Its name in a store."""
         return digest(self)
+
+
+def samples_in(source: Source) -> Iterator[Samples]:
+    """Return the samples that a source is made from, itself if it is that.
+
+    Args:
+        source: Any source.
+
+    Returns:
+        Also those inside of its fields, and those that a trial in them learns from.
+    """
+    if isinstance(source, Samples):
+        yield source
+        return
+    for value in vars(source).values():
+        inner = value.data if isinstance(value, Trial) else value
+        if isinstance(inner, Source):
+            yield from samples_in(inner)
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:

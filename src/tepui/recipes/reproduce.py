@@ -1,15 +1,14 @@
 """Carrying out a recipe: train what is missing, then numbers, table and picture."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tepui.experiments.results import FILE as RESULTS
 from tepui.experiments.results import Record, Results, as_csv, results, write_results
 from tepui.experiments.store import Store
-from tepui.experiments.trials import Samples, Source, Trial
+from tepui.experiments.trials import Source, Trial, samples_in
 from tepui.experiments.work import Work, carry_out, merged
 from tepui.recipes.base import Order, Recipe
 from tepui.recipes.published import printed
@@ -106,9 +105,9 @@ def check_data(work: Sequence[Work], store: Store) -> None:
         FileNotFoundError: If some are missing.
     """
     for each in work:
-        for source in chain.from_iterable(map(_within, _sources(each))):
-            if isinstance(source, Samples):
-                store.dataset(source)
+        for source in _sources(each):
+            for samples in samples_in(source):
+                store.dataset(samples)
 
 
 def write(
@@ -199,12 +198,3 @@ def _sources(work: Work) -> list[Source]:
     found += [exam.test for exam in work.exams]
     found += [source for exam in work.exams for _, source in exam.ood]
     return found + [m.data for m in work.measures if m.data is not None]
-
-
-def _within(source: Source) -> Iterator[Source]:
-    """Yield a source and all that it is made from."""
-    yield source
-    for value in vars(source).values():
-        inner = value.data if isinstance(value, Trial) else value
-        if isinstance(inner, Source):
-            yield from _within(inner)

@@ -1,8 +1,5 @@
-"""Diversity against sharpness: curves of theory and simulation, drawn and tabulated."""
+"""Diversity against sharpness: curves of theory and simulation, drawn."""
 
-import csv
-import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -113,27 +110,6 @@ def trade_off_figure(
     return figure
 
 
-def trade_off_table(rows: Sequence[Sequence[Panel]]) -> str:
-    """Return every point of the panels as CSV.
-
-    Args:
-        rows: Panels, row by row.
-
-    Returns:
-        A header and one line per point; what was not computed is empty.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["panel", "method", *COLUMNS])
-    for panel in (panel for row in rows for panel in row):
-        for curve in panel.curves:
-            columns = [getattr(curve, name).tolist() for name in COLUMNS]
-            for values in zip(*columns, strict=True):
-                cells = ["" if _missing(value) else value for value in values]
-                writer.writerow([panel.title, curve.method, *cells])
-    return text.getvalue()
-
-
 def _draw(axis: "Axes", panel: Panel, colours: Mapping[str, str]) -> None:
     axis.set_title(panel.title)
     if not any(curve.stable.any() for curve in panel.curves):
@@ -214,7 +190,3 @@ def _legend(figure: "Figure", axes: "list[Axes]", columns: int) -> None:
         ncols=columns,
         frameon=False,
     )
-
-
-def _missing(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)

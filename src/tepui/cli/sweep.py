@@ -1,0 +1,193 @@
+"""``tepui sweep``: hyperparameters of a recipe's methods, chosen on held-out data."""
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from tepui.checks import require
+from tepui.cli.console import console
+from tepui.cli.reproduce import progress_bar, workers_for
+from tepui.engine.run import described, environment_of
+from tepui.experiments.statistics import estimate
+from tepui.experiments.store import Store
+from tepui.experiments.sweep import Outcome, Row, Search, searches
+from tepui.experiments.sweep import sweep as carry_out_all
+from tepui.experiments.work import merged
+from tepui.recipes.base import Order, Recipe, Size, look_up
+from tepui.recipes.reproduce import check_data, cost
+from tepui.recipes.writing import as_json, as_markdown, free_paths, write_files
+
+EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
+FILES = ("sweep.json", "table.md")
+FORMAT = 1
+_WRITTEN = "be written NAME=VALUE,VALUE,…"
+_SCORES = ("accuracy", "individual_accuracy", "nll")
+
+
+def sweep(
+    recipe: str,
+    grid: list[str] | None = None,
+    size: Size = "small",
+    held_out: float = 0.1,
+    ensembles: int = 1,
+    out: Path = Path("sweeps"),
+    store: Path = Path("runs/store"),
+    workers: int | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    device: str | None = None,
+) -> None:
+    """Choose hyperparameters of a recipe's methods on held-out training data.
+
+    Every method that has all fields of the grid is trained at each combination; what is
+    trained already is not trained again. Test data are not read.
+
+    Args:
+        recipe: Name such as ``sharpbalance/figure7``, or with one panel.
+        grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2``.
+        size: Of the recipe: ``paper``, ``small`` or ``smoke``.
+        held_out: Share of the training data to score on.
+        ensembles: Repetitions of each combination, at most the recipe's.
+        out: Folder of the results, one inside it for each recipe.
+        store: Folder of trained ensembles, shared with ``tepui reproduce``.
+        workers: Ensembles trained at a time; as many as processors on a CPU, one on a
+            GPU by default.
+        dry_run: Only show what there is to do and what it costs.
+        overwrite: Replace results that are there; trained ensembles are kept.
+        device: Where to train; a GPU if there is one.
+    """
+    item, found, panels = look_up(recipe)
+    if not isinstance(found, Recipe):
+        raise ValueError(f"{item} has no methods to vary: it is {found.title}")
+    work = merged(found.plan(Order(size, panels)))
+    require(len(work) > 0, "recipe", "train ensembles", recipe)
+    planned = searches(
+        [each.trial for each in work],
+        parsed(grid or []),
+        held_out=held_out,
+        ensembles=ensembles,
+    )
+    shelf = Store(store, device=device)
+    whole = merged(chain.from_iterable(each.work for each in planned))
+    price = cost(whole, shelf)
+    console().print(
+        f"{len(planned)} searches, {price.trials} ensembles, {price.trained} trained, "
+        f"{price.member_epochs} member-epochs left"
+    )
+    if dry_run:
+        return
+    folder = out / size / recipe
+    free_paths(folder, FILES, overwrite=overwrite)
+    check_data(whole, shelf)
+    with progress_bar(price.steps) as advance:
+        outcomes = carry_out_all(
+            planned, shelf, workers=workers_for(workers, shelf), advance=advance
+        )
+    pairs = [*zip(planned, outcomes, strict=True)]
+    about = {
+        "format": FORMAT,
+        "recipe": recipe,
+        "size": size,
+        "held_out": held_out,
+        "rule": "highest mean accuracy on the held-out samples, then lowest nll",
+        "environment": environment_of(shelf.device),
+        "searches": [document(*pair) for pair in pairs],
+    }
+    contents = {
+        "sweep.json": as_json(about),
+        "table.md": "\n".join(map(_markdown, *zip(*pairs, strict=True))).encode(),
+    }
+    write_files(folder, contents, overwrite=overwrite)
+    for pair in pairs:
+        console().print(_shown(*pair))
+    console().print(f"written to {folder}")
+
+
+def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of each hyperparameter.
+
+    Args:
+        grid: Words such as ``rho=0.05,0.1`` or ``select=highest,lowest``.
+
+    Returns:
+        Numbers where words are numbers, ``true``, ``false`` and ``null`` as such.
+
+    Raises:
+        ValueError: If a word is written otherwise, or names what another named.
+
+    Example:
+        >>> parsed(["rho=0.05,0.1", "select=highest,random", "stratified=true"])
+        {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
+    """
+    found: dict[str, list[Any]] = {}
+    for word in grid:
+        name, equals, values = word.partition("=")
+        texts = [text.strip() for text in values.split(",")]
+        require(bool(name and equals and all(texts)), "grid", _WRITTEN, word)
+        require(name not in found, "grid", "name each hyperparameter once", name)
+        found[name] = [_value(text) for text in texts]
+    return found
+
+
+def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
+    """Return a search and its outcome as JSON holds them.
+
+    Args:
+        planned: The search.
+        outcome: What it found.
+
+    Returns:
+        One entry per combination, and the values chosen.
+    """
+    return {
+        "label": planned.label,
+        "base": described(planned.base),
+        "chosen": dict(outcome.chosen.values),
+        "cells": [
+            {
+                "values": dict(row.values),
+                "trials": [trial.digest for trial in cell.trials],
+                **{name: list(getattr(row, name)) for name in _SCORES},
+            }
+            for cell, row in zip(planned.cells, outcome.rows, strict=True)
+        ],
+    }
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _headings(planned: Search) -> list[str]:
+    return [*planned.cells[0].values, *_SCORES, "n", "chosen"]
+
+
+def _cells(row: Row, outcome: Outcome) -> list[str]:
+    scores = [estimate(getattr(row, name)) for name in _SCORES]
+    shown = [
+        f"{score.mean:.4f}" + (f" ± {score.error:.4f}" if score.count > 1 else "")
+        for score in scores
+    ]
+    mark = "*" if row is outcome.chosen else ""
+    return [*map(str, row.values.values()), *shown, str(len(row.accuracy)), mark]
+
+
+def _markdown(planned: Search, outcome: Outcome) -> str:
+    rows = [_cells(row, outcome) for row in outcome.rows]
+    return f"## {planned.label}\n\n{as_markdown(_headings(planned), rows)}"
+
+
+def _shown(planned: Search, outcome: Outcome) -> Table:
+    table = Table(title=planned.label)
+    for heading in _headings(planned):
+        table.add_column(heading, justify="right")
+    for row in outcome.rows:
+        table.add_row(*_cells(row, outcome))
+    return table

@@ -1,0 +1,209 @@
+"""Choosing hyperparameters: what is trained, on what, and what is chosen."""
+
+import dataclasses
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+
+import tepui
+from tepui.data import Digits, split
+from tepui.experiments.store import Store
+from tepui.experiments.sweep import Portion, search, searches, sweep
+from tepui.experiments.trials import Samples, Source, Trial, samples_in
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.models import MLP
+
+MODEL = partial(MLP, in_features=64, hidden=(4,))
+
+
+def trial(method, data=None, **changes):
+    values = {"seeds": (0, 1), "epochs": 2, "batch_size": 32} | changes
+    data = Samples(Digits, count=80) if data is None else data
+    return Trial(data=data, model=MODEL, method=method, **values)
+
+
+STUDY = [
+    trial(method, seeds=seeds)
+    for method in (DeepEnsemble(), SAM(rho=0.05), SAM(rho=0.1), SharpBalance())
+    for seeds in ((0, 1), (10, 11))
+]
+
+
+def test_every_combination_is_a_cell_and_differs_in_nothing_else():
+    grid = {"rho": [0.1, 0.2], "fraction": [0.2, 0.4, 0.6]}
+    (found,) = searches(STUDY, grid, ensembles=2)
+    assert [tuple(cell.values.values()) for cell in found.cells] == [
+        *product([0.1, 0.2], [0.2, 0.4, 0.6])
+    ]
+    for cell in found.cells:
+        assert [each.seeds for each in cell.trials] == [(0, 1), (10, 11)]
+        for each in cell.trials:
+            assert each.method == dataclasses.replace(SharpBalance(), **cell.values)
+            back = dataclasses.replace(
+                each, data=STUDY[0].data, method=DeepEnsemble(), seeds=(0, 1)
+            )
+            assert back == STUDY[0]
+
+
+def test_trials_that_differ_only_in_the_grid_are_one_search():
+    found = searches(STUDY, {"rho": [0.3]})
+    assert [type(each.base.method) for each in found] == [SAM, SharpBalance]
+    assert [len(each.work) for each in found] == [1, 1]
+    two = [trial(SharpBalance()), trial(SharpBalance(base=GSAM()))]
+    assert len(searches(two, {"fraction": [0.2]})) == 2
+    labels = [each.label for each in searches(two, {"fraction": [0.2]})]
+    assert labels[0] == "Digits MLP SharpBalance()"
+    assert "base=GSAM" in labels[1]
+
+
+def test_no_test_data_is_in_the_plan():
+    for found in searches(STUDY, {"rho": [0.1, 0.2]}):
+        for work in found.work:
+            asked = [work.trial.data, *(exam.test for exam in work.exams)]
+            samples = [each for source in asked for each in samples_in(source)]
+            assert samples
+            assert {each.part for each in samples} == {"train"}
+            assert all(not exam.types and not exam.ood for exam in work.exams)
+
+
+def test_held_out_samples_are_the_rest_of_the_training_samples(tmp_path):
+    store, whole = Store(tmp_path), Samples(Digits, count=80)
+    kept, held_out = (
+        store.dataset(Portion(whole, part, 0.25)) for part in ("kept", "held_out")
+    )
+    assert (len(kept), len(held_out)) == (60, 20)
+    rows = {tuple(row.flatten().tolist()) for row in store.dataset(whole).inputs}
+    parts = [
+        {tuple(row.flatten().tolist()) for row in part.inputs}
+        for part in (kept, held_out)
+    ]
+    assert parts[0] | parts[1] == rows
+    assert not parts[0] & parts[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubled(Source):
+    source: Source
+
+    def load(self, store):
+        data = store.dataset(self.source)
+        return dataclasses.replace(data, inputs=2 * data.inputs)
+
+
+def test_test_data_are_refused_wherever_they_hide():
+    test = Samples(Digits, part="test")
+    for data in (test, Doubled(test)):
+        with pytest.raises(ValueError, match="data must be made from training data"):
+            searches([trial(SAM(), data)], {"rho": [0.1]})
+        unlabeled = trial(SAM(), unlabeled=data)
+        with pytest.raises(ValueError, match="data must be made from training data"):
+            searches([unlabeled], {"rho": [0.1]})
+    assert searches([trial(SAM(), Doubled(Samples(Digits)))], {"rho": [0.1]})
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"rh": [1]}, r"grid must be one of .*rho.* got 'rh' \(did you mean 'rho'\?\)"),
+        ({"weight": [1]}, "grid must be one of"),
+        ({}, "grid must name at least one hyperparameter"),
+        ({"rho": []}, "grid rho must list at least one value"),
+        ({"rho": [0.1, 0.1]}, "grid rho must list each value once"),
+        ({"rho": [0.1, -1]}, "rho must be non-negative"),
+        ({"rho": ["much"]}, "grid rho must be float for SAM, got 'much'"),
+        ({"rho": [True]}, "grid rho must be float for SAM, got True"),
+        ({"select": ["high"]}, "grid select must be highest or lowest or random"),
+        ({"base": ["GSAM"]}, "grid base must be left as it is for SharpBalance"),
+        ({"switch_epoch": [7]}, r"switch_epoch must lie within the run \(2 epochs\)"),
+        ({"fraction": [0.2], "adaptive": [True]}, "name hyperparameters of one method"),
+    ],
+)
+def test_bad_grids_are_refused(grid, message):
+    with pytest.raises(ValueError, match=message):
+        searches(STUDY, grid)
+
+
+def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
+    with pytest.raises(ValueError, match="active"):
+        searches([trial(SED())], {"active": [2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("method", "grid", "held"),
+    [
+        (SAM(), {"rho": [1]}, 1.0),
+        (SharpBalance(), {"switch_epoch": [1]}, 1),
+        (SharpBalance(), {"refresh_every": [None]}, None),
+        (SharpBalance(), {"select": ["lowest"]}, "lowest"),
+        (SED(), {"alpha": ["none"]}, "none"),
+    ],
+)
+def test_values_have_the_type_of_their_field(method, grid, held):
+    (found,) = searches([trial(method)], grid)
+    (name,) = grid
+    value = getattr(found.cells[0].trials[0].method, name)
+    assert value == held
+    assert type(value) is type(held)
+
+
+def test_scores_are_those_of_training_without_the_held_out_samples(tmp_path):
+    (planned,) = searches([STUDY[2]], {"rho": [0.05, 0.5]}, held_out=0.25)
+    (outcome,) = sweep([planned], Store(tmp_path, device="cpu"))
+    kept, held_out = split(STUDY[0].data.load(None), 0.25, seed=0)
+    for row in outcome.rows:
+        ensemble = tepui.Ensemble.build(MODEL, 2, (0, 1))
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        options = {"epochs": 2, "batch_size": 32, "progress": "none", "device": "cpu"}
+        tepui.fit(ensemble, kept, method=SAM(rho=row.values["rho"]), **options)
+        scores = tepui.evaluate(ensemble, held_out).clean
+        torch.set_num_threads(before)
+        assert row.accuracy == (scores.accuracy,)
+        assert row.nll == (pytest.approx(scores.nll),)
+    best = max(outcome.rows, key=lambda row: (row.accuracy, -row.nll[0]))
+    assert outcome.chosen is best
+
+
+class Written:
+    """A store whose ensembles scored what a test says."""
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def evaluation(self, trial, exam):
+        accuracy, nll = self.scores[trial.method.rho, trial.seeds[0]]
+        return {"clean": {"accuracy": accuracy, "nll": nll, "individual_accuracy": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [
+        ({0.1: [(0.9, 1.0), (0.7, 1.0)], 0.2: [(0.8, 9.0), (0.9, 9.0)]}, 0.2),
+        ({0.1: [(0.9, 1.0), (0.7, 1.0)], 0.2: [(0.7, 0.8), (0.9, 0.9)]}, 0.2),
+        ({0.1: [(0.9, 1.0), (0.7, 1.0)], 0.2: [(0.9, 1.0), (0.7, 1.0)]}, 0.1),
+        ({0.1: [(0.9, None), (0.7, 1.0)], 0.2: [(0.9, 5.0), (0.7, 5.0)]}, 0.2),
+    ],
+)
+def test_accuracy_decides_then_likelihood_then_order(scores, chosen):
+    (planned,) = searches(STUDY[2:4], {"rho": [0.1, 0.2]}, ensembles=2)
+    flat = {
+        (rho, seed): pair
+        for rho, pairs in scores.items()
+        for seed, pair in zip((0, 10), pairs, strict=True)
+    }
+    assert search(planned, Written(flat)).chosen.values == {"rho": chosen}
+
+
+def test_what_is_trained_is_not_trained_again(tmp_path):
+    store = Store(tmp_path, device="cpu")
+    (first,) = searches([STUDY[2]], {"rho": [0.05]})
+    sweep([first], store)
+    times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.safetensors")}
+    assert times
+    (second,) = searches([STUDY[2]], {"rho": [0.05, 0.1]})
+    steps = []
+    sweep([second], store, advance=steps.append)
+    assert sum(steps) == 2 * (2 + 1)  # two members: two epochs and one test
+    assert {file: file.stat().st_mtime_ns for file in times} == times

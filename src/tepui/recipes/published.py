@@ -15,6 +15,7 @@ AXES = (
     "score",
     "width",
     "sparsity",
+    "sharpness_data",
 )
 
 

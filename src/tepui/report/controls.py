@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from tepui.checks import one_of
 from tepui.experiments.results import Record, Results
 from tepui.report.figures import COLOURS
 from tepui.report.studies import grid
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 PANELS = (
     ("accuracy", "test accuracy →", False),
     ("ece", "← calibration error (ECE)", False),
-    ("corruption_accuracy", "accuracy on corrupted data in % →", False),
-    ("disagreement", "← disagreement between seeds", False),
+    ("corruption_accuracy", "corruption accuracy in % →", False),
+    ("disagreement", "← disagreement of seeds", False),
     ("fisher_rao", "Fisher–Rao norm", True),
     ("sam_sharpness", "SAM-sharpness", True),
     ("relative_flatness", "relative flatness", True),
 )
+APPLIED = ("baseline", "augmentation", "weight_decay")
 AGAINST = ("ece", "corruption_accuracy")
 SHARPNESS = "fisher_rao"
 DATA = ("clean", "augmented")
+# A logarithmic axis of fewer decades is labelled between them too.
+NARROW = 30
 
 
 class Look(NamedTuple):
@@ -49,12 +53,16 @@ def look(control: str) -> Look:
     Returns:
         Label, colour and marker.
 
+    Raises:
+        ValueError: If it is none of the six.
+
     Example:
         >>> look("weight_decay_sam")
         Look(label='weight decay + SAM', colour='#009E73', marker='s')
     """
     name = control.removesuffix("_sam")
-    number = ("baseline", "augmentation", "weight_decay").index(name)
+    one_of("control", name, APPLIED)
+    number = APPLIED.index(name)
     with_sam = name != control
     label = name.replace("_", " ") + (" + SAM" if with_sam else "")
     return Look(label, COLOURS[number], "s" if with_sam else "o")
@@ -79,8 +87,11 @@ def control_panels(found: Results) -> "Figure":
             _dots(axis, [_record(found, each, metric, data) for each in controls], data)
         if sharp:
             _logarithmic(axis, found.find(metric=metric))
+        else:
+            axis.locator_params(axis="x", nbins=4)
         axis.set_title(title)
         axis.set_yticks(range(len(controls)), [look(each).label for each in controls])
+        axis.tick_params(labelleft=_is_leftmost(axis))
         axis.set_ylim(len(controls) - 0.5, -0.5)
     titles = {metric: title for metric, title, _ in PANELS}
     for axis, metric in zip(axes[len(PANELS) :], AGAINST, strict=True):
@@ -145,8 +156,22 @@ def _pair(axis: "Axes", found: Results, control: str, metric: str) -> None:
 
 def _logarithmic(axis: "Axes", records: Sequence[Record]) -> None:
     """Make an axis of sharpness logarithmic where all of it is positive."""
-    if all(record.value is not None and record.value > 0 for record in records):
-        axis.set_xscale("log")
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    values = [record.value or 0.0 for record in records]
+    if min(values) <= 0:
+        axis.locator_params(axis="x", nbins=3)
+        return
+    axis.set_xscale("log")
+    axis.xaxis.set_minor_locator(NullLocator())
+    if max(values) < NARROW * min(values):
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:g}")
+
+
+def _is_leftmost(axis: "Axes") -> bool:
+    place = axis.get_subplotspec()
+    return place is not None and place.is_first_col()
 
 
 def _legend(figure: "Figure", controls: Sequence[str]) -> None:

@@ -121,11 +121,11 @@ _TINY_IMAGENET = _CIFAR10._replace(
 )
 _DIGITS = Study(
     dataset=Digits,
-    train=None,
+    train=500,
     test=None,
     model=ConvNet,
     networks=3,
-    epochs=20,
+    epochs=30,
     rate=0.05,
     augment=(RandomCrop(padding=1),),
     batch_size=64,

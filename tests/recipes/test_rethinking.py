@@ -1,4 +1,4 @@
-"""The six controls: one start and one order of data, seven metrics, two kinds of data."""
+"""The six controls: one start, one order of data, seven metrics."""
 
 import hashlib
 import json

@@ -75,5 +75,5 @@ def test_what_is_not_defined_is_left_out():
 
 def test_controls_look_different():
     assert len({look(control)[1:] for control in CONTROLS}) == len(CONTROLS)
-    with pytest.raises(ValueError, match="control must be one of .*dropout"):
+    with pytest.raises(ValueError, match="control must be one of"):
         look("dropout")

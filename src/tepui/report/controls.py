@@ -18,7 +18,7 @@ PANELS = (
     ("ece", "← calibration error (ECE)", False),
     ("corruption_accuracy", "corruption accuracy in % →", False),
     ("disagreement", "← disagreement of seeds", False),
-    ("fisher_rao", "Fisher–Rao norm", True),
+    ("fisher_rao", "Fisher-Rao norm", True),
     ("sam_sharpness", "SAM-sharpness", True),
     ("relative_flatness", "relative flatness", True),
 )
@@ -88,7 +88,7 @@ def control_panels(found: Results) -> "Figure":
         if sharp:
             _logarithmic(axis, found.find(metric=metric))
         else:
-            axis.locator_params(axis="x", nbins=4)
+            axis.locator_params(axis="x", nbins=5)
         axis.set_title(title)
         axis.set_yticks(range(len(controls)), [look(each).label for each in controls])
         axis.tick_params(labelleft=_is_leftmost(axis))
@@ -99,7 +99,7 @@ def control_panels(found: Results) -> "Figure":
             _pair(axis, found, control, metric)
         _logarithmic(axis, found.find(metric=SHARPNESS))
         axis.set_xlabel(titles[SHARPNESS])
-        axis.set_title(titles[metric].strip("←→ "))
+        axis.set_ylabel(titles[metric].strip("←→ "))
     _legend(figure, controls)
     return figure
 
@@ -178,8 +178,15 @@ def _legend(figure: "Figure", controls: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
     def entry(label: str, colour: str, marker: str, fill: str) -> Line2D:
-        style = {"color": colour, "marker": marker, "markerfacecolor": fill}
-        return Line2D([], [], label=label, linestyle="none", **style)
+        return Line2D(
+            [],
+            [],
+            label=label,
+            linestyle="none",
+            color=colour,
+            marker=marker,
+            markerfacecolor=fill,
+        )
 
     handles = []
     for control in controls:

@@ -7,8 +7,8 @@ all seeds of a control, so that they are tested and measured together.
 
 At ``paper`` size everything is the paper's. At ``small`` size, for two processors, each
 of its data sets has a stand-in: scikit-learn's digits for CIFAR-10, a part of
-Fashion-MNIST for CIFAR-100 and a part of CIFAR-10 for TinyImageNet; each of its networks
-is a small one. ``smoke`` is for tests of the code.
+Fashion-MNIST for CIFAR-100 and a part of CIFAR-10 for TinyImageNet; its networks are
+small ones. ``smoke`` is for tests of the code.
 """
 
 from collections.abc import Callable, Mapping
@@ -121,23 +121,23 @@ _TINY_IMAGENET = _CIFAR10._replace(
 )
 _DIGITS = Study(
     dataset=Digits,
-    train=500,
+    train=200,
     test=None,
     model=ConvNet,
     networks=3,
-    epochs=30,
+    epochs=40,
     rate=0.05,
     augment=(RandomCrop(padding=1),),
-    batch_size=64,
+    batch_size=32,
     places=20,
-    sharp_samples=300,
+    sharp_samples=200,
 )
 _FASHION = _DIGITS._replace(
     dataset=FashionMNIST,
-    train=1000,
+    train=500,
     test=200,
     model=partial(ConvNet, width=4),
-    epochs=10,
+    epochs=20,
     augment=(RandomCrop(padding=2), HorizontalFlip()),
     schedule=Cosine(),
 )

@@ -104,7 +104,9 @@ def member_scores(stored: StoredLogits) -> dict[str, list[float]]:
     others = len(logits) - 1
     return {
         "accuracy": individual_accuracy(logits, labels).tolist(),
-        "ece": [float(ece(one[None], labels, torchmetrics_bins=True)) for one in logits],
+        "ece": [
+            float(ece(one[None], labels, torchmetrics_bins=True)) for one in logits
+        ],
         "corruption_accuracy": [
             100 * float(corruption_accuracy({c: each[n] for c, each in cells.items()}))
             for n in range(len(logits))

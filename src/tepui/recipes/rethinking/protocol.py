@@ -63,6 +63,7 @@ class Study(NamedTuple):
         schedule: Of the learning rate.
         batch_size: Samples per step.
         types: Corruptions of the test samples.
+        severities: Of each corruption.
         strength: Whose parameters corruptions take.
         places: Random places at which SAM-sharpness is measured.
         sharp_samples: Training samples for SAM-sharpness; None takes all.
@@ -79,6 +80,7 @@ class Study(NamedTuple):
     schedule: Schedule = Constant()
     batch_size: int = 256
     types: tuple[str, ...] = STANDARD
+    severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
     places: int = 100
     sharp_samples: int | None = None
@@ -125,37 +127,39 @@ _DIGITS = Study(
     test=None,
     model=ConvNet,
     networks=3,
-    epochs=40,
+    epochs=30,
     rate=0.05,
     augment=(RandomCrop(padding=1),),
     batch_size=32,
+    severities=(1, 3, 5),
     places=20,
-    sharp_samples=200,
+    sharp_samples=100,
 )
 _FASHION = _DIGITS._replace(
     dataset=FashionMNIST,
     train=500,
     test=200,
     model=partial(ConvNet, width=4),
-    epochs=20,
+    epochs=15,
     augment=(RandomCrop(padding=2), HorizontalFlip()),
     schedule=Cosine(),
 )
 _CIFAR_PART = _FASHION._replace(
     dataset=CIFAR10,
     model=partial(ConvNet, in_channels=3, width=4),
+    epochs=12,
     augment=(RandomResizedCrop(), HorizontalFlip()),
     schedule=Constant(),
 )
 _SMOKE = _DIGITS._replace(
-    train=120,
-    test=60,
+    train=60,
+    test=30,
     model=partial(ConvNet, width=2),
     networks=2,
     epochs=2,
     types=("gaussian_noise", "contrast"),
     places=3,
-    sharp_samples=40,
+    sharp_samples=20,
 )
 _SMOKE_VGG = _SMOKE._replace(
     model=partial(vgg19_on_32px, in_channels=1, width=1), epochs=1
@@ -187,30 +191,32 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
         ("cifar100", "resnet18"): _FASHION,
         ("tiny_imagenet", "resnet18_pretrained"): _CIFAR_PART,
         ("cifar10", "vgg19"): _DIGITS._replace(
-            model=partial(vgg19_on_32px, in_channels=1, width=4)
+            test=200, model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=20
         ),
         ("cifar100", "vgg19"): _FASHION._replace(
-            model=partial(vgg19_on_32px, in_channels=1, width=4)
+            model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=8
         ),
         ("tiny_imagenet", "vgg19_bn_pretrained"): _CIFAR_PART._replace(
-            model=partial(VGG19BN, width=4)
+            model=partial(VGG19BN, width=2), epochs=10
         ),
         ("cifar10", "vit"): _DIGITS._replace(
-            model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1)
+            model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1),
+            rate=0.01,
         ),
         ("cifar100", "vit"): _FASHION._replace(
-            model=partial(ViTTiny, in_channels=1, image_size=28, patch_size=7, depth=1)
+            model=partial(ViTTiny, in_channels=1, image_size=28, patch_size=7, depth=1),
+            rate=0.01,
         ),
     },
     "smoke": {
         ("cifar10", "resnet18"): _SMOKE,
-        ("cifar100", "resnet18"): _SMOKE._replace(train=110),
-        ("tiny_imagenet", "resnet18_pretrained"): _SMOKE._replace(train=100),
+        ("cifar100", "resnet18"): _SMOKE._replace(train=56),
+        ("tiny_imagenet", "resnet18_pretrained"): _SMOKE._replace(train=52),
         ("cifar10", "vgg19"): _SMOKE_VGG,
-        ("cifar100", "vgg19"): _SMOKE_VGG._replace(train=110),
-        ("tiny_imagenet", "vgg19_bn_pretrained"): _SMOKE_VGG._replace(train=100),
+        ("cifar100", "vgg19"): _SMOKE_VGG._replace(train=56),
+        ("tiny_imagenet", "vgg19_bn_pretrained"): _SMOKE_VGG._replace(train=52),
         ("cifar10", "vit"): _SMOKE_VIT,
-        ("cifar100", "vit"): _SMOKE_VIT._replace(train=110),
+        ("cifar100", "vit"): _SMOKE_VIT._replace(train=56),
     },
 }
 
@@ -251,7 +257,7 @@ def controls(study: Study) -> dict[str, Trial]:
 def exam(study: Study) -> Exam:
     """Return the clean and corrupted test of a study."""
     test = Samples(study.dataset, part="test", count=study.test)
-    return Exam(test, types=study.types, strength=study.strength)
+    return Exam(test, study.types, study.severities, study.strength)
 
 
 def measures(study: Study) -> dict[tuple[str, str], Measure]:
@@ -266,7 +272,7 @@ def measures(study: Study) -> dict[tuple[str, str], Measure]:
     """
     clean = Samples(study.dataset, count=study.train)
     sources = (None, Augmented(clean, study.augment))  # None: what it learnt from
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "fisher_rao": fisher_rao,
         "sam_sharpness": partial(
             sam_sharpness, draws=study.places, num_samples=study.sharp_samples
@@ -306,6 +312,7 @@ def settings(size: Size, dataset: str, architecture: str) -> dict[str, Any]:
         "weight decay": WEIGHT_DECAY,
         "rho": RHO,
         "corruptions": list(study.types),
+        "severities": list(study.severities),
         "places of SAM-sharpness": study.places,
         "samples of SAM-sharpness": study.sharp_samples or "all",
         "sharpness data": "every control on clean and on augmented training data; the "
@@ -339,6 +346,7 @@ def _differences(size: Size, dataset: str, architecture: str) -> list[str]:
         f"{study.epochs} epochs for {paper.epochs}",
         f"batches of {study.batch_size} for {paper.batch_size}",
         f"a learning rate of {study.rate:g} for {paper.rate:g}",
+        f"corruptions of severities {study.severities}",
         f"{study.places} places and {study.sharp_samples} samples for SAM-sharpness",
         "another augmentation",
         *found,

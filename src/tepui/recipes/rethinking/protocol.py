@@ -132,8 +132,7 @@ _DIGITS = Study(
     augment=(RandomCrop(padding=1),),
     batch_size=32,
     severities=(1, 3, 5),
-    places=20,
-    sharp_samples=100,
+    sharp_samples=50,
 )
 _FASHION = _DIGITS._replace(
     dataset=FashionMNIST,
@@ -347,7 +346,7 @@ def _differences(size: Size, dataset: str, architecture: str) -> list[str]:
         f"batches of {study.batch_size} for {paper.batch_size}",
         f"a learning rate of {study.rate:g} for {paper.rate:g}",
         f"corruptions of severities {study.severities}",
-        f"{study.places} places and {study.sharp_samples} samples for SAM-sharpness",
+        f"SAM-sharpness at {study.places} places and of {study.sharp_samples} samples",
         "another augmentation",
         *found,
     ]

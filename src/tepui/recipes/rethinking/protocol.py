@@ -146,7 +146,7 @@ _FASHION = _DIGITS._replace(
 _CIFAR_PART = _FASHION._replace(
     dataset=CIFAR10,
     model=partial(ConvNet, in_channels=3, width=4),
-    epochs=12,
+    epochs=10,
     augment=(RandomResizedCrop(), HorizontalFlip()),
     schedule=Constant(),
 )
@@ -190,20 +190,22 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
         ("cifar100", "resnet18"): _FASHION,
         ("tiny_imagenet", "resnet18_pretrained"): _CIFAR_PART,
         ("cifar10", "vgg19"): _DIGITS._replace(
-            test=200, model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=20
+            test=200, model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=15
         ),
         ("cifar100", "vgg19"): _FASHION._replace(
             model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=8
         ),
         ("tiny_imagenet", "vgg19_bn_pretrained"): _CIFAR_PART._replace(
-            model=partial(VGG19BN, width=2), epochs=10
+            model=partial(VGG19BN, width=2), epochs=8
         ),
         ("cifar10", "vit"): _DIGITS._replace(
             model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1),
             rate=0.01,
         ),
         ("cifar100", "vit"): _FASHION._replace(
-            model=partial(ViTTiny, in_channels=1, image_size=28, patch_size=7, depth=1),
+            model=partial(
+                ViTTiny, in_channels=1, image_size=28, patch_size=14, depth=1
+            ),
             rate=0.01,
         ),
     },

@@ -61,10 +61,11 @@ def test_sharpness_on_both_data_is_joined_in_the_scatter():
     assert [0.5, 10.5] in [list(map(float, ends)) for ends in joins]
 
 
-def test_negative_sharpness_is_drawn_on_a_straight_axis():
-    axes = control_panels(results(lowest=-0.5)).axes
+@pytest.mark.parametrize("lowest", [-0.5, 100.0])
+def test_negative_and_near_sharpness_is_drawn_on_a_straight_axis(lowest):
+    axes = control_panels(results(lowest)).axes
     assert axes[5].get_xscale() == "linear"
-    assert min(x for x, _ in marks(axes[5])) == -0.5
+    assert min(x for x, _ in marks(axes[5])) == lowest
 
 
 def test_what_is_not_defined_is_left_out():

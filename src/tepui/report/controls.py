@@ -26,8 +26,9 @@ APPLIED = ("baseline", "augmentation", "weight_decay")
 AGAINST = ("ece", "corruption_accuracy")
 SHARPNESS = "fisher_rao"
 DATA = ("clean", "augmented")
-# A logarithmic axis of fewer decades is labelled between them too.
-NARROW = 30
+# Largest over smallest value: below the first an axis is straight, below the second a
+# logarithmic one is labelled between decades too.
+NEAR, NARROW = 3, 30
 
 
 class Look(NamedTuple):
@@ -155,12 +156,12 @@ def _pair(axis: "Axes", found: Results, control: str, metric: str) -> None:
 
 
 def _logarithmic(axis: "Axes", records: Sequence[Record]) -> None:
-    """Make an axis of sharpness logarithmic where all of it is positive."""
+    """Make an axis of sharpness logarithmic where all is positive and far apart."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     values = [record.value or 0.0 for record in records]
-    if min(values) <= 0:
-        axis.locator_params(axis="x", nbins=3)
+    if min(values) <= 0 or max(values) < NEAR * min(values):
+        axis.locator_params(axis="x", nbins=4)
         return
     axis.set_xscale("log")
     axis.xaxis.set_minor_locator(NullLocator())

@@ -190,13 +190,16 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
         ("cifar100", "resnet18"): _FASHION,
         ("tiny_imagenet", "resnet18_pretrained"): _CIFAR_PART,
         ("cifar10", "vgg19"): _DIGITS._replace(
-            test=200, model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=15
+            test=200,
+            model=partial(vgg19_on_32px, in_channels=1, width=2),
+            epochs=20,
+            places=40,
         ),
         ("cifar100", "vgg19"): _FASHION._replace(
-            model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=8
+            model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=8, places=40
         ),
         ("tiny_imagenet", "vgg19_bn_pretrained"): _CIFAR_PART._replace(
-            model=partial(VGG19BN, width=2), epochs=8
+            model=partial(VGG19BN, width=2), epochs=8, places=40
         ),
         ("cifar10", "vit"): _DIGITS._replace(
             model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1),

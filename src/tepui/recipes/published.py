@@ -9,7 +9,15 @@ from tepui.experiments.results import Record
 
 NAMES = ("dataset", "architecture", "method", "metric")
 # Keys of a printed number that say where it stands, beside its names.
-AXES = ("severity", "ensemble_size", "aggregation", "score", "width", "sparsity")
+AXES = (
+    "severity",
+    "ensemble_size",
+    "aggregation",
+    "score",
+    "width",
+    "sparsity",
+    "sharpness_data",
+)
 
 
 @cache

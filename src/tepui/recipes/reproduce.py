@@ -146,7 +146,7 @@ def table(found: Results) -> str:
         found: The results.
 
     Returns:
-        A heading, a table, and what differs from the paper.
+        A heading, a table, what differs from the paper, and a note if there is one.
     """
     axes = list(dict.fromkeys(name for each in found.records for name in each.at))
     headings = ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"]
@@ -163,9 +163,13 @@ def table(found: Results) -> str:
         ]
         for record in found.records
     ]
-    differs = found.settings.get("differs", "")
-    note = f"\nWhat differs from the paper: {differs}\n" if differs else ""
-    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, rows)}{note}"
+    labels = {"differs": "What differs from the paper", "note": "Note"}
+    notes = "".join(
+        f"\n{label}: {found.settings[key]}\n"
+        for key, label in labels.items()
+        if found.settings.get(key)
+    )
+    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, rows)}{notes}"
 
 
 def paper_cell(record: Record) -> str:

@@ -1,1 +1,6 @@
-"""Tables of the study of six regularisation controls and the sharpness they lead to."""
+"""Tables and the figure of the study of six regularisation controls.
+
+References:
+    Understanding Deep Learning Requires Rethinking Sharpness, under review for the
+    Workshop on High-dimensional Learning Dynamics, 2025.
+"""

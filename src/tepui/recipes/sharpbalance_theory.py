@@ -86,15 +86,24 @@ def figure1b(
     """
     paths = _vacant("figure1b", out, overwrite)
     scale = QUICK if quick else FULL
+    published = Panel("as published, k = 3", figure1b_curves(scale))
+    return _write([[published, *_matched([3], scale, seed)]], paths)
+
+
+def figure1b_curves(scale: Scale) -> tuple[Curve, ...]:
+    """Return the curves of figure 1b as published.
+
+    Args:
+        scale: Size of the data and points per curve.
+
+    Returns:
+        SAM's and SharpBalance's, by their theorems.
+    """
     radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
-    curves = [
+    return tuple(
         _curve(method, 3, ETA, np.linspace(*ends, scale.points), scale, None)
         for method, ends in radii.items()
-    ]
-    panels = [
-        [Panel("as published, k = 3", tuple(curves)), *_matched([3], scale, seed)]
-    ]
-    return _write(panels, paths)
+    )
 
 
 def figure2(

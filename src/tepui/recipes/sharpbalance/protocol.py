@@ -200,20 +200,28 @@ def exam(scale: Scale) -> Exam:
     return Exam(test, types=scale.types, strength=scale.strength)
 
 
-def settings(size: Size, datasets: Sequence[str]) -> dict[str, Any]:
+def settings(
+    size: Size,
+    datasets: Sequence[str],
+    *,
+    scales: Mapping[Size, Mapping[str, Scale]] = SCALES,
+    architecture: str = "resnet18",
+) -> dict[str, Any]:
     """Return how a study of some data sets is made, for its results.
 
     Args:
         size: Of the study.
         datasets: Names of the paper's data sets.
+        scales: How large the study is, where not as in most recipes.
+        architecture: Name of the paper's network.
 
     Returns:
         Numbers by data set, and what differs from the paper.
     """
-    scales = SCALES[size]
+    own, paper = scales[size], scales["paper"]
     document: dict[str, Any] = {}
     for name in datasets:
-        scale = scales[name]
+        scale = own[name]
         document[name] = {
             "trained on": scale.dataset.__name__,
             "training samples": scale.train or "all",
@@ -231,9 +239,9 @@ def settings(size: Size, datasets: Sequence[str]) -> dict[str, Any]:
         }
     if size != "paper":
         document["differs"] = "; ".join(
-            f"{scales[name].dataset.__name__} and {_name(scales[name].model)} of width "
-            f"{scales[name].width}, {scales[name].epochs} epochs, for {name} and "
-            "resnet18 of width 64, 200 epochs"
+            f"{own[name].dataset.__name__} and {_name(own[name].model)} of width "
+            f"{own[name].width}, {own[name].epochs} epochs, for {name} and "
+            f"{architecture} of width {paper[name].width}, {paper[name].epochs} epochs"
             for name in datasets
         )
     return document

@@ -1,0 +1,91 @@
+"""Curves of a study's records: one line per series, with bands of standard errors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tepui.experiments.results import Record
+from tepui.report.figures import COLOURS, MARKERS
+from tepui.report.studies import grid, legend_below
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One panel.
+
+    Attributes:
+        title: Above it.
+        along: Name of the records' coordinate that runs along the axis.
+        value: What is drawn, in words.
+        lines: Records by the name of their line.
+        log: Whether the axis of the coordinate is logarithmic.
+    """
+
+    title: str
+    along: str
+    value: str
+    lines: Mapping[str, Sequence[Record]]
+    log: bool = False
+
+
+def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":
+    """Draw curves; a name has the same colour in all panels.
+
+    Args:
+        panels: Row by row.
+        columns: At most so many side by side.
+
+    Returns:
+        The figure; bands reach one standard error over repetitions to either side.
+    """
+    figure, axes = grid(len(panels), columns)
+    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    for axis, panel in zip(axes, panels, strict=True):
+        for name, records in panel.lines.items():
+            _draw_line(axis, panel.along, records, names.index(name), name)
+        if panel.log:
+            axis.set_xscale("log")
+        else:
+            _whole_ticks(axis)
+        axis.set_title(panel.title)
+        axis.set_xlabel(panel.along.replace("_", " "))
+        axis.set_ylabel(panel.value)
+    legend_below(figure, axes)
+    return figure
+
+
+def _draw_line(
+    axis: "Axes", along: str, records: Sequence[Record], number: int, name: str
+) -> None:
+    points = sorted(
+        (record.at[along], record.value, record.sem or 0.0)
+        for record in records
+        if record.value is not None
+    )
+    if not points:
+        return
+    where, values, errors = zip(*points, strict=True)
+    colour = COLOURS[number % len(COLOURS)]
+    axis.fill_between(
+        where,
+        [value - error for value, error in zip(values, errors, strict=True)],
+        [value + error for value, error in zip(values, errors, strict=True)],
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
+    )
+    marker = MARKERS[number % len(MARKERS)]
+    axis.plot(where, values, color=colour, marker=marker, markersize=5, label=name)
+
+
+def _whole_ticks(axis: "Axes") -> None:
+    """Label whole numbers only, where the coordinate has no others."""
+    from matplotlib.ticker import MaxNLocator
+
+    where = [x for line in axis.get_lines() for x in line.get_xdata()]
+    if where and all(x == int(x) for x in where):
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))

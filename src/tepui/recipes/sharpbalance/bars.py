@@ -16,6 +16,7 @@ from tepui.recipes.sharpbalance.protocol import (
     exam,
     methods,
     settings,
+    title_of,
     trials,
 )
 from tepui.recipes.sharpbalance.scores import score_records
@@ -93,11 +94,11 @@ class Bars(NamedTuple):
         for letter in found.settings["panels"]:
             item = f"{self.item}{letter}"
             shown = found.find(item=item, metric="individual_accuracy")
-            title = f"({letter}) {shown[0].dataset}"
-            if found.size != "paper":
-                used = found.settings[self.panels[letter].dataset]["trained on"]
-                title += f"\nstand-in: {used}"
-            panels[title] = [self._bar(found, record) for record in shown]
+            dataset, corrupted = self.panels[letter]
+            title = title_of(found, dataset, corrupted=corrupted)
+            panels[f"({letter}) {title}"] = [
+                self._bar(found, record) for record in shown
+            ]
         return bar_panels(panels)
 
     def _bar(self, found: Results, members: Record) -> Bar:

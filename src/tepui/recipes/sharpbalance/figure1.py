@@ -15,11 +15,12 @@ from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.methods import SharpBalance
 from tepui.recipes.base import Order, Recipe, Size
-from tepui.recipes.sharpbalance.protocol import SCALES
+from tepui.recipes.sharpbalance.protocol import SCALES, title_of
 from tepui.recipes.sharpbalance.sweep import (
     DIVERSITY,
+    GRIDS,
     MEASURES,
-    RADII,
+    Grid,
     Sweep,
     colour_label,
     point_records,
@@ -35,23 +36,24 @@ if TYPE_CHECKING:
     from tepui.report.trade_offs import Curve
 
 METHODS = {"sam": "SAM", "sharpbalance": "SharpBalance"}
-OWN_RADII: Mapping[Size, tuple[float, ...]] = {
-    **RADII,
-    "paper": (0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.2, 0.3),
+OWN_GRIDS: Mapping[Size, Grid] = {
+    "paper": Grid((0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.2, 0.3), 1),
+    "small": Grid((0.05, 0.2, 0.4), 2),
+    "smoke": GRIDS["smoke"]["cifar10"],
 }
 METRICS = ("variance", "ensemble_accuracy", "ensemble_improvement", "eir")
 
 
 def sweeps(size: Size) -> list[Sweep]:
     """Return the ensembles of SAM and of SharpBalance over radii."""
-    scale, radii = SCALES[size]["cifar10"], OWN_RADII[size]
+    scale, grid = SCALES[size]["cifar10"], OWN_GRIDS[size]
 
     def balanced(rho: float) -> SharpBalance:
         return SharpBalance(rho=rho, fraction=scale.fraction, switch_epoch=scale.switch)
 
     return [
-        sweep(size, "cifar10", radii=radii),
-        sweep(size, "cifar10", radii=radii, name="sharpbalance", method=balanced),
+        sweep(size, "cifar10", grid=grid),
+        sweep(size, "cifar10", grid=grid, name="sharpbalance", method=balanced),
     ]
 
 
@@ -117,7 +119,7 @@ def _trained_panel(found: Results) -> Scatter:
         return list(chain.from_iterable(each.values for each in shown))
 
     return Scatter(
-        "(c) trained on cifar10",
+        f"(c) {title_of(found, 'cifar10')}",
         MEASURES["worst_case"],
         DIVERSITY["variance"],
         tuple(
@@ -138,7 +140,7 @@ def settings(order: Order) -> dict[str, Any]:
     """Return the settings of both panels."""
     theory = (QUICK if order.size == "smoke" else FULL).setting
     return {
-        **sweep_settings(order.size, ["cifar10"], OWN_RADII[order.size]),
+        **sweep_settings(order.size, ["cifar10"], OWN_GRIDS[order.size]),
         "theory": {**theory, "steps": 3, "step size": 0.01},
     }
 

@@ -13,6 +13,7 @@ from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.recipes.base import Order, Recipe
+from tepui.recipes.sharpbalance.protocol import title_of
 from tepui.recipes.sharpbalance.sweep import (
     DIVERSITY,
     MEASURES,
@@ -79,7 +80,7 @@ def draw(found: Results) -> "Figure":
     return scatter_panels(
         [
             Scatter(
-                f"({letter})",
+                f"({letter}) {title_of(found, 'cifar10')}",
                 MEASURES[panel.measure],
                 DIVERSITY[panel.diversity],
                 clouds(

@@ -31,7 +31,13 @@ from tepui.metrics.sharpness import (
     worst_case_gap,
 )
 from tepui.recipes.base import Order, Recipe, Size
-from tepui.recipes.sharpbalance.protocol import SCALES, methods, settings, trials
+from tepui.recipes.sharpbalance.protocol import (
+    SCALES,
+    methods,
+    settings,
+    title_of,
+    trials,
+)
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 
 if TYPE_CHECKING:
@@ -181,7 +187,9 @@ def draw(found: Results) -> "Figure":
         for score in ("fisher_trace", SHOWN)
     )
     agreement = found.one(metric="rank_correlation", score=SHOWN).value
-    said = "" if agreement is None else f"Spearman's correlation {agreement:.2f}"
+    said = title_of(found, DATASET)
+    if agreement is not None:
+        said += f"\nSpearman's correlation {agreement:.2f}"
     panel = Scatter(
         said, "rank by Fisher trace", f"rank by {SCORES[SHOWN]}", (Cloud("", x, y),)
     )

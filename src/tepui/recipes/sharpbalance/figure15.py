@@ -16,6 +16,7 @@ from tepui.recipes.sharpbalance.growing import (
     lines,
     work,
 )
+from tepui.recipes.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
 
 if TYPE_CHECKING:
@@ -40,9 +41,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
 
 def draw(found: Results) -> "Figure":
     """Return a panel per metric, a line per method."""
+    title = title_of(found, DATASET, corrupted=True)
     return curve_panels(
         [
-            Curves(f"{DATASET}_c", "ensemble_size", label, lines(found, metric=metric))
+            Curves(title, "ensemble_size", label, lines(found, metric=metric))
             for metric, label in METRICS.items()
         ]
     )

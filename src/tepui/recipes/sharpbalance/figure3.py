@@ -10,6 +10,7 @@ from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.recipes.base import Order, Recipe
+from tepui.recipes.sharpbalance.protocol import title_of
 from tepui.recipes.sharpbalance.sweep import (
     DIVERSITY,
     MEASURES,
@@ -46,7 +47,7 @@ def draw(found: Results) -> "Figure":
     return scatter_panels(
         [
             Scatter(
-                name,
+                title_of(found, "cifar10"),
                 MEASURES["worst_case"],
                 label,
                 clouds(found, "cifar10", diversity=name),

@@ -11,7 +11,7 @@ from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.recipes.base import Order, Recipe
-from tepui.recipes.sharpbalance.protocol import DATASETS
+from tepui.recipes.sharpbalance.protocol import DATASETS, title_of
 from tepui.recipes.sharpbalance.sweep import (
     DIVERSITY,
     MEASURES,
@@ -55,7 +55,7 @@ def draw(found: Results) -> "Figure":
     return scatter_panels(
         [
             Scatter(
-                f"({letter}) {PANELS[letter]}",
+                f"({letter}) {title_of(found, PANELS[letter])}",
                 MEASURES["worst_case"],
                 DIVERSITY["der"],
                 clouds(found, PANELS[letter], colour=colour),

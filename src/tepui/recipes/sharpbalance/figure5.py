@@ -13,10 +13,12 @@ from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.pruning import Prune
 from tepui.recipes.base import Order, Recipe, Size
+from tepui.recipes.sharpbalance.protocol import SCALES, title_of
 from tepui.recipes.sharpbalance.sweep import (
     DIVERSITY,
+    GRIDS,
     MEASURES,
-    RADII,
+    Grid,
     Sweep,
     beta_record,
     clouds,
@@ -38,13 +40,22 @@ LEVELS: Mapping[Size, Mapping[str, Mapping[float, Any]]] = {
         "sparsity": {0: 0.0, 0.8: 0.8, 0.95: 0.95, 0.99: 0.99},
     },
     "small": {
-        "width": {8: 2, 16: 4, 64: 8, 128: 16},
+        "width": {8: 2, 16: 4, 64: 8, 128: 12},
         "sparsity": {0: 0.0, 0.8: 0.5, 0.95: 0.8, 0.99: 0.9},
     },
     "smoke": {
         "width": {8: 1, 64: 2},
         "sparsity": {0: 0.0, 0.8: 0.5},
     },
+}
+
+
+# Trained for less long where time is short, at fewer radii.
+EPOCHS: Mapping[Size, int | None] = {"paper": None, "small": 10, "smoke": None}
+OWN_GRIDS: Mapping[Size, Grid] = {
+    "paper": GRIDS["paper"]["cifar10"],
+    "small": Grid((0.05, 0.1, 0.2, 0.4), 1),
+    "smoke": GRIDS["smoke"]["cifar10"],
 }
 
 
@@ -57,13 +68,15 @@ def level(size: Size, axis: str, name: float) -> Sweep:
         name: The paper's level.
 
     Returns:
-        The ensembles over radii; those of the usual width, dense, are figure 4's.
+        The ensembles over radii; the paper's of the usual width, dense, are figure 4's.
     """
-    value, radii = LEVELS[size][axis][name], RADII[size]
+    value, grid = LEVELS[size][axis][name], OWN_GRIDS[size]
+    usual = SCALES[size]["cifar10"]
+    scale = usual._replace(epochs=EPOCHS[size] or usual.epochs)
     if axis == "width":
-        return sweep(size, "cifar10", radii=radii, width=value)
+        return sweep(size, "cifar10", grid=grid, scale=scale, width=value)
     prune = Prune(sparsity=value) if value else None
-    return sweep(size, "cifar10", radii=radii, prune=prune)
+    return sweep(size, "cifar10", grid=grid, scale=scale, prune=prune)
 
 
 def plan(order: Order) -> list[Work]:
@@ -97,7 +110,7 @@ def draw(found: Results) -> "Figure":
     return scatter_panels(
         [
             Scatter(
-                f"({panel}) {AXES[panel]}",
+                f"({panel}) {AXES[panel]}, {title_of(found, 'cifar10')}",
                 MEASURES["worst_case"],
                 DIVERSITY["der"],
                 tuple(_clouds(found, panel)),
@@ -120,7 +133,10 @@ def _clouds(found: Results, panel: str) -> Iterator[Cloud]:
 
 def settings(order: Order) -> dict[str, Any]:
     """Return the settings of the study, with what stands for the paper's levels."""
-    document = sweep_settings(order.size, ["cifar10"])
+    document = sweep_settings(order.size, ["cifar10"], OWN_GRIDS[order.size])
+    if EPOCHS[order.size]:
+        document["cifar10"]["epochs"] = EPOCHS[order.size]
+        document["differs"] += f"; {EPOCHS[order.size]} epochs in this figure"
     shown = {AXES[panel]: LEVELS[order.size][AXES[panel]] for panel in order.panels}
     document["levels"] = {
         axis: {f"{name:g}": value for name, value in levels.items()}

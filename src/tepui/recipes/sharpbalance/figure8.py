@@ -18,6 +18,7 @@ from tepui.recipes.sharpbalance.growing import (
     lines,
     work,
 )
+from tepui.recipes.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def draw(found: Results) -> "Figure":
     return curve_panels(
         [
             Curves(
-                f"({letter}) {PANELS[letter][1]}",
+                f"({letter}) {_title(found, PANELS[letter][1])}",
                 "ensemble_size",
                 METRICS[PANELS[letter][0]],
                 lines(found, item=f"sharpbalance/figure8{letter}"),
@@ -68,6 +69,11 @@ def draw(found: Results) -> "Figure":
         ],
         columns=4,
     )
+
+
+def _title(found: Results, name: str) -> str:
+    dataset = name.removesuffix("_c")
+    return title_of(found, dataset, corrupted=name != dataset)
 
 
 RECIPE = Recipe(

@@ -18,7 +18,7 @@ from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
 from tepui.experiments.trials import Exam, Trial, seeds
 from tepui.experiments.work import Work
-from tepui.methods import MemberMethod
+from tepui.methods import ExchangingMethod
 from tepui.recipes.base import Size
 from tepui.recipes.sharpbalance.protocol import (
     SCALES,
@@ -30,7 +30,14 @@ from tepui.recipes.sharpbalance.protocol import (
 from tepui.recipes.sharpbalance.scores import Scored, score_records
 from tepui.stored_logits import Cell
 
-LARGEST: Mapping[Size, int] = {"paper": 5, "small": 5, "smoke": 3}
+_ALL = (1, 2, 3, 4, 5)
+# Numbers of members, by size of the study and data set.
+MEMBERS: Mapping[Size, Mapping[str, tuple[int, ...]]] = {
+    "paper": {"cifar10": _ALL, "cifar100": _ALL},
+    "small": {"cifar10": _ALL, "cifar100": (1, 3, 5)},
+    "smoke": {"cifar10": (1, 2, 3), "cifar100": (1, 2, 3)},
+}
+ENSEMBLES: Mapping[Size, int] = {"paper": 3, "small": 2, "smoke": 2}
 
 
 class Group(NamedTuple):
@@ -57,9 +64,10 @@ def groups(size: Size, dataset: str, name: str, members: int) -> list[Group]:
     Returns:
         The ensembles; seeds are shared across methods.
     """
-    scale = SCALES[size][dataset]
+    scale = SCALES[size][dataset]._replace(ensembles=ENSEMBLES[size])
+    largest = max(MEMBERS[size][dataset])
     method = methods(scale)[name]
-    if not isinstance(method, MemberMethod):
+    if isinstance(method, ExchangingMethod):
         if members > 1:
             whole = trials(scale, method, members=members)
             return [Group((trial,), members) for trial in whole]
@@ -69,7 +77,7 @@ def groups(size: Size, dataset: str, name: str, members: int) -> list[Group]:
         return [Group((trial,), members) for trial in usual]
     return [
         Group(
-            (trial, replace(trial, seeds=seeds(each, LARGEST[size])[scale.members :])),
+            (trial, replace(trial, seeds=seeds(each, largest)[scale.members :])),
             members,
         )
         for each, trial in enumerate(usual)
@@ -82,7 +90,7 @@ def work(size: Size, datasets: Sequence[str]) -> list[Work]:
         Work(trial, (exam(SCALES[size][dataset]),))
         for dataset in datasets
         for name in methods(SCALES[size][dataset])
-        for members in range(1, LARGEST[size] + 1)
+        for members in MEMBERS[size][dataset]
         for group in groups(size, dataset, name, members)
         for trial in group.trials
     ]
@@ -134,7 +142,7 @@ def growing_records(
     """
     scale = SCALES[size][dataset]
     for name in methods(scale):
-        for members in range(1, LARGEST[size] + 1):
+        for members in MEMBERS[size][dataset]:
             several = groups(size, dataset, name, members)
             found = [group_scores(store, group, exam(scale)) for group in several]
             for part, wanted in metrics.items():
@@ -161,5 +169,7 @@ def lines(found: Results, **names: Any) -> dict[str, list[Record]]:
 def growing_settings(size: Size, datasets: Sequence[str]) -> dict[str, Any]:
     """Return the settings of the study, with its ensemble sizes."""
     document = settings(size, datasets)
-    document["ensemble sizes"] = list(range(1, LARGEST[size] + 1))
+    for name in datasets:
+        sizes = {"members": list(MEMBERS[size][name]), "ensembles": ENSEMBLES[size]}
+        document[name] |= sizes
     return document

@@ -25,6 +25,7 @@ from tepui.data import (
     TinyImageNet,
 )
 from tepui.engine import SGD, MultiStep
+from tepui.experiments.results import Results
 from tepui.experiments.trials import Exam, Samples, Trial, seeds
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
@@ -245,6 +246,23 @@ def settings(
             for name in datasets
         )
     return document
+
+
+def title_of(found: Results, dataset: str, *, corrupted: bool = False) -> str:
+    """Return what a panel says of its data, with what stands in for them.
+
+    Args:
+        found: The results.
+        dataset: Name of the paper's data set.
+        corrupted: Whether it is corrupted.
+
+    Returns:
+        One line, or two where there is a stand-in.
+    """
+    name = f"{dataset}_c" if corrupted else dataset
+    if found.size == "paper":
+        return name
+    return f"{name}\nstand-in: {found.settings[dataset]['trained on']}"
 
 
 def _name(model: Build) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from tepui.experiments.results import Record, Results, averaged, config_hash
 from tepui.experiments.statistics import Slope, tradeoff_slope
@@ -21,17 +21,41 @@ from tepui.methods import SAM, DeepEnsemble, Method
 from tepui.metrics.sharpness import average_case, worst_case
 from tepui.pruning import Prune
 from tepui.recipes.base import Size
-from tepui.recipes.sharpbalance.protocol import SCALES, Scale, exam, settings, trials
+from tepui.recipes.sharpbalance.protocol import (
+    DATASETS,
+    SCALES,
+    Scale,
+    exam,
+    settings,
+    trials,
+)
 from tepui.recipes.sharpbalance.scores import METRICS, metric_values, score_records
 from tepui.report.scatter import Cloud
 
-RADII: Mapping[Size, tuple[float, ...]] = {
-    "paper": (0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4),
-    "small": (0.02, 0.05, 0.1, 0.2, 0.4),
-    "smoke": (0.05, 0.2),
-}
+
+class Grid(NamedTuple):
+    """Which ensembles a sweep has.
+
+    Attributes:
+        radii: Of SAM.
+        ensembles: Repetitions at each radius.
+    """
+
+    radii: tuple[float, ...]
+    ensembles: int
+
+
 # The paper draws one ensemble for each radius.
-ENSEMBLES: Mapping[Size, int] = {"paper": 1, "small": 2, "smoke": 2}
+_PAPER = Grid((0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4), 1)
+GRIDS: Mapping[Size, Mapping[str, Grid]] = {
+    "paper": dict.fromkeys(DATASETS, _PAPER),
+    "small": {
+        "cifar10": Grid((0.05, 0.1, 0.2, 0.4), 2),
+        "cifar100": Grid((0.05, 0.1, 0.2, 0.4), 1),
+        "tiny_imagenet": Grid((0.05, 0.2, 0.4), 1),
+    },
+    "smoke": dict.fromkeys(DATASETS, Grid((0.05, 0.2), 2)),
+}
 # Samples, steps of ascent and draws: the paper's, and fewer.
 _EFFORT: Mapping[Size, tuple[int, int, int]] = {
     "paper": (500, 20, 100),
@@ -109,9 +133,10 @@ def sweep(
     size: Size,
     dataset: str,
     *,
-    radii: Sequence[float] | None = None,
+    grid: Grid | None = None,
     name: str = "sam",
     method: Callable[[float], Method] = lambda rho: SAM(rho=rho),
+    scale: Scale | None = None,
     width: int | None = None,
     prune: Prune | None = None,
 ) -> Sweep:
@@ -120,16 +145,20 @@ def sweep(
     Args:
         size: Of the study.
         dataset: Name of the paper's data set.
-        radii: Other than 0, for the deep ensemble, and :data:`RADII`.
+        grid: Radii and repetitions; None takes those of :data:`GRIDS` and, at radius 0,
+            the deep ensemble.
         name: Of the method.
         method: Returns it for a radius.
-        width: Of the members, other than the data set's.
+        scale: How large the study is, other than the data set's.
+        width: Of the members, other than the scale's.
         prune: How far members are pruned.
 
     Returns:
         The ensembles.
     """
-    scale = SCALES[size][dataset]._replace(ensembles=ENSEMBLES[size])
+    usual = GRIDS[size][dataset]
+    radii, ensembles = grid or Grid((0, *usual.radii), usual.ensembles)
+    scale = (scale or SCALES[size][dataset])._replace(ensembles=ensembles)
     at = {
         rho: trials(
             scale,
@@ -137,7 +166,7 @@ def sweep(
             width=width,
             prune=prune,
         )
-        for rho in (radii or (0, *RADII[size]))
+        for rho in radii
     }
     return Sweep(size, dataset, name, at)
 
@@ -306,31 +335,44 @@ def clouds(
         x = values("sharpness", dataset, sharpness_measure=measure)
         if not x:
             continue
-        slope = slopes[0].value if slopes and method == "sam" else None
-        name = label if slope is None else f"{label}, beta = {slope:.2f}"
+        beta = slopes[0] if slopes and method == "sam" else None
+        name = label if beta is None else f"{label}, {_said(beta)}"
+        slope = None if beta is None else beta.value
         y, tint = (values(each, f"{dataset}_c") for each in (diversity, colour))
         result.append(Cloud(name, x, y, tint, slope))
     return tuple(result)
 
 
+def _said(beta: Record) -> str:
+    """Return a slope in words, with its interval."""
+    if beta.value is None:
+        return "beta not defined"
+    said = f"beta = {beta.value:.2f}"
+    if beta.interval is None:
+        return said
+    low, high = beta.interval
+    return f"{said} ({low:.2f} to {high:.2f})"
+
+
 def sweep_settings(
-    size: Size, datasets: Sequence[str], radii: Sequence[float] | None = None
+    size: Size, datasets: Sequence[str], grid: Grid | None = None
 ) -> dict[str, Any]:
     """Return how a study over radii is made, for its results.
 
     Args:
         size: Of the study.
         datasets: Names of the paper's data sets.
-        radii: Other than :data:`RADII`.
+        grid: Other than that of :data:`GRIDS`.
 
     Returns:
         The settings of the data sets, with radii and measures.
     """
     samples, steps, draws = _EFFORT[size]
-    document = {
-        **settings(size, datasets),
-        "radii": list(radii or RADII[size]),
-        "ensembles for each radius": ENSEMBLES[size],
+    document = settings(size, datasets)
+    for name in datasets:
+        radii, ensembles = grid or GRIDS[size][name]
+        document[name] |= {"radii": list(radii), "ensembles": ensembles}
+    document |= {
         "sharpness": f"adaptive, radius 0.5, {samples} training samples in batches of "
         f"5, {steps} steps of ascent; average case: {draws} draws",
     }

@@ -25,9 +25,8 @@ def record(values, size):
 
 
 def test_undefined_points_are_left_out():
-    cloud = Cloud(
-        "a", [1.0, None, -1.0, 2.0], [1.0, 1.0, 1.0, None], [0.0, 1.0, 2.0, 3.0]
-    )
+    x, y = [1.0, None, -1.0, 2.0], [1.0, 1.0, 1.0, None]
+    cloud = Cloud("a", x, y, [0.0, 1.0, 2.0, 3.0])
     assert cloud.points() == [(1.0, 1.0, 0.0), (-1.0, 1.0, 2.0)]
     assert cloud.points(log=True) == [(1.0, 1.0, 0.0)]
 

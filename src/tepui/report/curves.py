@@ -50,7 +50,7 @@ def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":
         if panel.log:
             axis.set_xscale("log")
         else:
-            _whole_ticks(axis)
+            _whole_ticks(axis, panel)
         axis.set_title(panel.title)
         axis.set_xlabel(panel.along.replace("_", " "))
         axis.set_ylabel(panel.value)
@@ -82,10 +82,10 @@ def _draw_line(
     axis.plot(where, values, color=colour, marker=marker, markersize=5, label=name)
 
 
-def _whole_ticks(axis: "Axes") -> None:
+def _whole_ticks(axis: "Axes", panel: Curves) -> None:
     """Label whole numbers only, where the coordinate has no others."""
     from matplotlib.ticker import MaxNLocator
 
-    where = [x for line in axis.get_lines() for x in line.get_xdata()]
-    if where and all(x == int(x) for x in where):
+    where = [each.at[panel.along] for line in panel.lines.values() for each in line]
+    if all(isinstance(x, int) for x in where):
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tepui.report.figures import COLOURS, MARKERS
 from tepui.report.studies import grid
 from tepui.report.trade_offs import few_ticks
@@ -114,7 +116,9 @@ def _draw(figure: "Figure", axis: "Axes", panel: Scatter) -> None:
         axis.scatter(
             x,
             y,
-            c=own if cloud.colour is None or scale is None else scale.to_rgba(colour),
+            c=own
+            if cloud.colour is None or scale is None
+            else scale.to_rgba(np.asarray(colour)),
             marker=MARKERS[number % len(MARKERS)],
             edgecolors="#333333",
             linewidths=0.7,

@@ -106,7 +106,9 @@ class Bars(NamedTuple):
             item=members.item, method=members.method, metric="ensemble_accuracy"
         )
         row = printed(ensemble) if found.size == "paper" else None
-        return Bar(members.method, members, ensemble, row and row["value"])
+        return Bar(
+            members.method, members, ensemble, None if row is None else row["value"]
+        )
 
     def recipe(self, title: str) -> Recipe:
         """Return the recipe of the figure."""

@@ -70,7 +70,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
         curves = figure1b_curves(QUICK if order.size == "smoke" else FULL)
         yield from chain.from_iterable(map(_theory_records, curves))
     if "c" in order.panels:
-        names = {"item": "sharpbalance/figure1c", "architecture": "resnet18"}
+        names: dict[str, Any] = {
+            "item": "sharpbalance/figure1c",
+            "architecture": "resnet18",
+        }
         for swept in sweeps(order.size):
             yield from point_records(store, swept, METRICS, **names)
 
@@ -108,8 +111,8 @@ def _theory_panel(found: Results) -> Scatter:
             for metric in ("sharpness", "diversity")
         )
         diverges = ", divergent" if x[0].note else ""
-        points = ([each.value for each in axis] for axis in (x, y))
-        clouds.append(Cloud(f"{label}{diverges}", *points, joined=True))
+        across, up = ([each.value for each in axis] for axis in (x, y))
+        clouds.append(Cloud(f"{label}{diverges}", across, up, joined=True))
     return Scatter("(b) theory", "sharpness (upper bound)", "diversity", tuple(clouds))
 
 

@@ -7,7 +7,7 @@ accuracy, as in figure 4.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
@@ -69,7 +69,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     swept = sweep(order.size, "cifar10")
     for letter in order.panels:
         measure, diversity, colour = PANELS[letter]
-        names = {"item": f"sharpbalance/figure12{letter}", "architecture": "resnet18"}
+        names: dict[str, Any] = {
+            "item": f"sharpbalance/figure12{letter}",
+            "architecture": "resnet18",
+        }
         yield from point_records(store, swept, [diversity, colour], [measure], **names)
         yield beta_record(store, swept, measure, diversity, **names)
 

@@ -4,7 +4,7 @@ ResNet-18 on CIFAR-10; diversity on its corrupted copies.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
@@ -26,7 +26,7 @@ from tepui.report.scatter import Scatter, scatter_panels
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = {"item": "sharpbalance/figure3", "architecture": "resnet18"}
+NAMES: dict[str, Any] = {"item": "sharpbalance/figure3", "architecture": "resnet18"}
 
 
 def plan(order: Order) -> list[Work]:

@@ -5,7 +5,7 @@ what the ensemble gains (EIR), and by the members' accuracy on corrupted data.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
@@ -44,7 +44,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     """Return sharpness, diversity, both colours and the slope, by panel."""
     for panel in order.panels:
         swept = sweep(order.size, PANELS[panel])
-        names = {"item": f"sharpbalance/figure4{panel}", "architecture": "resnet18"}
+        names: dict[str, Any] = {
+            "item": f"sharpbalance/figure4{panel}",
+            "architecture": "resnet18",
+        }
         yield from point_records(store, swept, ["der", *COLOURS], **names)
         yield beta_record(store, swept, **names)
 

@@ -261,11 +261,11 @@ def beta_record(
         dataset=swept.dataset,
         method="sam_rho_sweep",
         metric="beta",
-        value=line and line.slope,
+        value=line.slope if line else None,
         unit="none",
         n=line.count if line else 0,
         interval=(line.low, line.high) if line and line.count > 2 else None,
-        values=tuple(found and found.slope for found in each),
+        values=tuple(found.slope if found else None for found in each),
         at={
             "ensemble_size": len(runs[0].seeds),
             "sharpness_measure": measure,

@@ -150,11 +150,17 @@ def _line(
 
 
 def _legend(axis: "Axes", *, uncoloured: bool) -> None:
-    """Name the kinds of points inside the panel, in grey where colour says more."""
+    """Name the kinds of points below the panel, hollow where colour says more."""
     _, names = axis.get_legend_handles_labels()
     if not any(names):
         return
-    legend = axis.legend(fontsize="small", framealpha=0.8)
+    legend = axis.legend(
+        fontsize="small",
+        frameon=False,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.2),
+        ncols=1 if any(len(name) > 20 for name in names) else 2,
+    )
     if not uncoloured:
         for handle in legend.legend_handles:
             if handle is not None and hasattr(handle, "set_facecolor"):

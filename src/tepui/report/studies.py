@@ -53,16 +53,17 @@ def grid(count: int, columns: int = 3) -> "tuple[Figure, list[Axes]]":
     return figure, axes
 
 
-def bar_panels(panels: Mapping[str, Sequence[Bar]]) -> "Figure":
+def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Figure":
     """Draw bars of members' accuracy with what the ensemble gains on top.
 
     Args:
-        panels: Bars by the title of their panel.
+        panels: Bars by the title of their panel, row by row.
+        columns: At most so many side by side.
 
     Returns:
         The figure; error bars are standard errors over ensembles.
     """
-    figure, axes = grid(len(panels))
+    figure, axes = grid(len(panels), columns)
     for axis, (title, bars) in zip(axes, panels.items(), strict=True):
         for position, bar in enumerate(bars):
             _draw_bar(axis, position, bar)

@@ -99,7 +99,8 @@ class Bars(NamedTuple):
             panels[f"({letter}) {title}"] = [
                 self._bar(found, record) for record in shown
             ]
-        return bar_panels(panels)
+        shown_sets = {self.panels[each].dataset for each in found.settings["panels"]}
+        return bar_panels(panels, columns=len(shown_sets))
 
     def _bar(self, found: Results, members: Record) -> Bar:
         ensemble = found.one(

@@ -158,7 +158,7 @@ def _legend(axis: "Axes", *, uncoloured: bool) -> None:
         fontsize="small",
         frameon=False,
         loc="upper center",
-        bbox_to_anchor=(0.5, -0.2),
+        bbox_to_anchor=(0.5, -0.26),
         ncols=1 if any(len(name) > 20 for name in names) else 2,
     )
     if not uncoloured:

@@ -200,13 +200,24 @@ def figure1b_panels(scale: Scale, seed: int = SEED) -> list[Panel]:
     Returns:
         The published panel and the comparison at equal sharpness.
     """
+    published = Panel("as published, k = 3", figure1b_curves(scale))
+    return [published, *matched([3], scale, seed)]
+
+
+def figure1b_curves(scale: Scale) -> tuple[Curve, ...]:
+    """Return the curves of figure 1b as published.
+
+    Args:
+        scale: Size of the data and points per curve.
+
+    Returns:
+        SAM's and SharpBalance's, by their theorems.
+    """
     radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
-    curves = [
+    return tuple(
         curve_at(method, 3, ETA, np.linspace(*ends, scale.points), scale, None)
         for method, ends in radii.items()
-    ]
-    published = Panel("as published, k = 3", tuple(curves))
-    return [published, *matched([3], scale, seed)]
+    )
 
 
 def by_steps(

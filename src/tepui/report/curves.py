@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from tepui.experiments.results import Record
 from tepui.report.figures import COLOURS, MARKERS
-from tepui.report.studies import grid
+from tepui.report.studies import grid, legend_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,16 +32,17 @@ class Curves:
     log: bool = False
 
 
-def curve_panels(panels: Sequence[Curves]) -> "Figure":
+def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":
     """Draw curves; a name has the same colour in all panels.
 
     Args:
-        panels: From left to right.
+        panels: Row by row.
+        columns: At most so many side by side.
 
     Returns:
-        The figure; bars are standard errors over repetitions.
+        The figure; bands reach one standard error over repetitions to either side.
     """
-    figure, axes = grid(len(panels))
+    figure, axes = grid(len(panels), columns)
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     for axis, panel in zip(axes, panels, strict=True):
         for name, records in panel.lines.items():
@@ -50,23 +50,11 @@ def curve_panels(panels: Sequence[Curves]) -> "Figure":
         if panel.log:
             axis.set_xscale("log")
         else:
-            drawn = chain.from_iterable(panel.lines.values())
-            axis.set_xticks(sorted({each.at[panel.along] for each in drawn}))
+            _whole_ticks(axis, panel)
         axis.set_title(panel.title)
         axis.set_xlabel(panel.along.replace("_", " "))
         axis.set_ylabel(panel.value)
-    handles = {
-        label: handle
-        for axis in axes
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        [handles[name] for name in names],
-        names,
-        loc="outside lower center",
-        ncols=min(len(names), 5),
-        frameon=False,
-    )
+    legend_below(figure, axes)
     return figure
 
 
@@ -74,18 +62,30 @@ def _draw_line(
     axis: "Axes", along: str, records: Sequence[Record], number: int, name: str
 ) -> None:
     points = sorted(
-        (each.at[along], each.value, each.sem or 0.0)
-        for each in records
-        if each.value is not None
+        (record.at[along], record.value, record.sem or 0.0)
+        for record in records
+        if record.value is not None
     )
-    places, values, errors = zip(*points, strict=True)
-    axis.errorbar(
-        places,
-        values,
-        yerr=errors,
-        color=COLOURS[number % len(COLOURS)],
-        marker=MARKERS[number % len(MARKERS)],
-        markersize=5,
-        capsize=2,
-        label=name,
+    if not points:
+        return
+    where, values, errors = zip(*points, strict=True)
+    colour = COLOURS[number % len(COLOURS)]
+    axis.fill_between(
+        where,
+        [value - error for value, error in zip(values, errors, strict=True)],
+        [value + error for value, error in zip(values, errors, strict=True)],
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
     )
+    marker = MARKERS[number % len(MARKERS)]
+    axis.plot(where, values, color=colour, marker=marker, markersize=5, label=name)
+
+
+def _whole_ticks(axis: "Axes", panel: Curves) -> None:
+    """Label whole numbers only, where the coordinate has no others."""
+    from matplotlib.ticker import MaxNLocator
+
+    where = [each.at[panel.along] for line in panel.lines.values() for each in line]
+    if all(isinstance(x, int) for x in where):
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))

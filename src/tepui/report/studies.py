@@ -21,11 +21,13 @@ class Bar(NamedTuple):
         label: Below it.
         members: Height of the first part.
         ensemble: Height of the whole.
+        paper: Height of the whole in the paper, drawn as a hollow mark.
     """
 
     label: str
     members: Record
     ensemble: Record
+    paper: float | None = None
 
 
 def grid(count: int, columns: int = 3) -> "tuple[Figure, list[Axes]]":
@@ -51,21 +53,24 @@ def grid(count: int, columns: int = 3) -> "tuple[Figure, list[Axes]]":
     return figure, axes
 
 
-def bar_panels(panels: Mapping[str, Sequence[Bar]]) -> "Figure":
+def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Figure":
     """Draw bars of members' accuracy with what the ensemble gains on top.
 
     Args:
-        panels: Bars by the title of their panel.
+        panels: Bars by the title of their panel, row by row.
+        columns: At most so many side by side.
 
     Returns:
         The figure; error bars are standard errors over ensembles.
     """
-    figure, axes = grid(len(panels))
+    figure, axes = grid(len(panels), columns)
     for axis, (title, bars) in zip(axes, panels.items(), strict=True):
         for position, bar in enumerate(bars):
             _draw_bar(axis, position, bar)
-        lows = [bar.members.value or 0 for bar in bars]
+        marks = [bar.paper for bar in bars if bar.paper is not None]
+        lows = [*(bar.members.value or 0 for bar in bars), *marks]
         highs = [(bar.ensemble.value or 0) + (bar.ensemble.sem or 0) for bar in bars]
+        highs += marks
         span = max(max(highs) - min(lows), 1.0)
         axis.set_ylim(max(0.0, min(lows) - 2 * span), max(highs) + 0.4 * span)
         axis.set_title(title)
@@ -74,11 +79,31 @@ def bar_panels(panels: Mapping[str, Sequence[Bar]]) -> "Figure":
             range(len(bars)), [bar.label.replace("_", "\n") for bar in bars]
         )
         axis.grid(axis="x", visible=False)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles[:2], names[:2], loc="outside lower center", ncols=2, frameon=False
-    )
+    legend_below(figure, axes)
     return figure
+
+
+def legend_below(figure: "Figure", axes: "Sequence[Axes]", columns: int = 5) -> None:
+    """Say once, below all panels, what each line and mark is.
+
+    Args:
+        figure: The figure.
+        axes: Its panels; what has the same name in several is named once.
+        columns: At most so many names side by side.
+    """
+    handles = {
+        name: handle
+        for axis in axes
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    if handles:
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=min(len(handles), columns),
+            frameon=False,
+        )
 
 
 def _draw_bar(axis: "Axes", position: int, bar: Bar) -> None:
@@ -95,6 +120,17 @@ def _draw_bar(axis: "Axes", position: int, bar: Bar) -> None:
         yerr=error,
         capsize=4,
     )
+    if bar.paper is not None:
+        axis.plot(
+            position,
+            bar.paper,
+            marker="D",
+            markersize=8,
+            color="black",
+            markerfacecolor="none",
+            linestyle="none",
+            label="ensemble, in the paper",
+        )
     axis.annotate(
         f"{ensemble:.1f}",
         (position, ensemble + error),

@@ -135,11 +135,15 @@ def _draw(axis: "Axes", panel: Panel, colours: Mapping[str, str]) -> None:
         axis.set_xscale("log")
         axis.set_yscale("log")
         for side in (axis.xaxis, axis.yaxis):
-            _few_ticks(side)
+            few_ticks(side)
 
 
-def _few_ticks(side: "Axis") -> None:
-    """Label round numbers on a short logarithmic axis, powers of ten on a long one."""
+def few_ticks(side: "Axis") -> None:
+    """Label round numbers on a short logarithmic axis, powers of ten on a long one.
+
+    Args:
+        side: The axis, whose ends are set.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     low, high = side.get_view_interval()

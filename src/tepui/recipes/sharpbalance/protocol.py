@@ -25,6 +25,7 @@ from tepui.data import (
     TinyImageNet,
 )
 from tepui.engine import SGD, MultiStep
+from tepui.experiments.results import Results
 from tepui.experiments.trials import Exam, Samples, Trial, seeds
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
@@ -200,20 +201,28 @@ def exam(scale: Scale) -> Exam:
     return Exam(test, types=scale.types, strength=scale.strength)
 
 
-def settings(size: Size, datasets: Sequence[str]) -> dict[str, Any]:
+def settings(
+    size: Size,
+    datasets: Sequence[str],
+    *,
+    scales: Mapping[Size, Mapping[str, Scale]] = SCALES,
+    architecture: str = "resnet18",
+) -> dict[str, Any]:
     """Return how a study of some data sets is made, for its results.
 
     Args:
         size: Of the study.
         datasets: Names of the paper's data sets.
+        scales: How large the study is, where not as in most recipes.
+        architecture: Name of the paper's network.
 
     Returns:
         Numbers by data set, and what differs from the paper.
     """
-    scales = SCALES[size]
+    own, paper = scales[size], scales["paper"]
     document: dict[str, Any] = {}
     for name in datasets:
-        scale = scales[name]
+        scale = own[name]
         document[name] = {
             "trained on": scale.dataset.__name__,
             "training samples": scale.train or "all",
@@ -231,12 +240,29 @@ def settings(size: Size, datasets: Sequence[str]) -> dict[str, Any]:
         }
     if size != "paper":
         document["differs"] = "; ".join(
-            f"{scales[name].dataset.__name__} and {_name(scales[name].model)} of width "
-            f"{scales[name].width}, {scales[name].epochs} epochs, for {name} and "
-            "resnet18 of width 64, 200 epochs"
+            f"{own[name].dataset.__name__} and {_name(own[name].model)} of width "
+            f"{own[name].width}, {own[name].epochs} epochs, for {name} and "
+            f"{architecture} of width {paper[name].width}, {paper[name].epochs} epochs"
             for name in datasets
         )
     return document
+
+
+def title_of(found: Results, dataset: str, *, corrupted: bool = False) -> str:
+    """Return what a panel says of its data, with what stands in for them.
+
+    Args:
+        found: The results.
+        dataset: Name of the paper's data set.
+        corrupted: Whether it is corrupted.
+
+    Returns:
+        One line, or two where there is a stand-in.
+    """
+    name = f"{dataset}_c" if corrupted else dataset
+    if found.size == "paper":
+        return name
+    return f"{name}\nstand-in: {found.settings[dataset]['trained on']}"
 
 
 def _name(model: Build) -> str:

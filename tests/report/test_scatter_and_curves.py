@@ -1,0 +1,74 @@
+"""Scatter plots and curves of made-up numbers."""
+
+import math
+
+import pytest
+from matplotlib.collections import FillBetweenPolyCollection, PathCollection
+
+from tepui.experiments.results import averaged
+from tepui.report.curves import Curves, curve_panels
+from tepui.report.scatter import Cloud, Scatter, scatter_panels
+
+
+def record(values, size):
+    return averaged(
+        values,
+        [],
+        item="x/figure1",
+        dataset="digits",
+        architecture="mlp",
+        method="sam",
+        metric="accuracy",
+        unit="percent",
+        at={"ensemble_size": size},
+    )
+
+
+def test_undefined_points_are_left_out():
+    x, y = [1.0, None, -1.0, 2.0], [1.0, 1.0, 1.0, None]
+    cloud = Cloud("a", x, y, [0.0, 1.0, 2.0, 3.0])
+    assert cloud.points() == [(1.0, 1.0, 0.0), (-1.0, 1.0, 2.0)]
+    assert cloud.points(log=True) == [(1.0, 1.0, 0.0)]
+
+
+def test_every_point_is_drawn_and_coloured_by_one_scale():
+    first = Cloud("a", [1.0, 2.0], [1.0, 2.0], [0.0, 1.0])
+    second = Cloud("b", [3.0], [3.0], [1.0])
+    figure = scatter_panels([Scatter("t", "x", "y", (first, second), "colour")])
+    axis, bar = figure.axes
+    marks = [c for c in axis.collections if isinstance(c, PathCollection)]
+    assert [len(each.get_offsets()) for each in marks] == [2, 1]
+    low, high, same = [*marks[0].get_facecolors(), marks[1].get_facecolors()[0]]
+    assert tuple(high) == tuple(same) != tuple(low)
+    assert bar.get_ylabel() == "colour"
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_the_line_has_its_slope_and_passes_through_the_centre(log):
+    x, y = [1.0, 2.0, 4.0], [1.0, 3.0, 2.0]
+    cloud = Cloud("a", x, y, slope=0.7)
+    figure = scatter_panels([Scatter("t", "x", "y", (cloud,), log=log)])
+    (line,) = figure.axes[0].get_lines()
+    there = math.log if log else float
+    (x0, x1), (y0, y1) = ([there(v) for v in side] for side in line.get_data())
+    assert (y1 - y0) / (x1 - x0) == pytest.approx(0.7)
+    centre = [sum(map(there, side)) / 3 for side in (x, y)]
+    assert y0 + 0.7 * (centre[0] - x0) == pytest.approx(centre[1])
+
+
+def test_an_empty_cloud_is_no_error():
+    figure = scatter_panels([Scatter("t", "x", "y", (Cloud("a", [None], [1.0]),))])
+    assert not figure.axes[0].collections
+
+
+def test_curves_have_bands_of_one_standard_error():
+    lines = {"sam": [record([3.0, 5.0], 2), record([1.0, 2.0], 1), record([None], 3)]}
+    figure = curve_panels([Curves("t", "ensemble_size", "accuracy", lines)])
+    (axis,) = figure.axes
+    (line,) = axis.get_lines()
+    assert line.get_xdata().tolist() == [1, 2]
+    assert line.get_ydata().tolist() == [1.5, 4.0]
+    (band,) = (c for c in axis.collections if isinstance(c, FillBetweenPolyCollection))
+    heights = {tuple(vertex) for vertex in band.get_paths()[0].vertices.tolist()}
+    assert {(1, 1.0), (1, 2.0), (2, 3.0), (2, 5.0)} <= heights
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sam"]

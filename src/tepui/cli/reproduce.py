@@ -42,6 +42,7 @@ from tepui.recipes.reproduce import (
 )
 from tepui.recipes.writing import free_paths
 
+SHOWN = 100  # rows of a table in the terminal; the files hold all
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
 Chosen = tuple[str, Recipe, Order]
 
@@ -104,6 +105,8 @@ def reproduce(
                 overwrite=overwrite,
             )
             console().print(_table(found))
+            if len(found.records) > SHOWN:
+                console().print(f"and {len(found.records) - SHOWN} more")
             console().print(f"written to {folder}")
 
 
@@ -202,7 +205,7 @@ def _table(found: Results) -> Table:
         shown.add_column(heading)
     for heading in ("paper", "ours", "n"):
         shown.add_column(heading, justify="right")
-    for record in found.records:
+    for record in found.records[:SHOWN]:
         where = (str(record.at.get(axis, "")) for axis in axes)
         names = (record.dataset, record.method, *where, record.metric)
         shown.add_row(*names, paper_cell(record), own_cell(record), str(record.n))

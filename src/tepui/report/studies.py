@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LIGHT, DARK = "#9ecae1", "#0072B2"
+LIGHT, DARK, LOST = "#9ecae1", "#0072B2", "#D55E00"
 
 
 class Bar(NamedTuple):
@@ -68,7 +68,8 @@ def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Fig
         for position, bar in enumerate(bars):
             _draw_bar(axis, position, bar)
         marks = [bar.paper for bar in bars if bar.paper is not None]
-        lows = [*(bar.members.value or 0 for bar in bars), *marks]
+        heights = [each.value or 0 for bar in bars for each in bar[1:3]]
+        lows = [*heights, *marks]
         highs = [(bar.ensemble.value or 0) + (bar.ensemble.sem or 0) for bar in bars]
         highs += marks
         span = max(max(highs) - min(lows), 1.0)
@@ -110,16 +111,16 @@ def _draw_bar(axis: "Axes", position: int, bar: Bar) -> None:
     members, ensemble = bar.members.value or 0.0, bar.ensemble.value or 0.0
     error = bar.ensemble.sem or 0.0
     axis.bar(position, members, 0.6, color=LIGHT, label="members, on average")
+    gains = ensemble >= members
     axis.bar(
         position,
-        ensemble - members,
+        abs(ensemble - members),
         0.6,
-        bottom=members,
-        color=DARK,
-        label="gained by the ensemble",
-        yerr=error,
-        capsize=4,
+        bottom=min(members, ensemble),
+        color=DARK if gains else LOST,
+        label="gained by the ensemble" if gains else "lost by the ensemble",
     )
+    axis.errorbar(position, ensemble, yerr=error, color="black", capsize=4)
     if bar.paper is not None:
         axis.plot(
             position,

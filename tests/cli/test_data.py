@@ -168,9 +168,11 @@ def test_a_corrupted_set_that_is_not_there_says_how_to_get_it(
     assert message in capsys.readouterr().err
 
 
-def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, capsys):
+def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, tmp_path, capsys):
+    run = str(tmp_path / "digits")
+    main(["train", "--data", "Digits", *SMALL, "--out", run])
     with pytest.raises(SystemExit):
-        evaluated(corrupted_cifar, "--data", "Digits", "--shifted", "CIFAR10C")
+        evaluated(run, "--data", "Digits", "--shifted", "CIFAR10C")
     assert "CIFAR-10-C must hold copies of the test set" in capsys.readouterr().err
 
 

@@ -34,22 +34,24 @@ def sharpness(
         evidence: The numbers.
         measure: Of sharpness.
         protocol: ``"paper"`` takes augmented controls on augmented data, ``"clean"``
-            all on clean data. Printed numbers do not name their data: they are the
-            paper's.
+            all on clean data.
 
     Yields:
-        Where, and the numbers by control.
+        Where, and the numbers by control; tables in which a control was not measured
+        on the data asked for are left out.
     """
     found: dict[str, dict[str, Datum]] = {}
+    measured: dict[str, set[str]] = {}
     for datum in evidence.find(TABLES, metric=measure):
-        record = datum.record
-        asked = "clean"
-        if protocol == "paper" and record.method.startswith("augmentation"):
-            asked = "augmented"
-        unnamed = asked if protocol == "paper" else None
-        if record.at.get("sharpness_data", unnamed) == asked:
-            found.setdefault(_place(datum), {})[record.method] = datum
-    yield from found.items()
+        record, place = datum.record, _place(datum)
+        augmented = protocol == "paper" and record.method.startswith("augmentation")
+        asked = "augmented" if augmented else "clean"
+        measured.setdefault(place, set()).add(record.method)
+        if record.at.get("sharpness_data") == asked:
+            found.setdefault(place, {})[record.method] = datum
+    for place, controls in found.items():
+        if measured[place] == {*controls}:
+            yield place, controls
 
 
 def scores(evidence: Evidence, metric: str) -> Iterator[tuple[str, dict[str, Datum]]]:

@@ -1,12 +1,14 @@
 """Gather results of ``tepui reproduce`` into the pages of the three papers.
 
-Copies numbers, table and picture of every figure and table that a folder holds to
-``docs/results/<paper>/<item>/`` and writes ``docs/results/<paper>.md`` from what lies
-there. ``seen.md`` beside the numbers says, by hand, what is seen; it is never written.
+Copies numbers, table and picture of every figure and table that a folder of results
+holds to ``docs/results/<size>/<paper>/<item>/`` and writes ``docs/results/<paper>.md``
+from what lies there. ``seen.md`` beside the numbers says, by hand, what is seen; it is
+never written.
 
-Run from anywhere: python docs/make_results.py [FOLDER, such as results/small]
+Run from anywhere: python docs/make_results.py [FOLDER, such as results]
 """
 
+import re
 import sys
 from pathlib import Path
 from shutil import copyfile
@@ -16,6 +18,7 @@ from tepui.recipes.base import PAPERS, Diagram, load, names
 
 DOCS = Path(__file__).parent
 COPIED = (FILE, "table.md", "figure.png")
+SIZES = ("small", "paper")
 LONGEST = 60  # rows of a table that a page shows
 
 
@@ -24,48 +27,60 @@ def main():
         copy(Path(sys.argv[1]))
     for paper, title in PAPERS.items():
         sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
-        text = f"# {title}\n\n{ABOUT}\n" + "\n".join(filter(None, sections))
+        text = f"# {title}\n\n{ABOUT}\n" + "\n".join(sections)
         (DOCS / "results" / f"{paper}.md").write_text(text)
 
 
 def copy(results):
-    for name in names():
-        if (results / name / FILE).exists():
-            target = DOCS / "results" / name
+    for file in results.glob("*/*/*/results.json"):
+        size, paper, item = file.parts[-4:-1]
+        if size in SIZES and paper in PAPERS:
+            target = DOCS / "results" / size / paper / item
             target.mkdir(parents=True, exist_ok=True)
-            for file in COPIED:
-                if (results / name / file).exists():
-                    copyfile(results / name / file, target / file)
+            for name in COPIED:
+                if (file.parent / name).exists():
+                    copyfile(file.parent / name, target / name)
 
 
 def section(name):
-    """Return what a page says of a figure or table; nothing before it was made."""
+    """Return what a page says of a figure or table."""
     paper, item = name.split("/")
-    folder = DOCS / "results" / name
     recipe = load(name)
     heading = f"## {item.replace('figure', 'Figure ').replace('table', 'Table ')}\n"
     if isinstance(recipe, Diagram):
         return f"{heading}\nA diagram: {recipe.title}.\n"
-    if not (folder / FILE).exists():
-        return f"{heading}\nNot made yet: `tepui reproduce {name}`.\n"
-    found = read_results(folder)
-    parts = [heading, f"{found.title[0].upper()}{found.title[1:]}.\n"]
+    made = [
+        shown(folder)
+        for size in SIZES
+        for folder in sorted((DOCS / "results" / size / paper).glob(f"{item}*"))
+        if re.fullmatch(rf"{item}[a-z]?", folder.name)
+    ]
+    parts = made or [f"Not made yet: `tepui reproduce {name}`.\n"]
+    title = f"{recipe.title[0].upper()}{recipe.title[1:]}.\n"
+    return "\n".join([heading, title, *parts])
+
+
+def shown(folder):
+    """Return what a page says of one folder of results."""
+    found, parts = read_results(folder), []
+    where = folder.relative_to(DOCS / "results")
+    if found.size != "small":
+        parts.append(f"### At {found.size} size: {folder.name}\n")
     if (folder / "seen.md").exists():
         parts.append((folder / "seen.md").read_text())
     if (folder / "figure.png").exists():
-        parts.append(f"![{found.title}]({paper}/{item}/figure.png)\n")
+        parts.append(f"![{found.title}]({where}/figure.png)\n")
     lines = (folder / "table.md").read_text().splitlines()
     table = [line for line in lines if line.startswith("|")]
     if len(table) <= LONGEST:
         parts.append("\n".join(table) + "\n")
     else:
-        shown = f"[{len(table) - 2} numbers]({paper}/{item}/table.md)"
-        parts.append(f"{shown}, the paper's beside ours.\n")
+        link = f"[{len(table) - 2} numbers]({where}/table.md)"
+        parts.append(f"{link}, the paper's beside ours.\n")
     if differs := found.settings.get("differs"):
         parts.append(f"Differs from the paper: {differs}.\n")
-    parts.append(
-        f"`{found.environment['command']}`, {found.environment['hardware']}.\n"
-    )
+    where_made = f"{found.environment['hardware']}, torch {found.environment['torch']}"
+    parts.append(f"Made on {where_made}.\n")
     return "\n".join(parts)
 
 

@@ -22,11 +22,33 @@ def test_a_panel_is_made_and_said_where(made):
     assert {record.item for record in found.records} == {"sharpbalance/figure7a"}
 
 
-def test_what_is_there_is_not_replaced_silently(made, capsys):
-    _, words = made
-    with pytest.raises(SystemExit):
-        main(["reproduce", "sharpbalance/figure7a", *words])
-    assert "exists; pass overwrite=True" in capsys.readouterr().err
+def test_what_is_there_is_kept_and_the_rest_is_made(made, capsys):
+    folder, words = made
+    file = folder / "out/smoke/sharpbalance/figure7a/results.json"
+    before = file.stat().st_mtime_ns
+    main(["reproduce", "sharpbalance/figure7a", "rethinking/figure1", *words])
+    shown = lines(capsys).replace("\n", "")
+    assert "figure7a is there; --overwrite makes it again" in shown
+    assert file.stat().st_mtime_ns == before
+    read_results(folder / "out/smoke/rethinking/figure1")
+
+
+def test_a_folder_without_its_last_file_is_written_again(made):
+    folder, words = made
+    out = folder / "out/smoke/sharpbalance/figure7d"
+    out.mkdir()
+    (out / "results.csv").write_text("cut off")
+    main(["reproduce", "sharpbalance/figure7d", *words])
+    assert read_results(out).records
+    assert (out / "results.csv").read_text() != "cut off"
+
+
+def test_overwriting_keeps_trained_ensembles(made):
+    folder, words = made
+    runs = {path: path.stat().st_mtime_ns for path in folder.glob("store/*/run.json")}
+    main(["reproduce", "sharpbalance/figure7a", *words, "--overwrite"])
+    assert runs
+    assert all(path.stat().st_mtime_ns == time for path, time in runs.items())
 
 
 def test_another_panel_of_the_same_data_trains_nothing(made, capsys):
@@ -60,6 +82,7 @@ def test_list_names_figures_and_diagrams(capsys):
         ([], "items must name a figure or table"),
         (["sharpbalance/figure77"], "near: sharpbalance/figure7"),
         (["sharpbalance/figure6"], "has no numbers to make"),
+        (["sharpbalance/figure7", "--device", "gpu"], "device must be one that torch"),
     ],
 )
 def test_mistakes_are_named(words, message, capsys):

@@ -71,6 +71,23 @@ def test_results_of_another_format_are_refused(tmp_path):
         read_results(tmp_path)
 
 
+def test_damaged_results_say_what_to_do(tmp_path):
+    write_results(tmp_path, some())
+    document = json.loads((tmp_path / FILE).read_text())
+    del document["records"][0]["values"]
+    (tmp_path / FILE).write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"damaged \(KeyError.*make them again"):
+        read_results(tmp_path)
+
+
+def test_coordinates_stand_beside_names_as_in_the_papers_numbers(tmp_path):
+    write_results(tmp_path, some())
+    rows = json.loads((tmp_path / FILE).read_text())["records"]
+    assert [row.get("severity") for row in rows] == [None, None, 5]
+    with pytest.raises(ValueError, match="at must have names that no field has"):
+        results("x", "y", "small", {}, [record(at={"value": 3})], CPU)
+
+
 def test_records_are_found_by_names_and_coordinates():
     found = some()
     assert len(found.find(method="sam")) == 2

@@ -77,12 +77,14 @@ def test_each_panel_is_part_of_the_whole(name):
         assert part <= whole
 
 
-def test_every_committed_result_can_be_read():
+def test_every_committed_result_can_be_read_and_names_no_folder_of_a_machine():
     folder = Path(__file__).parents[2] / "docs" / "results"
-    for file in folder.glob("*/*/results.json"):
+    for file in folder.glob("*/*/*/results.json"):
+        size, paper, item = file.parts[-4:-1]
         found = read_results(file.parent)
-        assert found.item == "/".join(file.parts[-3:-1])
-        assert found.size in ("small", "paper")
+        assert found.size == size
+        assert re.fullmatch(rf"{found.item}[a-z]?", f"{paper}/{item}")
+        assert not re.search(r"--(out|store) /", found.environment["command"])
 
 
 def _refuse(constant):

@@ -3,6 +3,7 @@ import pytest
 from tepui.experiments.results import Record
 from tepui.recipes.base import Diagram, Recipe, load, look_up, names
 from tepui.recipes.published import AXES, NAMES, printed, published
+from tepui.recipes.sharpbalance.protocol import SCALES
 
 FIGURE7A = {
     "item": "sharpbalance/figure7a",
@@ -76,3 +77,21 @@ def test_every_printed_number_joins_a_record_of_its_own_names():
         found = printed(Record(**names, value=0.0, unit="none", n=1, at=at))
         assert found is not None
         assert found["id"] == row["id"]
+
+
+@pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "tiny_imagenet"])
+def test_paper_size_has_the_papers_hyperparameters(dataset):
+    scale = SCALES["paper"][dataset]
+    own = {
+        ("sam", "chosen_rho"): scale.rho,
+        ("sharpbalance", "chosen_rho"): scale.rho,
+        ("sharpbalance", "chosen_fraction"): scale.fraction,
+        ("sharpbalance", "chosen_switch_epoch"): scale.switch * scale.epochs,
+    }
+    rows = [row for row in published() if row["item"] == "sharpbalance/table1"]
+    chosen = {
+        (row["method"], row["metric"]): row["value"]
+        for row in rows
+        if row["dataset"] == dataset
+    }
+    assert own == chosen

@@ -198,6 +198,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; continue with --resume --out FOLDER" if _resumes(words[:1]) else ""
+        if words[:1] in (["reproduce"], ["sweep"]):
+            way = "; start it again to go on where it stopped"
         sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
 

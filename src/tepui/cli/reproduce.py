@@ -17,6 +17,7 @@ from rich.table import Table
 
 from tepui.checks import require
 from tepui.cli.console import console
+from tepui.experiments.results import FILE as RESULTS
 from tepui.experiments.results import Results
 from tepui.experiments.store import Store
 from tepui.experiments.work import Advance, Work, merged
@@ -31,7 +32,6 @@ from tepui.recipes.base import (
     names,
 )
 from tepui.recipes.reproduce import (
-    FILES,
     check_data,
     cost,
     own_cell,
@@ -40,7 +40,6 @@ from tepui.recipes.reproduce import (
 from tepui.recipes.reproduce import (
     reproduce as make,
 )
-from tepui.recipes.writing import free_paths
 
 SHOWN = 100  # rows of a table in the terminal; the files hold all
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
@@ -88,8 +87,9 @@ def reproduce(
     if dry_run:
         console().print(_plan(plans, whole, shelf))
         return
-    for item, _, order in chosen:
-        free_paths(_folder(out, item, order), FILES, overwrite=overwrite)
+    if not overwrite:
+        chosen = [each for each in chosen if not _is_made(out, *each)]
+        whole = merged(chain.from_iterable(plans[_shown(i, o)] for i, _, o in chosen))
     check_data(whole, shelf)
     with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
         for item, recipe, order in chosen:
@@ -125,6 +125,15 @@ def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
         found.setdefault(name, (item, recipe, Order(size, panels)))
     return [*found.values()]
+
+
+def _is_made(out: Path, item: str, recipe: Recipe, order: Order) -> bool:
+    """Return whether results are there, and say so if they are."""
+    folder = _folder(out, item, order)
+    if not (folder / RESULTS).exists():
+        return False
+    console().print(f"{folder} is there; --overwrite makes it again")
+    return True
 
 
 def _shown(item: str, order: Order) -> str:

@@ -8,7 +8,7 @@ data or model, the results' settings and the record's note say so.
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,14 +67,22 @@ class Record:
         fixed = ("item", "dataset", "architecture", "method", "metric")
         return {**{name: getattr(self, name) for name in fixed}, **self.at}
 
+    def document(self) -> dict[str, Any]:
+        """Return the record as JSON holds it, coordinates beside names."""
+        own = {name: getattr(self, name) for name in FIELDS if name != "at"}
+        return {**own, **self.at}
+
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a record from its JSON form."""
-        rest = dict(document)
-        rest["values"] = tuple(rest.get("values", ()))
-        if rest.get("interval") is not None:
-            rest["interval"] = tuple(rest["interval"])
-        return cls(**rest)
+        own = {name: document[name] for name in FIELDS if name != "at"}
+        own["values"] = tuple(own["values"])
+        own["interval"] = None if own["interval"] is None else tuple(own["interval"])
+        own["at"] = {k: v for k, v in document.items() if k not in FIELDS}
+        return cls(**own)
+
+
+FIELDS = tuple(each.name for each in fields(Record))
 
 
 def averaged(
@@ -188,6 +196,8 @@ def results(
     kept = tuple(records)
     seen: set[str] = set()
     for record in kept:
+        taken = {*record.at} & {*FIELDS}
+        require(not taken, "at", "have names that no field has", taken)
         key = repr(sorted(record.names.items()))
         require(key not in seen, "records", "differ in their names", record.names)
         seen.add(key)
@@ -201,7 +211,16 @@ def write_results(folder: str | Path, found: Results) -> None:
         folder: Where ``results.json`` goes.
         found: The results.
     """
-    document = {"format": FORMAT, "source": "ours", **asdict(found)}
+    document = {
+        "format": FORMAT,
+        "source": "ours",
+        "item": found.item,
+        "title": found.title,
+        "size": found.size,
+        "settings": found.settings,
+        "environment": found.environment,
+        "records": [record.document() for record in found.records],
+    }
     write_json(Path(folder) / FILE, document)
 
 
@@ -220,20 +239,22 @@ def read_results(folder: str | Path) -> Results:
     """
     file = Path(folder) / FILE
     document = read_json(file)
+    again = "make them again with: tepui reproduce ITEM --overwrite"
     format = document.get("format") if isinstance(document, dict) else None
     if format != FORMAT:
-        raise ValueError(
-            f"{file} must hold results of format {FORMAT}, got {format!r}; make them "
-            "again with: tepui reproduce ITEM --overwrite"
+        rule = f"{file} must hold results of format {FORMAT}"
+        raise ValueError(f"{rule}, got {format!r}; {again}")
+    try:
+        return Results(
+            document["item"],
+            document["title"],
+            document["size"],
+            document["settings"],
+            document["environment"],
+            tuple(Record.of(row) for row in document["records"]),
         )
-    return Results(
-        document["item"],
-        document["title"],
-        document["size"],
-        document["settings"],
-        document["environment"],
-        tuple(Record.of(row) for row in document["records"]),
-    )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{file} is damaged ({error!r}); {again}") from error
 
 
 def as_csv(found: Results) -> str:

@@ -43,8 +43,7 @@ class Store:
         self, path: str | Path, *, device: str | torch.device | None = None
     ) -> None:
         self.path = Path(path)
-        default = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(device or default)
+        self.device = _device(device)
         self._datasets: dict[str, Dataset[Any]] = {}
         self._copies: dict[str, dict[Cell, Arrays]] = {}
 
@@ -176,3 +175,12 @@ class Store:
         folder = self.folder(trial)
         folder.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(folder.with_suffix(".lock"))
+
+
+def _device(asked: str | torch.device | None) -> torch.device:
+    try:
+        return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise ValueError(
+            f"device must be one that torch knows, such as cpu or cuda, got {asked!r}"
+        ) from None

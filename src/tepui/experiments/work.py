@@ -208,7 +208,7 @@ def _serve(
             try:
                 _do(work, store, tell)
             except KeyboardInterrupt:
-                return
+                raise SystemExit(130) from None
             except Exception as error:
                 name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
                 messages.put(f"{name}: {type(error).__name__}: {error}")

@@ -25,7 +25,7 @@ PAPERS = {
     "sharpbalance": "Sharpness-diversity tradeoff: improving flat ensembles with "
     "SharpBalance (NeurIPS 2024)",
     "sed": "Scalable ensemble diversification for OOD generalization and detection",
-    "rethinking": "Rethinking sharpness: regularisation, safety and flat minima",
+    "rethinking": "Understanding deep learning requires rethinking sharpness",
 }
 
 

@@ -18,8 +18,6 @@ from tepui.report.figures import as_png, as_svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILES = (RESULTS, "results.csv", "table.md", "figure.svg", "figure.png")
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -87,14 +85,14 @@ def reproduce(
         FileExistsError: If results are there and ``overwrite`` is false.
         FileNotFoundError: If data are missing; says how to get them.
     """
-    free_paths(out, FILES, overwrite=overwrite)
+    free_paths(out, [RESULTS], overwrite=overwrite)
     work = merged(recipe.plan(order))
     check_data(work, store)
     carry_out(work, store, workers=workers, advance=advance)
     records = recipe.records(store, order)
     settings = {"panels": list(order.panels), **recipe.settings(order)}
     found = results(item, recipe.title, order.size, settings, records, store.device)
-    write(out, found, recipe.draw, overwrite=overwrite)
+    write(out, found, recipe.draw)
     return found
 
 
@@ -111,19 +109,14 @@ def check_data(work: Sequence[Work], store: Store) -> None:
 
 
 def write(
-    out: str | Path,
-    found: Results,
-    draw: "Callable[[Results], Figure] | None",
-    *,
-    overwrite: bool = False,
+    out: str | Path, found: Results, draw: "Callable[[Results], Figure] | None"
 ) -> None:
-    """Write results, their table and their picture.
+    """Write results, their table and their picture over what is there.
 
     Args:
         out: The folder.
         found: The results.
         draw: Makes the picture, if there is one.
-        overwrite: Replace files that are there.
     """
     contents = {
         "results.csv": as_csv(found).encode(),
@@ -135,7 +128,7 @@ def write(
             "figure.svg": as_svg(figure).encode(),
             "figure.png": as_png(figure),
         }
-    write_files(out, contents, overwrite=overwrite)
+    write_files(out, contents, overwrite=True)
     write_results(out, found)  # last: where it lies, all is there
 
 

@@ -49,7 +49,9 @@ def free_paths(
     paths = [Path(folder) / name for name in names]
     for path in paths:
         if path.exists() and not overwrite:
-            raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
+            raise FileExistsError(
+                f"{path} exists; pass overwrite=True (--overwrite) to replace it"
+            )
     return paths
 
 

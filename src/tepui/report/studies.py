@@ -134,7 +134,7 @@ def _draw_bar(axis: "Axes", position: int, bar: Bar) -> None:
         )
     axis.annotate(
         f"{ensemble:.1f}",
-        (position, ensemble + error),
+        (position, max(members, ensemble + error)),
         xytext=(0, 3),
         textcoords="offset points",
         ha="center",

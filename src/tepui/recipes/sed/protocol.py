@@ -253,7 +253,9 @@ def settings(size: Size, **further: Any) -> dict[str, Any]:
         f"{_others(size)} for inaturalist and inverted images for openimages_o; heads "
         "share a random start, not a pretrained one; SED trains longer by members over "
         "active members, so that each head has as many updates as elsewhere; large "
-        f"ensembles have {scale.large} members, not 50"
+        f"ensembles have {scale.large} members, not 50; A2D and DivDis see, without "
+        "labels, stencils of the very images they are tested on, where the paper's "
+        "imagenet_r shares no image with imagenet_val"
     )
     return document
 

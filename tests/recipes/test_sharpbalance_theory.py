@@ -12,7 +12,11 @@ from tepui.experiments.store import Store
 from tepui.recipes import sharpbalance_theory
 from tepui.recipes.base import Order, look_up
 from tepui.recipes.sharpbalance import figure2, figure9, figure10, figure11
-from tepui.recipes.sharpbalance_theory import QUICK, figure1b_panels, recorded_panels
+from tepui.recipes.sharpbalance.theory_curves import (
+    QUICK,
+    figure1b_panels,
+    recorded_panels,
+)
 from tepui.report.trade_offs import DIVERGENT, Curve
 
 FIGURES = {

@@ -27,7 +27,7 @@ from tepui.recipes.sharpbalance.sweep import (
     sweep,
     sweep_settings,
 )
-from tepui.recipes.sharpbalance_theory import FULL, QUICK, figure1b_curves
+from tepui.recipes.sharpbalance.theory_curves import FULL, QUICK, figure1b_curves
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 
 if TYPE_CHECKING:

@@ -1,6 +1,11 @@
 """Figure 11: Theorem 2 beside simulation, over steps and step sizes."""
 
-from tepui.recipes.sharpbalance_theory import Lettered, Scale, by_steps, theory_recipe
+from tepui.recipes.sharpbalance.theory_curves import (
+    Lettered,
+    Scale,
+    by_steps,
+    theory_recipe,
+)
 
 
 def panels(scale: Scale) -> Lettered:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tepui.recipes.sharpbalance_theory import (
+from tepui.recipes.sharpbalance.theory_curves import (
     ETA,
     SEED,
     Lettered,

@@ -9,9 +9,14 @@ import pytest
 
 from tepui.experiments.results import results
 from tepui.experiments.store import Store
-from tepui.recipes import sharpbalance_theory
 from tepui.recipes.base import Order, look_up
-from tepui.recipes.sharpbalance import figure2, figure9, figure10, figure11
+from tepui.recipes.sharpbalance import (
+    figure2,
+    figure9,
+    figure10,
+    figure11,
+    theory_curves,
+)
 from tepui.recipes.sharpbalance.theory_curves import (
     QUICK,
     figure1b_panels,
@@ -39,7 +44,7 @@ def found(built, tmp_path_factory):
     made = {}
     for name, panels in built.items():
         item = f"sharpbalance/{name}"
-        recipe = sharpbalance_theory.theory_recipe(
+        recipe = theory_curves.theory_recipe(
             item,
             "title",
             lambda scale, panels=panels: panels,
@@ -146,7 +151,7 @@ def test_figure2_has_both_bounds_around_the_simulation(built):
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_two_methods_of_a_figure_look_alike(name, built):
     methods = {curve.method for _, curve in curves(built[name])}
-    colours = sharpbalance_theory.METHOD_COLOURS
+    colours = theory_curves.METHOD_COLOURS
     for one, other in combinations(methods, 2):
         assert colours[one] != colours[other]
 

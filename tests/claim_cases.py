@@ -25,7 +25,7 @@ def repeated(item, method, metric, mean, swing=0.0, dataset="cifar10", **at):
     )
 
 
-def fitted(item, metric, value, reach, n=8, **at):
+def fitted(item, metric, value, reach, n=8, config_hash="", **at):
     """A slope with its interval."""
     return Record(
         item=item,
@@ -38,6 +38,7 @@ def fitted(item, metric, value, reach, n=8, **at):
         n=n,
         interval=(value - reach, value + reach),
         at=at,
+        config_hash=config_hash,
     )
 
 
@@ -60,11 +61,23 @@ def lead(items, axis, places, way):
         yield repeated(item, "sam", metric, 70 + 2 * place, **at)
 
 
+def sized(leads):
+    """Leads over both baselines by members; with one, SharpBalance is SAM."""
+    metric = "ensemble_accuracy"
+    for size, ahead in enumerate((0, *leads), 1):
+        item, base, swing = "sharpbalance/figure8", 70 + 2 * size, 0.1 * (size - 1)
+        at = {"ensemble_size": size}
+        yield repeated(item, "sharpbalance", metric, base + ahead, swing, **at)
+        yield repeated(item, "sam", metric, base, **at)
+        yield repeated(item, "deep_ensemble", metric, base - 1, **at)
+
+
 def gain(way):
-    for dataset in ("cifar10_c", "cifar100_c"):
+    """The claim is about one of the data sets; the other says the opposite."""
+    for dataset, turn in (("cifar10_c", -1), ("cifar100_c", 1)):
         at = {"dataset": dataset, "ensemble_size": 5}
         item, metric = "sharpbalance/figure8", "ensemble_accuracy"
-        yield repeated(item, "sharpbalance", metric, 71.3 + way, 0.2, **at)
+        yield repeated(item, "sharpbalance", metric, 71.3 + turn * way, 0.2, **at)
         yield repeated(item, "sam", metric, 70, **at)
         yield repeated(item, "deep_ensemble", metric, 69, **at)
 
@@ -78,9 +91,11 @@ def falling(way):
 
 
 def ordered(way):
-    for metric, (rank, method), size in product(
-        ("ece", "nll"), enumerate(("deep_ensemble", "sam", "sharpbalance")), (2, 3)
+    """With one member, SharpBalance is SAM."""
+    for metric, (place, method), size in product(
+        ("ece", "nll"), enumerate(("deep_ensemble", "sam", "sharpbalance")), (1, 2, 3)
     ):
+        rank = min(place, size)
         values = (metric, 5 - way * rank, 0.1 * rank)
         yield repeated("sharpbalance/figure15", method, *values, ensemble_size=size)
 
@@ -217,8 +232,8 @@ CASES = {
         (1, 2, 3, 4, 5),
         way,
     ),
-    "sharpbalance/gap-size": lambda way: lead(
-        ["sharpbalance/figure8"], "ensemble_size", (2, 3, 4, 5), way
+    "sharpbalance/gap-size": lambda way: sized(
+        [4 + 0.5 * way * size for size in (2, 3, 4, 5)]
     ),
     "sharpbalance/gain-at-five": gain,
     "sharpbalance/beta-width": lambda way: [

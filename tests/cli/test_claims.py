@@ -47,6 +47,21 @@ def test_json_and_markdown_can_be_read_by_programs(results, capsys):
     assert text == markdown(verdicts(read_evidence(results)))
 
 
+def test_results_of_size_smoke_are_said_to_be_left_out(tmp_path, capsys):
+    folder = tmp_path / "smoke/sharpbalance/table6"
+    folder.mkdir(parents=True)
+    records = tuple(CASES["sharpbalance/eoa-sam-plus"](1))
+    found = Results("sharpbalance/table6", "others", "smoke", {}, {}, records)
+    write_results(folder, found)
+    main(["claims", "--from", str(tmp_path), "--json"])
+    written = json.loads(capsys.readouterr().out)["verdicts"]
+    why = {row["claim"]: row["why"] for row in written}
+    assert why["sharpbalance/eoa-sam-plus"] == (
+        "No data: needs sharpbalance/table6; results of size smoke are left out."
+    )
+    assert why["sharpbalance/gsam"] == "No data: needs sharpbalance/table7."
+
+
 def test_files_are_written_and_not_replaced(results, tmp_path, capsys):
     out = tmp_path / "out"
     main(["claims", "--from", str(results), "--out", str(out)])

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from claim_cases import CASES
+from claim_cases import CASES, fitted, repeated, sized
 from tepui.recipes.base import PAPERS
 from tepui.recipes.claims.evidence import Datum, Evidence
 from tepui.recipes.claims.judging import CLAIMS, verdicts
@@ -23,6 +23,11 @@ def evidence(records, size="small"):
 def verdict(name, data):
     (found,) = verdicts(data, [BY_NAME[name]])
     return found
+
+
+def once(record):
+    """What a single repetition would have left."""
+    return replace(record, values=record.values[:1], n=1, sem=None, interval=None)
 
 
 @cache
@@ -69,14 +74,9 @@ def test_order_does_not_matter(name, data):
 
 @cases(1)
 def test_one_repetition_decides_nothing(name, data):
-    single = [
-        replace(
-            each.record, values=each.record.values[:1], n=1, sem=None, interval=None
-        )
-        for each in data.data
-    ]
-    found = verdict(name, evidence(single))
-    assert found.outcome == "undecided"
+    found = verdict(name, evidence([once(each.record) for each in data.data]))
+    assert (found.outcome, found.p) == ("undecided", None)
+    assert found.why == "No comparison has repetitions that differ."
 
 
 @cases(1)
@@ -101,6 +101,21 @@ def test_support_needs_everything_that_is_claimed(name, data):
     assert f"no numbers of {claim.needs[0]}" in found.why
 
 
+@pytest.mark.parametrize("way", [1, -1])
+def test_what_was_measured_once_blocks_nothing(way):
+    """An item measured once, whichever way it points, beside others."""
+    name, single = "sharpbalance/wins", "sharpbalance/table5"
+    for other in (1, -1):
+        known = [each for each in CASES[name](way) if each.item != single]
+        unknown = [once(each) for each in CASES[name](other) if each.item == single]
+        found = verdict(name, evidence([*known, *unknown]))
+        assert found.outcome == WAYS[way]
+        assert "of 14 comparisons (2 more without a known error left out)" in found.why
+        without = verdict(name, evidence(known))
+        assert found.p == without.p
+        assert without.outcome == {1: "undecided", -1: "refuted"}[way]
+
+
 @cases(-1)
 def test_a_counter_example_refutes_what_is_claimed_always(name, data):
     claim = BY_NAME[name]
@@ -121,9 +136,70 @@ def test_a_counter_example_refutes_what_is_claimed_always(name, data):
 
 def test_one_place_supports_what_is_claimed_somewhere():
     name = "sharpbalance/gain-at-five"
-    held = [each for each in CASES[name](1) if each.dataset == "cifar100_c"]
-    failed = [each for each in CASES[name](-1) if each.dataset == "cifar10_c"]
-    assert verdict(name, evidence([*held, *failed])).outcome == "supported"
+    both = evidence(CASES[name](1), "paper") + evidence(CASES[name](-1), "small")
+    found = verdict(name, both)
+    assert found.outcome == "supported"
+    assert "fails in 1, holds in 1 of 2" in found.why
+
+
+def test_a_single_member_of_sharpbalance_is_no_comparison():
+    name = "sharpbalance/uncertainty-order"
+    data = case(name, 1)
+    found = verdict(name, data)
+    assert data.find(["sharpbalance/figure15"], ensemble_size=1)
+    assert len(found.findings) == 8
+    assert not any("ensemble size 1" in each.where for each in found.findings)
+
+
+def test_a_constant_lead_does_not_grow():
+    name = "sharpbalance/gap-size"
+    found = verdict(name, evidence(sized([1.0, 1.0, 1.0, 1.0])))
+    assert found.outcome == "undecided"
+    assert found.effect == pytest.approx(0, abs=1e-9)
+
+
+def test_a_lead_is_that_over_the_better_baseline():
+    """SharpBalance gains on SAM, and falls behind plain ensembles."""
+    name = "sharpbalance/gap-size"
+    item, metric = "sharpbalance/figure8", "ensemble_accuracy"
+    others = [each for each in CASES[name](1) if each.method != "deep_ensemble"]
+    plain = [
+        repeated(item, "deep_ensemble", metric, 70 + size**2, ensemble_size=size)
+        for size in (1, 2, 3, 4, 5)
+    ]
+    found = verdict(name, evidence([*others, *plain]))
+    assert found.outcome == "refuted"
+    assert "the better of deep_ensemble and sam" in found.why
+
+
+@pytest.mark.parametrize("way", WAYS, ids=WAYS.get)
+def test_a_slope_that_several_panels_show_counts_once(way):
+    def slope(item, diversity="der", config_hash="a", value=0.5 * way):
+        names = {"diversity": diversity, "sharpness_measure": "worst_case"}
+        item = f"sharpbalance/{item}"
+        return fitted(item, "beta", value, 0.2, config_hash=config_hash, **names)
+
+    different = [
+        slope("figure3"),
+        slope("figure3", diversity="kl"),
+        slope("figure4b", config_hash="b"),
+        slope("figure5a", config_hash="c"),
+    ]
+    again = [
+        slope("figure4a"),
+        slope("figure12c", diversity="kl"),
+        slope("figure12f", diversity="kl"),
+        slope("figure5b", config_hash="c"),
+    ]
+    name = "sharpbalance/tradeoff"
+    found = verdict(name, evidence([*again, *different]))
+    assert found.outcome == WAYS[way]
+    assert [each.where.split()[1] for each in found.findings] == [
+        "figure12c,",
+        "figure3,",
+        "figure4b,",
+        "figure5a,",
+    ]
 
 
 def test_sizes_are_judged_side_by_side():

@@ -41,7 +41,11 @@ def test_a_panel_is_made_again_alone(tmp_path):
 def test_sizes_stay_apart_and_smoke_is_no_evidence(tmp_path):
     for size in ("paper", "small", "smoke"):
         stored(tmp_path / size / "sharpbalance/figure7", RECORD, size=size)
-    assert [each.size for each in read_evidence(tmp_path).data] == ["paper", "small"]
+    found = read_evidence(tmp_path)
+    assert [each.size for each in found.data] == ["paper", "small"]
+    assert (found + found).left_out("sharpbalance/figure7")
+    assert found.left_out("sharpbalance/figure7a")
+    assert not found.left_out("sharpbalance/figure7b")
 
 
 def test_the_same_number_twice_is_one(tmp_path):

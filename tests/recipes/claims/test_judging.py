@@ -96,9 +96,12 @@ def test_scopes_differ_in_what_one_finding_can_do(findings):
 def test_an_unknown_error_speaks_neither_way():
     unknown = finding(9.0, None)
     assert (unknown.p_for, unknown.p_against, unknown.interval) == (1.0, 1.0, None)
-    clear = finding(9.0, 0.1)
-    assert decide([clear, unknown], "always").p == 1.0
-    assert decide([clear, unknown], "somewhere").p < 0.01
+    for scope in ("always", "generally", "somewhere"):
+        assert decide([unknown], scope) is None
+        for effect in (9.0, -9.0):
+            clear = finding(effect, 0.1)
+            assert decide([clear, unknown], scope) == decide([clear], scope)
+            assert decide([clear], scope).holds == (effect > 0)
 
 
 def test_repetitions_that_all_agree_say_nothing_about_their_spread():

@@ -13,13 +13,15 @@ How findings join depends on what is claimed:
 - ``generally``: every finding must hold, or every one must fail.
 - ``somewhere``: one that holds suffices; refuted if every one fails.
 
+Findings whose error is not known say nothing either way and are left out.
+
 References:
     Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
     Holm (1979), A simple sequentially rejective multiple test procedure.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -132,19 +134,23 @@ class Decision(NamedTuple):
     role: str
 
 
-def decide(findings: Sequence[Finding], scope: Scope) -> Decision:
+def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
     """Join findings.
 
     Args:
-        findings: One or more.
+        findings: Those whose error is not known are left out.
         scope: How they join.
 
     Returns:
-        The direction they point in, with the p-value of the opposite.
+        The direction they point in, with the p-value of the opposite; None if no error
+        is known.
     """
-    support = sorted(findings, key=lambda each: (each.p_for, -each.depth))
-    doubt = sorted(findings, key=lambda each: (each.p_against, each.depth))
-    count = len(findings)
+    known = [finding for finding in findings if finding.error is not None]
+    if not known:
+        return None
+    support = sorted(known, key=lambda each: (each.p_for, -each.depth))
+    doubt = sorted(known, key=lambda each: (each.p_against, each.depth))
+    count = len(known)
     if scope == "somewhere":
         holding, for_it, role = support[0], count * support[0].p_for, "best support"
     else:

@@ -139,9 +139,9 @@ def gap_trends(
     metric: str,
     axis: str,
     winner: str,
-    rival: str,
+    rivals: Sequence[str],
 ) -> Iterator[Finding]:
-    """Yield how a method's lead over another grows along an axis.
+    """Yield how a method's lead over others grows along an axis.
 
     Args:
         evidence: The numbers.
@@ -149,28 +149,32 @@ def gap_trends(
         metric: What to compare; larger is better.
         axis: Along what.
         winner: The method in the lead.
-        rival: The other.
+        rivals: The others; the lead is that over the best of them, by its mean, at each
+            point.
 
     Yields:
         The slope of the lead, for each place with two points or more.
     """
     inside = ["method", axis]
     for group, found in evidence.groups(items, inside, metric=metric):
-        places = sorted(
-            place
-            for method, place in found
-            if method == winner and (rival, place) in found
-        )
+        methods: dict[Any, dict[str, Datum]] = {}
+        for (method, place), datum in found.items():
+            methods.setdefault(place, {})[method] = datum
+        wanted = {winner, *rivals}
+        places = sorted(place for place in methods if wanted <= {*methods[place]})
         if len(places) < 2:
             continue
-        data = [found[name, place] for name in (winner, rival) for place in places]
+        data = [methods[place][winner] for place in places]
+        data += [best(methods[place], rivals, 1) for place in places]
         x = [float(place) for place in places]
 
         def slope(values: Sequence[float], x: Sequence[float] = x) -> float:
             leads = [a - b for a, b in zip(values, values[len(x) :], strict=False)]
             return linear_regression(x, leads).slope
 
-        where = f"lead of {winner} over {rival} by {axis}: {label(group)}"
+        others = " and ".join(rivals)
+        others = f"the better of {others}" if len(rivals) > 1 else others
+        where = f"lead of {winner} over {others} by {axis}: {label(group)}"
         yield combined(data, slope, where)
 
 

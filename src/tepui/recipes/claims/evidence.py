@@ -46,16 +46,22 @@ class Evidence:
 
     Attributes:
         data: The numbers.
+        smoke: Figures, tables and panels with numbers that are no evidence.
     """
 
     data: tuple[Datum, ...]
+    smoke: frozenset[str] = frozenset()
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        return Evidence(self.data + other.data)
+        return Evidence(self.data + other.data, self.smoke | other.smoke)
 
     def has(self, item: str) -> bool:
         """Return whether there is a number of a figure, table or panel."""
         return any(_belongs(datum.record.item, item) for datum in self.data)
+
+    def left_out(self, item: str) -> bool:
+        """Return whether there are numbers of it that are no evidence."""
+        return any(_belongs(smoke, item) for smoke in self.smoke)
 
     def find(self, items: Iterable[str], **names: Any) -> list[Datum]:
         """Return the numbers of some figures and tables.
@@ -110,7 +116,7 @@ def read_evidence(folder: str | Path) -> Evidence:
         folder: Holds ``<size>/<paper>/<item>/results.json``, or part of such a tree.
 
     Returns:
-        The numbers, without those of size ``smoke``.
+        The numbers, without those of size ``smoke``, of which it only keeps the items.
 
     Raises:
         FileNotFoundError: If there is no such folder.
@@ -121,8 +127,13 @@ def read_evidence(folder: str | Path) -> Evidence:
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is no folder; make one with: tepui reproduce")
     seen: dict[str, tuple[Datum, Path]] = {}
+    smoke: set[str] = set()
     for file in sorted(root.rglob(FILE)):
-        for datum in _data(read_results(file.parent), file.parent):
+        results = read_results(file.parent)
+        if results.size == NO_EVIDENCE:
+            smoke.update(record.item for record in results.records)
+            continue
+        for datum in _data(results, file.parent):
             key = repr(sorted(datum.names.items()))
             first, where = seen.setdefault(key, (datum, file))
             if first.record != datum.record:
@@ -131,7 +142,7 @@ def read_evidence(folder: str | Path) -> Evidence:
                     "remove one of them, or make both again with: tepui reproduce ITEM "
                     "--overwrite"
                 )
-    return Evidence(tuple(datum for datum, _ in seen.values()))
+    return Evidence(tuple(datum for datum, _ in seen.values()), frozenset(smoke))
 
 
 @cache
@@ -161,8 +172,6 @@ def label(group: Group) -> str:
 
 
 def _data(found: Results, folder: Path) -> list[Datum]:
-    if found.size == NO_EVIDENCE:
-        return []
     paper, item = found.item.split("/", 1)
     name = folder.name if _belongs(folder.name, item) else item
     command = f"tepui reproduce {paper}/{name} --size {found.size}"

@@ -32,6 +32,7 @@ CLAIMS: tuple[Claim, ...] = (
     *sed.CLAIMS,
     *rethinking.CLAIMS,
 )
+UNKNOWN = "has no known error"
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,14 @@ class _Hearing(NamedTuple):
     Attributes:
         claim: The claim.
         missing: Figures and tables it needs that are not there.
+        smoke: Whether some of them are there at size smoke, which is left out.
         findings: What the others say.
         decision: All of them together; None if no error is known.
     """
 
     claim: Claim
     missing: tuple[str, ...]
+    smoke: bool
     findings: tuple[Finding, ...]
     decision: Decision | None
 
@@ -115,14 +118,13 @@ def _hearing(claim: Claim, evidence: Evidence) -> _Hearing:
     if claim.computed is not None and not any(map(evidence.has, claim.needs)):
         evidence += computed_evidence(claim.computed())
     missing = tuple(item for item in claim.needs if not evidence.has(item))
+    smoke = any(evidence.left_out(item) for item in missing)
     findings = tuple(claim.judge(evidence))
-    known = any(finding.error is not None for finding in findings)
-    decision = decide(findings, claim.scope) if known else None
-    return _Hearing(claim, missing, findings, decision)
+    return _Hearing(claim, missing, smoke, findings, decide(findings, claim.scope))
 
 
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
-    claim, _, findings, decision = hearing
+    claim, _, _, findings, decision = hearing
     outcome, why = _outcome(hearing, p)
     shown = decision.finding if decision else next(iter(findings), None)
     commands = chain.from_iterable(finding.commands for finding in findings)
@@ -141,14 +143,15 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
 
 
 def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
-    claim, missing, findings, decision = hearing
-    absent = f"; no numbers of {_listed(missing)}" if missing else ""
+    claim, missing, smoke, findings, decision = hearing
+    smoke_only = "; results of size smoke are left out" if smoke else ""
+    absent = f"; no numbers of {_listed(missing)}{smoke_only}" if missing else ""
     if missing == claim.needs:
-        return "undecided", f"No data: needs {_listed(claim.needs)}."
+        return "undecided", f"No data: needs {_listed(claim.needs)}{smoke_only}."
     if not findings:
         return "undecided", f"The numbers there allow no comparison{absent}."
     if decision is None or p is None:
-        return "undecided", f"No comparison has two repetitions or more{absent}."
+        return "undecided", f"No comparison has repetitions that differ{absent}."
     sentence = f"It {_count(findings)}; {_shown(decision)}{absent}."
     # One finding settles what is claimed of some place, or denied of every place.
     settled = claim.scope == ("somewhere" if decision.holds else "always")
@@ -160,9 +163,9 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
 @cache
 def _printed(claim: Claim) -> Printed | None:
     findings = tuple(claim.judge(printed_evidence()))
-    if not findings:
-        return None
     decision = decide(findings, claim.scope)
+    if decision is None:
+        return None
     sentence = f"As printed it {_count(findings)}; {_shown(decision)}."
     if decision.p > LEVEL:
         return Printed("undecided", sentence)
@@ -172,12 +175,16 @@ def _printed(claim: Claim) -> Printed | None:
 def _count(findings: Iterable[Finding]) -> str:
     """Return how many comparisons hold and fail, each by its own 95 % interval."""
     states = Counter(map(_state, findings))
+    unknown = states.pop(UNKNOWN, 0)
     parts = [f"{state} in {count}" for state, count in sorted(states.items())]
     total = states.total()
-    return f"{', '.join(parts)} of {total} comparison{'s' if total > 1 else ''}"
+    others = f" ({unknown} more without a known error left out)" if unknown else ""
+    return f"{', '.join(parts)} of {total} comparison{'s' if total > 1 else ''}{others}"
 
 
 def _state(finding: Finding) -> str:
+    if finding.error is None:
+        return UNKNOWN
     if 2 * finding.p_for <= LEVEL:
         return "holds"
     return "fails" if 2 * finding.p_against <= LEVEL else "is open"

@@ -1,7 +1,7 @@
 """Augmented copies of data, for measures of what a network saw in training."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -9,11 +9,8 @@ from torch import Tensor
 from tepui.checks import require
 from tepui.data import Arrays, Augmentation
 from tepui.data.augment import augment
-from tepui.experiments.trials import Source
+from tepui.experiments.trials import Shelf, Source
 from tepui.seeding import generator
-
-if TYPE_CHECKING:
-    from tepui.experiments.store import Store
 
 CHUNK = 1000
 
@@ -36,7 +33,7 @@ class Augmented(Source):
     def __post_init__(self) -> None:
         require(len(self.augment) > 0, "augment", "hold at least one", self.augment)
 
-    def load(self, store: "Store") -> Arrays:
+    def load(self, store: Shelf) -> Arrays:
         """Return the copy, in the order of the data."""
         data = store.dataset(self.of)
         images = data.inputs if isinstance(data, Arrays) else None

@@ -17,8 +17,7 @@ from tepui.checks import require
 from tepui.data import Arrays, arrays_of, corrupted, prepared_like
 from tepui.engine.run import described
 from tepui.evaluation import dataset_logits
-from tepui.experiments.store import Store
-from tepui.experiments.trials import Source, Trial, digest
+from tepui.experiments.trials import Shelf, Source, Trial, digest
 from tepui.features import features_of
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
@@ -44,7 +43,7 @@ class Features(Source):
     images: Source
     layers: int = 1
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: Shelf) -> Arrays:
         """Return the features, from the store's folder if they are there."""
         file = store.path / FOLDER / f"{digest(self)}.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +56,7 @@ class Features(Source):
         tensors, _ = read_tensors(file)
         return Arrays(tensors["features"], tensors["targets"])
 
-    def _computed(self, store: Store) -> Arrays:
+    def _computed(self, store: Shelf) -> Arrays:
         images = self.images.load(store)
         if isinstance(self.extractor, Trial):
             model: nn.Module = store.run(self.extractor).ensemble.members[0]
@@ -87,7 +86,7 @@ class Copies(Source):
     strength: str = "cifar"
     seed: int = 0
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: Shelf) -> Arrays:
         """Return as many times more images as there are types."""
         clean = arrays_of(store.dataset(self.images))
         copies = corrupted(
@@ -117,7 +116,7 @@ class ReleasedCopies(Source):
     types: tuple[str, ...]
     severity: int
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: Shelf) -> Dataset[Any]:
         """Return the copies of all types after each other."""
         cells = self.dataset(types=self.types, severities=(self.severity,))
         return ConcatDataset([cells[name, self.severity] for name in self.types])
@@ -136,7 +135,7 @@ class Changed(Source):
     images: Source
     change: Callable[[Tensor], Tensor]
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: Shelf) -> Arrays:
         """Return the changed images, as bytes."""
         found = arrays_of(store.dataset(self.images))
         assert isinstance(found.inputs, Tensor)
@@ -158,7 +157,7 @@ class Misjudged(Source):
     images: Source
     judge: Trial
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: Shelf) -> Arrays:
         """Return those images, in their order."""
         found = arrays_of(store.dataset(self.images))
         logits, labels = dataset_logits(store.run(self.judge).ensemble, found)

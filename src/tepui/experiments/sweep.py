@@ -19,7 +19,14 @@ from torch.utils.data import Dataset
 from tepui.checks import one_of, require
 from tepui.data import split
 from tepui.experiments.store import Store
-from tepui.experiments.trials import Exam, Source, Trial, digest, samples_in
+from tepui.experiments.trials import (
+    Exam,
+    Shelf,
+    Source,
+    Trial,
+    digest,
+    samples_in,
+)
 from tepui.experiments.work import Advance, Work, carry_out
 from tepui.methods import CoupledMethod, ExchangingMethod, Method
 from tepui.per_member import for_member
@@ -50,7 +57,7 @@ class Portion(Source):
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
         _require_training_data(self.source)
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: Shelf) -> Dataset[Any]:
         """Return the samples of the part."""
         kept, held_out = split(store.dataset(self.source), self.share, seed=self.seed)
         return kept if self.part == "kept" else held_out

@@ -10,7 +10,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, final, get_args
+from pathlib import Path
+from typing import Any, Literal, Protocol, final, get_args
 
 import torch
 from torch import nn
@@ -18,16 +19,13 @@ from torch.utils.data import Dataset
 
 from tepui.checks import one_of, require
 from tepui.data import Arrays, Augmentation, split
-from tepui.engine import SGD, MultiStep, Schedule
+from tepui.engine import SGD, MultiStep, Run, Schedule
 from tepui.engine.optimizer import Optimizer
 from tepui.engine.run import described
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods import Method
 from tepui.pruning import Prune
 from tepui.seeding import generator
-
-if TYPE_CHECKING:
-    from tepui.experiments.store import Store
 
 Part = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
@@ -47,11 +45,29 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+class Shelf(Protocol):
+    """What a source may ask for: other data, trained ensembles, and where they lie.
+
+    Attributes:
+        path: The folder.
+        device: Where ensembles are trained.
+    """
+
+    path: Path
+    device: torch.device
+
+    def dataset(self, source: "Source") -> Dataset[Any]:
+        """Return the data of a source."""
+
+    def run(self, trial: "Trial") -> Run:
+        """Return a trained trial."""
+
+
 class Source(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
-    def load(self, store: "Store") -> Dataset[Any]:
+    def load(self, store: Shelf) -> Dataset[Any]:
         """Return the data.
 
         Args:
@@ -91,7 +107,7 @@ class Samples(Source):
             self.held_out,
         )
 
-    def load(self, store: "Store") -> Arrays:
+    def load(self, store: Shelf) -> Arrays:
         """Return the samples, in the order of the data set."""
         found: Arrays = self.dataset(train=self.part != "test")
         if self.count is not None:

@@ -41,8 +41,7 @@ from tepui.data import (
 )
 from tepui.data.sources import data_folder
 from tepui.experiments.derived import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.experiments.store import Store
-from tepui.experiments.trials import Samples, Source, Trial, seeds
+from tepui.experiments.trials import Samples, Shelf, Source, Trial, seeds
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, split_last_layers, timm
 from tepui.recipes.base import Size
@@ -99,7 +98,7 @@ class Folder(Source):
 
     name: str
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: Shelf) -> Dataset[Any]:
         """Return the images at ImageNet's size."""
         return UnlabeledFolder(data_folder() / self.name, size=224)
 

@@ -384,5 +384,5 @@ def sweep_settings(
 def colour_label(metric: str) -> str:
     """Return what a colour bar says of a metric."""
     unit = " in %" if METRICS[metric][1] == "percent" else ""
-    words = {"eir": "ensemble improvement rate"}
+    words = {"eir": "improvement rate (EIR)"}
     return f"{words.get(metric, metric.replace('_', ' '))}{unit}"

@@ -122,13 +122,18 @@ def test_table7_puts_gsam_inside_sharpbalance():
 
 def test_cost_comes_from_the_records_of_the_run():
     history = [
-        EpochRecord(0, (), (), (), 120.0, 1.0),
+        EpochRecord(0, (), (), (), 120.0, 1.0, exchange_seconds=0.0),
         EpochRecord(1, (), (), (), 60.0, 1.0, exchange_seconds=9.0),
     ]
     found = {record.metric: record for record in table8.cost_records([history], [])}
     assert found["scoring_minutes"].value == pytest.approx(0.15)
     assert found["total_minutes"].value == pytest.approx(3.15)
     assert found["scoring_overhead"].value == pytest.approx(5.0)
+
+
+def test_scoring_that_was_not_recorded_is_not_zero():
+    history = [EpochRecord(0, (), (), (), 120.0, 1.0)]
+    assert all(each.value is None for each in table8.cost_records([history], []))
 
 
 def test_the_search_reads_no_test_data():

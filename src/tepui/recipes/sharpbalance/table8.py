@@ -68,22 +68,32 @@ def cost_records(
         runs: Its trials.
 
     Returns:
-        Minutes of scoring, minutes in all, and the first as a share of the rest.
+        Minutes of scoring, minutes in all, and the first as a share of the rest; not
+        defined where a run did not record its scoring.
     """
-    scoring = [
-        sum(e.exchange_seconds or 0 for e in epochs) / 60 for epochs in histories
-    ]
+    scoring = [_minutes([e.exchange_seconds for e in epochs]) for epochs in histories]
     training = [sum(e.seconds for e in epochs) / 60 for epochs in histories]
     pairs = [*zip(scoring, training, strict=True)]
-    columns: dict[str, tuple[list[float], str]] = {
+    columns: dict[str, tuple[list[float | None], str]] = {
         "scoring_minutes": (scoring, "minutes"),
-        "total_minutes": ([extra + rest for extra, rest in pairs], "minutes"),
-        "scoring_overhead": ([100 * extra / rest for extra, rest in pairs], "percent"),
+        "total_minutes": (
+            [None if extra is None else extra + rest for extra, rest in pairs],
+            "minutes",
+        ),
+        "scoring_overhead": (
+            [None if extra is None else 100 * extra / rest for extra, rest in pairs],
+            "percent",
+        ),
     }
     for metric, (values, unit) in columns.items():
         yield averaged(
             values, runs, method="sharpbalance", metric=metric, unit=unit, **_names()
         )
+
+
+def _minutes(seconds: Sequence[float | None]) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return sum(known) / 60 if len(known) == len(seconds) else None
 
 
 def _names() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Copies numbers, table and picture of every figure and table that a folder of results
 holds to ``docs/results/<size>/<paper>/<item>/`` and writes ``docs/results/<paper>.md``
-from what lies there. ``seen.md`` beside the numbers says, by hand, what is seen; it is
+from what lies there. ``seen.txt`` beside the numbers says, by hand, what is seen; it is
 never written.
 
 Run from anywhere: python docs/make_results.py [FOLDER, such as results]
@@ -66,8 +66,8 @@ def shown(folder):
     where = folder.relative_to(DOCS / "results")
     if found.size != "small":
         parts.append(f"### At {found.size} size: {folder.name}\n")
-    if (folder / "seen.md").exists():
-        parts.append((folder / "seen.md").read_text())
+    if (folder / "seen.txt").exists():
+        parts.append((folder / "seen.txt").read_text())
     if (folder / "figure.png").exists():
         parts.append(f"![{found.title}]({where}/figure.png)\n")
     lines = (folder / "table.md").read_text().splitlines()

@@ -248,9 +248,12 @@ def test_only_what_can_be_resumed_says_so_when_interrupted(
     with pytest.raises(SystemExit) as stop:
         main([] if command is None else [command])
     assert stop.value.code == 130
-    way = "; continue with --resume --out FOLDER"
-    resumed = command in ("compare", "train", "corrupt")
-    assert capsys.readouterr().err == f"tepui: interrupted{way if resumed else ''}\n"
+    way = ""
+    if command in ("compare", "train", "corrupt"):
+        way = "; continue with --resume --out FOLDER"
+    if command in ("reproduce", "sweep"):
+        way = "; start it again to go on where it stopped"
+    assert capsys.readouterr().err == f"tepui: interrupted{way}\n"
 
 
 FEATURES = ["--data", "ArrayFile", "--data.path", "features.npz"]

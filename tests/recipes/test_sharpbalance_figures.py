@@ -131,8 +131,9 @@ def test_pictures_name_what_stands_in_for_the_data(name):
     used = "FashionMNIST" if name.endswith("15") else "Digits"
     assert f"stand-in: {used}" in as_svg(recipe.draw(found))
     assert used in found.settings["differs"]
-    _, found = planted(name, "paper")
-    assert "differs" not in found.settings
+    recipe, found = planted(name, "paper")
+    assert "stand-in" not in as_svg(recipe.draw(found))
+    assert "seeds are 0, 1, 2" in found.settings["differs"]
 
 
 def test_figure1_says_that_panel_a_is_a_diagram():

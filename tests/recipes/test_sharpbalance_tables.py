@@ -116,7 +116,7 @@ def test_sam_plus_gives_every_member_its_radius():
 def test_table7_puts_gsam_inside_sharpbalance():
     (first, *_) = table7.runs_of("paper")["sharpbalance_gsam"]
     assert first.method == SharpBalance(
-        rho=0.2, fraction=0.4, switch_epoch=0.5, base=GSAM(rho=0.2)
+        rho=0.2, fraction=0.5, switch_epoch=0.5, base=GSAM(rho=0.2)
     )
 
 

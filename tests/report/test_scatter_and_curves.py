@@ -72,3 +72,19 @@ def test_curves_have_bands_of_one_standard_error():
     heights = {tuple(vertex) for vertex in band.get_paths()[0].vertices.tolist()}
     assert {(1, 1.0), (1, 2.0), (2, 3.0), (2, 5.0)} <= heights
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sam"]
+
+
+def test_panels_share_colours_and_one_legend():
+    line = [record([0.5, 0.7], 5), record([0.3, 0.3], 2)]
+    panels = [
+        Curves("left", "ensemble_size", "AUROC", {"a": line}),
+        Curves("right", "ensemble_size", "time", {"b": line, "a": line}, log=True),
+    ]
+    figure = curve_panels(panels)
+    left, right = figure.axes
+    assert (left.get_xscale(), right.get_xscale()) == ("linear", "log")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+    assert left.lines[-1].get_color() == right.lines[-1].get_color()
+    assert left.lines[0].get_color() != right.lines[0].get_color()
+    assert left.get_xlabel() == "ensemble size"

@@ -152,6 +152,6 @@ def slow_score(module, dataset):
 def test_memory_is_that_of_this_run_alone():
     before = torch.empty(1 << 28, device="cuda")
     del before
-    run = fitted(images(), epochs=2, device="cuda")
+    run = fitted(images(), convnet, epochs=2, device="cuda")
     first, second = (record.peak_memory for record in run.history)
     assert 0 < first <= second < 1 << 28

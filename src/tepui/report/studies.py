@@ -90,7 +90,7 @@ def legend_below(figure: "Figure", axes: "Sequence[Axes]", columns: int = 5) -> 
     Args:
         figure: The figure.
         axes: Its panels; what has the same name in several is named once.
-        columns: At most so many names side by side.
+        columns: At most so many names side by side, as far as the figure is wide.
     """
     handles = {
         name: handle
@@ -98,11 +98,13 @@ def legend_below(figure: "Figure", axes: "Sequence[Axes]", columns: int = 5) -> 
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     if handles:
+        inches = 0.7 + 0.09 * max(map(len, handles))
+        fitting = max(1, int(figure.get_figwidth() / inches))
         figure.legend(
             list(handles.values()),
             list(handles),
             loc="outside lower center",
-            ncols=min(len(handles), columns),
+            ncols=min(len(handles), columns, fitting),
             frameon=False,
         )
 
@@ -120,10 +122,11 @@ def _draw_bar(axis: "Axes", position: int, bar: Bar) -> None:
         color=DARK if gains else LOST,
         label="gained by the ensemble" if gains else "lost by the ensemble",
     )
-    axis.errorbar(position, ensemble, yerr=error, color="black", capsize=4)
+    if bar.ensemble.sem is not None:
+        axis.errorbar(position, ensemble, yerr=error, color="black", capsize=4)
     if bar.paper is not None:
         axis.plot(
-            position,
+            position + 0.38,  # beside the bar, clear of its number
             bar.paper,
             marker="D",
             markersize=8,

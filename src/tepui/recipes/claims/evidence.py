@@ -174,7 +174,8 @@ def label(group: Group) -> str:
 def _data(found: Results, folder: Path) -> list[Datum]:
     paper, item = found.item.split("/", 1)
     name = folder.name if _belongs(folder.name, item) else item
-    command = f"tepui reproduce {paper}/{name} --size {found.size}"
+    usual = f"tepui reproduce {paper}/{name} --size {found.size}"
+    command = found.settings.get("command", usual)
     for record in found.records:
         inside = _belongs(record.item, found.item)
         require(inside, "records", f"belong to {found.item}", record.item)

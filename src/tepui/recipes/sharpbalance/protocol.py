@@ -132,14 +132,18 @@ SCALES: Mapping[Size, Mapping[str, Scale]] = {
     "small": {
         "cifar10": _DIGITS,
         "cifar100": _DIGITS._replace(
-            dataset=FashionMNIST, train=1500, test=300, epochs=8
+            dataset=FashionMNIST,
+            train=1500,
+            test=300,
+            epochs=8,
+            model=partial(ConvNet, stride=2),
         ),
         "tiny_imagenet": _DIGITS._replace(
             dataset=CIFAR10,
             train=1500,
             test=300,
             epochs=8,
-            model=partial(ConvNet, in_channels=3),
+            model=partial(ConvNet, in_channels=3, stride=2),
         ),
     },
     "smoke": {
@@ -229,7 +233,7 @@ def settings(
             "trained on": scale.dataset.__name__,
             "training samples": scale.train or "all",
             "test samples": scale.test or "all",
-            "model": f"{_name(scale.model)}(width={scale.width})",
+            "model": _called(scale.model, scale.width),
             "members": scale.members,
             "ensembles": scale.ensembles,
             "epochs": scale.epochs,
@@ -276,3 +280,9 @@ def title_of(found: Results, dataset: str, *, corrupted: bool = False) -> str:
 def _name(model: Build) -> str:
     inner = model.func if isinstance(model, partial) else model
     return inner.__name__
+
+
+def _called(model: Build, width: int) -> str:
+    given = model.keywords if isinstance(model, partial) else {}
+    words = (f"{name}={value}" for name, value in {**given, "width": width}.items())
+    return f"{_name(model)}({', '.join(words)})"

@@ -13,15 +13,15 @@ from tepui.experiments.store import Store
 from tepui.experiments.sweep import Portion, search, searches, sweep
 from tepui.experiments.trials import Samples, Source, Trial, samples_in
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
-from tepui.models import MLP
+from tepui.models import MLP, ConvNet
 
 MODEL = partial(MLP, in_features=64, hidden=(4,))
 
 
 def trial(method, data=None, **changes):
-    values = {"seeds": (0, 1), "epochs": 2, "batch_size": 32} | changes
+    values = {"model": MODEL, "seeds": (0, 1), "epochs": 2, "batch_size": 32} | changes
     data = Samples(Digits, count=80) if data is None else data
-    return Trial(data=data, model=MODEL, method=method, **values)
+    return Trial(data=data, method=method, **values)
 
 
 STUDY = [
@@ -123,6 +123,57 @@ def test_test_data_are_refused_wherever_they_hide():
 def test_bad_grids_are_refused(grid, message):
     with pytest.raises(ValueError, match=message):
         searches(STUDY, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "read"),
+    [
+        ("width", 5, "model", lambda model: model().config["width"]),
+        ("lr", 0.3, "optimizer", lambda optimizer: optimizer.lr),
+        ("weight_decay", 0, "optimizer", lambda optimizer: optimizer.weight_decay),
+        ("label_smoothing", 0.5, "loss", lambda loss: loss.label_smoothing),
+        ("sparsity", 0.8, "prune", lambda prune: prune.sparsity),
+        ("members", 5, "seeds", len),
+        ("epochs", 7, "epochs", int),
+        ("batch_size", 16, "batch_size", int),
+    ],
+)
+def test_all_of_a_trial_can_be_varied(name, value, field, read):
+    before = trial(SAM(), model=ConvNet)
+    (found,) = searches([before], {name: [value]})
+    (after,) = found.cells[0].trials
+    assert read(getattr(after, field)) == value
+    unchanged = {field: getattr(before, field), "data": before.data}
+    assert dataclasses.replace(after, **unchanged) == before
+
+
+def test_ensembles_of_other_sizes_begin_with_the_same_seeds():
+    study = [trial(SAM(), seeds=(10, 11)), trial(SAM(), seeds=(10, 11, 12))]
+    assert [len(each.cells) for each in searches(study, {"rho": [0.1]})] == [1, 1]
+    (found,) = searches(study, {"members": [1, 3]}, ensembles=2)
+    assert [[each.seeds for each in cell.trials] for cell in found.cells] == [
+        [(10,)],
+        [(10, 11, 12)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"width": [0]}, "width must be positive"),
+        ({"width": [2.5]}, "grid width must be int for ConvNet, got 2.5"),
+        ({"members": [0]}, "members must be positive"),
+        ({"epochs": [0]}, "epochs must be positive"),
+        ({"batch_size": [0]}, "batch_size must be positive"),
+        ({"sparsity": [1.0]}, "sparsity must be a share"),
+        ({"label_smoothing": [2.0]}, "label_smoothing must lie in"),
+        ({"lr": [-1.0]}, "lr must be"),
+        ({"num_classes": [3]}, "grid must be one of"),
+    ],
+)
+def test_what_a_part_refuses_is_refused_before_training(grid, message):
+    with pytest.raises(ValueError, match=message):
+        searches([trial(SAM(), model=ConvNet)], grid)
 
 
 def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():

@@ -15,6 +15,15 @@ def test_width_of_features_does_not_depend_on_the_image(side):
     assert ConvNet().features(torch.zeros(2, 1, side, side)).shape == (2, 128)
 
 
+def test_a_stride_keeps_the_parameters_and_leaves_out_pixels():
+    usual, sparse = ConvNet(), ConvNet(stride=2)
+    sparse.load_state_dict(usual.state_dict())
+    x = torch.rand(2, 1, 28, 28)
+    first = usual.layers[0](x)
+    assert torch.allclose(sparse.layers[0](x), first[..., ::2, ::2], atol=1e-6)
+    assert sparse.features(x).shape == usual.features(x).shape
+
+
 def test_two_epochs_learn_digits():
     torch.manual_seed(0)
     train, test = Digits(train=True), Digits(train=False)

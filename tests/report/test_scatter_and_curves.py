@@ -8,6 +8,7 @@ from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from tepui.experiments.results import averaged
 from tepui.report.curves import Curves, curve_panels
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
+from tepui.report.studies import Bar, bar_panels
 
 
 def record(values, size):
@@ -22,6 +23,25 @@ def record(values, size):
         unit="percent",
         at={"ensemble_size": size},
     )
+
+
+def bars(values):
+    return Bar("sam", record(values, 1), record([v + 1 for v in values], 3), 5.0)
+
+
+def test_bars_have_errors_only_where_ensembles_were_repeated():
+    once, twice = (
+        bar_panels({"t": [bars(values)]}).axes[0] for values in ([1.0], [1.0, 2.0])
+    )
+    assert (len(once.collections), len(twice.collections)) == (0, 1)
+
+
+def test_the_legend_of_a_narrow_figure_stays_inside_it():
+    figure = bar_panels({"t": [bars([1.0, 2.0])]})
+    figure.canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
 
 
 def test_undefined_points_are_left_out():

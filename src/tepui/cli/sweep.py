@@ -1,4 +1,4 @@
-"""``tepui sweep``: hyperparameters of a recipe's methods, chosen on held-out data."""
+"""``tepui sweep``: hyperparameters of a recipe, chosen on held-out data."""
 
 import json
 from collections.abc import Sequence
@@ -41,14 +41,15 @@ def sweep(
     overwrite: bool = False,
     device: str | None = None,
 ) -> None:
-    """Choose hyperparameters of a recipe's methods on held-out training data.
+    """Choose hyperparameters of a recipe on held-out training data.
 
-    Every method that has all fields of the grid is trained at each combination; what is
+    Every method that has all names of the grid is trained at each combination; what is
     trained already is not trained again. Test data are not read.
 
     Args:
         recipe: Name such as ``sharpbalance/figure7``, or with one panel.
-        grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2``.
+        grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2`` or
+            ``width=8,16``.
         size: Of the recipe: ``paper``, ``small`` or ``smoke``.
         held_out: Share of the training data to score on.
         ensembles: Repetitions of each combination, at most the recipe's.

@@ -1,8 +1,9 @@
 """Choosing hyperparameters on data that are held out of the training part.
 
-A search gives the method of some trials every combination of the values in a grid,
-trains each on the training data less what is held out, and scores it on what is held
-out. Test data are not read, nor anything that was made from them.
+A search gives some trials every combination of the values in a grid, trains each on
+the training data less what is held out, and scores it on what is held out. Test data
+are not read, nor anything that was made from them. :mod:`tepui.experiments.varying`
+says what can be in a grid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +12,7 @@ from functools import partial
 from itertools import chain, product
 from math import inf
 from statistics import fmean
-from types import NoneType
-from typing import Any, Literal, final, get_args, get_type_hints
+from typing import Any, Literal, final
 
 from torch.utils.data import Dataset
 
@@ -27,13 +27,10 @@ from tepui.experiments.trials import (
     digest,
     samples_in,
 )
+from tepui.experiments.varying import Values, hyperparameters, varied
 from tepui.experiments.work import Advance, Work, carry_out
-from tepui.methods import CoupledMethod, ExchangingMethod, Method
-from tepui.per_member import for_member
 
 Grid = Mapping[str, Sequence[Any]]
-Values = Mapping[str, Any]
-PLAIN = (bool, int, float, str, NoneType)
 
 
 @final
@@ -81,7 +78,7 @@ class Search:
     """One method on one data set, at every combination of a grid.
 
     Attributes:
-        base: The trial whose method is varied.
+        base: The trial that is varied.
         cells: All combinations, in the order of the grid.
         exam: The samples held out.
     """
@@ -100,7 +97,7 @@ class Search:
     @property
     def label(self) -> str:
         """Data, model and method, with the fields that are not searched."""
-        searched = self.cells[0].values
+        searched = {*self.cells[0].values}
         method = self.base.method
         fixed = ", ".join(
             f"{item.name}={getattr(method, item.name)!r}"
@@ -149,12 +146,12 @@ def searches(
 ) -> list[Search]:
     """Return the searches over a grid that some trials allow.
 
-    Trials whose method lacks a hyperparameter of the grid are left out. Those that
-    differ only in hyperparameters of the grid or in seeds belong to one search.
+    Trials that lack a hyperparameter of the grid are left out. Those that differ only
+    in hyperparameters of the grid or in seeds belong to one search.
 
     Args:
         trials: Of a study.
-        grid: Values for fields of its methods, by name.
+        grid: Values of hyperparameters, by name.
         held_out: Share of the training data to score on.
         ensembles: At most so many repetitions of each combination.
 
@@ -162,8 +159,8 @@ def searches(
         One search per data set, model and method.
 
     Raises:
-        ValueError: If a name is no field of a method, if no method has all of them, or
-            if a value does not suit its field, its method or the length of the run.
+        ValueError: If a name is no hyperparameter, if no trial has all of them, or if
+            a value does not suit its field, its method or the length of the run.
 
     Example:
         >>> from tepui.data import Digits
@@ -176,12 +173,14 @@ def searches(
         [{'rho': 0.1}, {'rho': 0.2}]
     """
     require(ensembles > 0, "ensembles", "be positive", ensembles)
-    _check_names([type(trial.method) for trial in trials], grid)
+    _check_names(trials, grid)
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        if set(grid) <= _names(type(trial.method)):
-            first = {name: values[0] for name, values in grid.items()}
-            common = replace(_varied(trial, first), seeds=(0,))
+        if {*grid} <= {*hyperparameters(trial)}:
+            if trial.unlabeled is not None:
+                _require_training_data(trial.unlabeled)
+            common = varied(trial, _first(grid))
+            common = replace(common, seeds=(0,) * len(common.seeds))
             groups.setdefault(digest(common), []).append(trial)
     return [_search(group, grid, held_out, ensembles) for group in groups.values()]
 
@@ -227,31 +226,20 @@ def sweep(
 def _search(
     group: Sequence[Trial], grid: Grid, held_out: float, ensembles: int
 ) -> Search:
-    by_seeds = {trial.seeds: trial for trial in reversed(group)}
+    by_seeds = {varied(trial, _first(grid)).seeds: trial for trial in reversed(group)}
     chosen = [*reversed(by_seeds.values())][:ensembles]
     base = chosen[0]
     cells = []
     for combination in product(*grid.values()):
         values = dict(zip(grid, combination, strict=True))
-        varied = [_varied(trial, values) for trial in chosen]
         kept = Portion(base.data, "kept", held_out)
-        cells.append(Cell(values, tuple(replace(t, data=kept) for t in varied)))
+        own = (replace(varied(trial, values), data=kept) for trial in chosen)
+        cells.append(Cell(values, tuple(own)))
     return Search(base, tuple(cells), Exam(Portion(base.data, "held_out", held_out)))
 
 
-def _varied(trial: Trial, values: Values) -> Trial:
-    """Return a trial with other hyperparameters, if its run and members allow them."""
-    kind = type(trial.method)
-    fitting = {name: _fitting(kind, name, value) for name, value in values.items()}
-    method = replace(trial.method, **fitting)
-    for_member(method, 0, len(trial.seeds))
-    if isinstance(method, ExchangingMethod):
-        method.exchanges_before(0, trial.epochs)
-    if isinstance(method, CoupledMethod):
-        method.check_members(len(trial.seeds))
-    if trial.unlabeled is not None:
-        _require_training_data(trial.unlabeled)
-    return replace(trial, method=method)
+def _first(grid: Grid) -> Values:
+    return {name: values[0] for name, values in grid.items()}
 
 
 def _row(cell: Cell, exam: Exam, store: Store) -> Row:
@@ -265,54 +253,21 @@ def _row(cell: Cell, exam: Exam, store: Store) -> Row:
     )
 
 
-def _check_names(kinds: Sequence[type[Method]], grid: Grid) -> None:
+def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     require(len(grid) > 0, "grid", "name at least one hyperparameter", dict(grid))
-    known = dict.fromkeys(name for kind in kinds for name in sorted(_names(kind)))
+    known = [(type(trial.method).__name__, hyperparameters(trial)) for trial in trials]
+    names = dict.fromkeys(name for _, places in known for name in sorted(places))
     for name, values in grid.items():
-        one_of("grid", name, known)
+        one_of("grid", name, names)
         require(len(values) > 0, f"grid {name}", "list at least one value", values)
         different = len({repr(value) for value in values}) == len(values)
         require(different, f"grid {name}", "list each value once", list(values))
     owners = {
-        name: sorted({kind.__name__ for kind in kinds if name in _names(kind)})
+        name: sorted({method for method, places in known if name in places})
         for name in grid
     }
-    together = any(set(grid) <= _names(kind) for kind in kinds)
+    together = any(set(grid) <= {*places} for _, places in known)
     require(together, "grid", "name hyperparameters of one method", owners)
-
-
-def _names(kind: type[Method]) -> set[str]:
-    return {item.name for item in fields(kind)}
-
-
-def _fitting(kind: type[Method], name: str, value: Any) -> Any:
-    """Return a value as its field holds it; 1 may stand for 1.0."""
-    types, words = _accepted(get_type_hints(kind)[name])
-    if type(value) is int and int not in types and float in types:
-        value = float(value)
-    known = [*words, *(each.__name__ for each in types)]
-    suits = type(value) in types or value in words
-    rule = f"be {' or '.join(known) or 'left as it is'} for {kind.__name__}"
-    require(suits, f"grid {name}", rule, value)
-    return value
-
-
-def _accepted(hint: Any) -> tuple[set[type], list[Any]]:
-    """Return the plain types and the words that an annotation admits."""
-    if hint in PLAIN:
-        return {hint}, []
-    if getattr(hint, "__origin__", None) is Literal:
-        return set(), list(get_args(hint))
-    if isinstance(hint, type) or not get_args(hint) or _is_container(hint):
-        return set(), []
-    parts = [_accepted(part) for part in get_args(hint)]
-    types = set().union(*(types for types, _ in parts))
-    return types, [word for _, words in parts for word in words]
-
-
-def _is_container(hint: Any) -> bool:
-    origin = getattr(hint, "__origin__", None)
-    return origin is not None and isinstance(origin, type)
 
 
 def _require_training_data(source: Source) -> None:

@@ -158,6 +158,7 @@ class Trial:
     def __post_init__(self) -> None:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
         require(self.epochs > 0, "epochs", "be positive", self.epochs)
+        require(self.batch_size > 0, "batch_size", "be positive", self.batch_size)
 
     @property
     def digest(self) -> str:

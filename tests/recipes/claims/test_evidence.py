@@ -17,9 +17,9 @@ from tepui.recipes.claims.evidence import (
 RECORD = repeated("sharpbalance/figure7a", "sam", "eir", 0.5, 0.1, ensemble_size=3)
 
 
-def stored(folder, *records, size="small", item="sharpbalance/figure7"):
+def stored(folder, *records, size="small", item="sharpbalance/figure7", **settings):
     folder.mkdir(parents=True)
-    write_results(folder, Results(item, "title", size, {}, {}, records))
+    write_results(folder, Results(item, "title", size, settings, {}, records))
 
 
 def test_a_tree_is_read_with_and_without_sizes(tmp_path):
@@ -36,6 +36,12 @@ def test_a_panel_is_made_again_alone(tmp_path):
     stored(tmp_path / "paper/sharpbalance/figure7a", RECORD, size="paper")
     (datum,) = read_evidence(tmp_path).data
     assert datum.command == "tepui reproduce sharpbalance/figure7a --size paper"
+
+
+def test_a_study_of_another_command_names_it(tmp_path):
+    stored(tmp_path / "figure7", RECORD, command="python mine.py")
+    (datum,) = read_evidence(tmp_path).data
+    assert datum.command == "python mine.py"
 
 
 def test_sizes_stay_apart_and_smoke_is_no_evidence(tmp_path):

@@ -1,4 +1,5 @@
 import math
+import statistics
 from itertools import combinations
 
 import numpy as np
@@ -49,11 +50,12 @@ def test_no_value_at_all_is_not_a_number():
 
 
 def test_pairs_of_members_by_hand():
-    # Members' means: 0.15, 0.35, 0.4; pairs: 0.1, 0.2, 0.6.
+    # Without one member: 0.6, 0.2, 0.1; pairs: 0.1, 0.2, 0.6.
     matrix = [[9.0, 0.1, 0.2], [0.1, 9.0, 0.6], [0.2, 0.6, 9.0]]
     over_members, over_pairs = estimate_pairs(matrix), estimate_pairs(matrix, "pairs")
     assert over_members.mean == pytest.approx(0.3)
-    assert over_members.error == pytest.approx(stats.sem([0.15, 0.35, 0.4]))
+    left = [3 * 0.3 - 2 * 0.6, 3 * 0.3 - 2 * 0.2, 3 * 0.3 - 2 * 0.1]
+    assert over_members.error == pytest.approx(stats.sem(left))
     assert over_pairs.mean == pytest.approx(0.3)
     assert over_pairs.error == pytest.approx(stats.sem([0.1, 0.2, 0.6]))
     assert (over_members.count, over_pairs.count) == (3, 3)
@@ -69,6 +71,25 @@ def test_pairs_of_ten_members_have_the_mean_of_the_metric():
     kl = pairwise_kl(logits)
     both = [(kl[i, j] + kl[j, i]).item() / 2 for i, j in combinations(range(10), 2)]
     assert estimate_pairs(kl, "pairs").error == pytest.approx(stats.sem(both))
+
+
+def test_the_error_over_members_is_the_spread_of_the_mean_over_pairs():
+    # Value of a pair: the mean of two members' own numbers, so that the spread over
+    # repetitions of the mean over pairs is known.
+    draws = torch.randn(4000, 8, generator=torch.Generator().manual_seed(1)).double()
+    pairs = (draws[:, :, None] + draws[:, None, :]) / 2
+    found = [estimate_pairs(matrix) for matrix in pairs[:400]]
+    true = 1 / math.sqrt(8)
+    spread = statistics.stdev(each.mean for each in found)
+    assert spread == pytest.approx(true, rel=0.1)
+    squared = [each.error**2 for each in found]
+    assert statistics.fmean(squared) == pytest.approx(true**2, rel=0.1)
+
+
+def test_two_members_have_no_known_error():
+    found = estimate_pairs([[0.0, 0.2], [0.4, 0.0]])
+    assert found.mean == pytest.approx(0.3)
+    assert math.isnan(found.error)
 
 
 def test_bad_matrices_are_named():

@@ -93,6 +93,13 @@ def test_scopes_differ_in_what_one_finding_can_do(findings):
         assert somewhere.p == pytest.approx(min(1, 2 * len(findings) * smallest))
 
 
+@given(st.floats(-5, 5), st.integers(1, 30))
+def test_what_was_picked_from_many_counts_as_often(effect, looks):
+    alone, picked = finding(effect), finding(effect, looks=looks)
+    assert picked.p_for == pytest.approx(min(1, looks * alone.p_for))
+    assert picked.p_against == pytest.approx(min(1, looks * alone.p_against))
+
+
 def test_an_unknown_error_speaks_neither_way():
     unknown = finding(9.0, None)
     assert (unknown.p_for, unknown.p_against, unknown.interval) == (1.0, 1.0, None)

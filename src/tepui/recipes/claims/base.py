@@ -13,7 +13,8 @@ How findings join depends on what is claimed:
 - ``generally``: every finding must hold, or every one must fail.
 - ``somewhere``: one that holds suffices; refuted if every one fails.
 
-Findings whose error is not known say nothing either way and are left out.
+Findings whose error is not known say nothing either way and are left out. One that was
+picked from several by its numbers counts as often as there were (Bonferroni).
 
 References:
     Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
@@ -49,6 +50,7 @@ class Finding:
         n: Repetitions, or points of a fit; zero for printed numbers.
         low: The claim says that the effect lies above this ...
         high: ... and below this.
+        looks: How many comparisons this one was picked from by its numbers.
         commands: What makes the numbers again.
     """
 
@@ -59,6 +61,7 @@ class Finding:
     n: int
     low: float = 0.0
     high: float = math.inf
+    looks: int = 1
     commands: tuple[str, ...] = ()
 
     @property
@@ -81,7 +84,7 @@ class Finding:
             return 1.0
         above = tails(self.effect, self.error, self.freedom, self.low)[1]
         below = tails(self.effect, self.error, self.freedom, self.high)[0]
-        return max(above, below)
+        return min(1.0, self.looks * max(above, below))
 
     @cached_property
     def p_against(self) -> float:
@@ -90,7 +93,7 @@ class Finding:
             return 1.0
         below = tails(self.effect, self.error, self.freedom, self.low)[0]
         above = tails(self.effect, self.error, self.freedom, self.high)[1]
-        return min(below, above)
+        return min(1.0, self.looks * min(below, above))
 
 
 @dataclass(frozen=True, kw_only=True)

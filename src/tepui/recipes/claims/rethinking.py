@@ -7,6 +7,7 @@ the paper measures, and with clean training data for all.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -107,13 +108,16 @@ def _sharper_against_rest(
     others = [name for name in flat if name in safety and name != BASELINE]
     sharper = [name for name in others if (flat[name].record.value or 0.0) > bound]
     if not sharper:
-        sharpest = best(flat, [name for name in flat if name != BASELINE], 1)
+        candidates = [name for name in flat if name != BASELINE]
+        pair = best(flat, candidates, 1), flat[BASELINE]
         where = f"no control is sharper than the baseline; {where}"
-        return combined((sharpest, flat[BASELINE]), lambda v: v[0] - v[1], where)
+        found = combined(pair, lambda v: v[0] - v[1], where)
+        return replace(found, looks=len(candidates))
     rest = [BASELINE, *(name for name in others if name not in sharper)]
     pair = best(safety, sharper, sign), best(safety, rest, sign)
     names = " against ".join(datum.record.method for datum in pair)
-    return combined(pair, lambda v: sign * (v[0] - v[1]), f"{names}: {where}")
+    found = combined(pair, lambda v: sign * (v[0] - v[1]), f"{names}: {where}")
+    return replace(found, looks=len(sharper) * len(rest))
 
 
 def _against_baseline(

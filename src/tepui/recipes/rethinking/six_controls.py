@@ -10,6 +10,7 @@ harder task.
 from collections.abc import Iterator
 
 from tepui.experiments.results import Record, averaged
+from tepui.experiments.statistics import pair_pseudo_values
 from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.metrics import (
@@ -89,7 +90,7 @@ def table(item: str, dataset: str, architecture: str) -> Recipe:
     )
 
 
-def member_scores(stored: StoredLogits) -> dict[str, list[float]]:
+def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
     """Return the scores of every network of a control.
 
     Args:
@@ -97,11 +98,10 @@ def member_scores(stored: StoredLogits) -> dict[str, list[float]]:
 
     Returns:
         One value per network, by metric; calibration is binned as the paper's library
-        does.
+        does, and disagreement is split over networks so that its error is right.
     """
     logits, labels = stored.clean
     cells = {cell: individual_accuracy(*both) for cell, both in stored.shifted.items()}
-    others = len(logits) - 1
     return {
         "accuracy": individual_accuracy(logits, labels).tolist(),
         "ece": [
@@ -111,5 +111,5 @@ def member_scores(stored: StoredLogits) -> dict[str, list[float]]:
             100 * float(corruption_accuracy({c: each[n] for c, each in cells.items()}))
             for n in range(len(logits))
         ],
-        "disagreement": (pairwise_disagreement(logits).sum(1) / others).tolist(),
+        "disagreement": pair_pseudo_values(pairwise_disagreement(logits)),
     }

@@ -20,7 +20,7 @@ from tepui.recipes.published import printed
 from tepui.recipes.reproduce import cost, reproduce
 from tepui.recipes.sharpbalance import figure5, figure14, growing
 from tepui.recipes.sharpbalance.protocol import SCALES, exam, methods, trials
-from tepui.recipes.sharpbalance.sweep import (
+from tepui.recipes.sharpbalance.radius_sweep import (
     Grid,
     beta_record,
     clouds,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def sweep(scale: Scale) -> dict[float, list[Trial]]:
+def by_weight(scale: Scale) -> dict[float, list[Trial]]:
     """Return an ensemble per repetition for every weight."""
     return {
         weight: trials(scale, "sed_a2d", method=SED(weight=weight))
@@ -43,7 +43,7 @@ def plan(order: Order) -> list[Work]:
     """Return the ensembles of all weights."""
     scale = SCALES[order.size]
     work = extractors(scale)
-    for runs in sweep(scale).values():
+    for runs in by_weight(scale).values():
         work += examined(scale, runs)
     return work
 
@@ -51,7 +51,7 @@ def plan(order: Order) -> list[Work]:
 def records(store: Store, order: Order) -> Iterator[Record]:
     """Return mean PDS, its AUROC and the accuracy on clean images, by weight."""
     scale = SCALES[order.size]
-    for weight, runs in sweep(scale).items():
+    for weight, runs in by_weight(scale).items():
         sets = list(answers(store, scale, runs, scale.members))
         detected = [aurocs(each) for each in sets]
         number = partial(

@@ -16,7 +16,7 @@ from tepui.experiments.work import Work
 from tepui.methods import SharpBalance
 from tepui.recipes.base import Order, Recipe, Size
 from tepui.recipes.sharpbalance.protocol import SCALES, title_of
-from tepui.recipes.sharpbalance.sweep import (
+from tepui.recipes.sharpbalance.radius_sweep import (
     DIVERSITY,
     GRIDS,
     MEASURES,

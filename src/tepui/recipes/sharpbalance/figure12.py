@@ -14,7 +14,7 @@ from tepui.experiments.store import Store
 from tepui.experiments.work import Work
 from tepui.recipes.base import Order, Recipe
 from tepui.recipes.sharpbalance.protocol import title_of
-from tepui.recipes.sharpbalance.sweep import (
+from tepui.recipes.sharpbalance.radius_sweep import (
     DIVERSITY,
     MEASURES,
     beta_record,

@@ -125,6 +125,7 @@ class HelpFormatter(DefaultHelpFormatter):
     """
 
     def format_help(self) -> str:
+        """Return the help, its options with dashes."""
         text = super().format_help().replace("``", "")
         return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
 

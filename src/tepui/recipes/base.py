@@ -129,9 +129,7 @@ def load(name: str) -> Recipe | Diagram:
 
 
 def _near(name: str, known: Sequence[str]) -> list[str]:
-    """Return the names meant by one without its paper, in capitals or with letters of
-    no panel; else those most like it; else all.
-    """
+    """Return the names meant by one that is not known; else like ones; else all."""
     whole = name.lower()
     item, letters = _split(whole)
     same = [each for each in known if whole in _spellings(each)]

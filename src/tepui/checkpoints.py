@@ -2,7 +2,8 @@
 
 A file may be a state dict saved by ``torch.save`` (read without running anything that
 is pickled in it) or a safetensors file; a state dict inside a larger dictionary is
-found by the usual names, and the prefix that parallel wrappers add is taken off.
+found by the usual names, and the prefix that parallel wrappers add is taken off. What
+SharpBalance's released code calls the parts of its ResNet-18 for CIFAR is understood.
 """
 
 import pickle
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 
 from tepui.checks import require
 from tepui.ensemble import Ensemble
+from tepui.models import ResNet18
+from tepui.models.torchvision_weights import tensor_names
 from tepui.module_state import load_tensor_state
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
@@ -73,7 +76,7 @@ def ensemble_of(
     require(len(paths) > 0, "paths", "name at least one file", list(paths))
     modules = [factory() for _ in paths]
     for module, path in zip(modules, paths, strict=True):
-        load_tensor_state(module, read_checkpoint(path), str(path))
+        load_tensor_state(module, _own_names(read_checkpoint(path), module), str(path))
     return Ensemble(modules)
 
 
@@ -110,6 +113,15 @@ def _wrapped(found: Any) -> dict[str, Any] | None:
     """Return what lies under one of the usual names, if anything does."""
     values = (found.get(name) for name in WRAPPERS) if isinstance(found, dict) else ()
     return next((value for value in values if isinstance(value, dict)), None)
+
+
+def _own_names(state: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """Return tensors of the released ResNet-18 by the names of ours, others as is."""
+    if not isinstance(module, ResNet18):
+        return state
+    released = tensor_names(module.state_dict(), module.released_names())
+    own = {theirs: name for name, theirs in released.items()}
+    return {own.get(name, name): tensor for name, tensor in state.items()}
 
 
 def _described(found: Any) -> str:

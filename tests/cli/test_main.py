@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -206,6 +207,20 @@ def test_help_shows_an_example(command, capsys):
     shown = capsys.readouterr().out
     assert f"example: tepui {command}" in shown
     assert "torch.nn" not in shown
+    assert "``" not in shown
+    assert not re.search(r"--\w[\w.-]*_", shown)
+
+
+def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--method.help", "SharpBalance"])
+    shown = capsys.readouterr().out
+    assert "--method.switch-epoch SWITCH_EPOCH" in shown
+    assert "``" not in shown
+    words = ["--method", "SharpBalance", "--method.switch-epoch", "5", "--epochs", "1"]
+    with pytest.raises(SystemExit):
+        main(["train", *words, "--quiet", "true", "--out", str(tmp_path / "run")])
+    assert "switch_epoch must lie within the run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,100 +1,217 @@
-"""The six commands of the released README, as docs/from_released_code.md maps them.
+"""The commands of docs/from_released_code.md, taken from the page.
 
-They run on a miniature of CIFAR-100 in its own layout, with a narrow ResNet-18, for one
-or two epochs.
+They run on miniatures of CIFAR-100 and CIFAR-100-C in their own layouts, with a narrow
+ResNet-18, for two epochs; only what makes them small is changed.
 """
 
 import json
+import re
+import shlex
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from data_layouts import cifar100_binary, images_and_labels
 from tepui.cli.main import main
 from tepui.data import CIFAR100
+from tepui.data.corruptions import CORRUPTIONS
+from tepui.engine.run import described
+from tepui.methods import SharpBalance
+from tepui.metrics import sharpness
+from tepui.stored_logits import read_logits
 
-SMALL = ["--model", "ResNet18", "--model.width", "2", "--model.num_classes", "100"]
-TRAINING = ["--epochs", "2", "--batch-size", "20", "--quiet", "--device", "cpu"]
+PAGE = (Path(__file__).parents[2] / "docs/from_released_code.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
+COMMANDS = [shlex.split(block.replace("\\\n", " "))[1:] for block in BLOCKS]
+SMALLER = {
+    "--epochs": ("200", "2"),
+    "--batch-size": ("128", "20"),
+    "--method.switch-epoch": ("100", "0"),
+    "--samples": ("500", "5"),
+}
+NARROW = ["--model.width", "2"]
+FLAGS = ("--resume", "--deterministic")
+FILES = [f"seed_{seed}/checkpoint.pth.tar" for seed in (13, 17, 27)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_files():
+def miniature(words):
+    small = list(words)
+    for option, (written, value) in SMALLER.items():
+        if option in small:
+            place = small.index(option) + 1
+            assert small[place] == written
+            small[place] = value
+    if "--model" in small:
+        small += NARROW
+    quiet = ["--quiet"] if small[0] == "train" else []
+    return [*small, *quiet, "--device", "cpu"]
+
+
+class Block(nn.Module):
+    """A block with the names that the released code gives its parts."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
+        self.shortcut = nn.Sequential()
+        if channels != width:
+            self.shortcut.append(nn.Conv2d(channels, width, 1, stride, bias=False))
+            self.shortcut.append(nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        inner = self.bn1(self.conv1(x)).relu()
+        return (self.bn2(self.conv2(inner)) + self.shortcut(x)).relu()
+
+
+class Released(nn.Module):
+    """ResNet-18 with the names that the released code gives its parts."""
+
+    def __init__(self, width, classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, width, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.layer1 = nn.Sequential(Block(width, width, 1), Block(width, width, 1))
+        for stage in (2, 3, 4):
+            wide = width * 2 ** (stage - 1)
+            blocks = nn.Sequential(Block(wide // 2, wide, 2), Block(wide, wide, 1))
+            setattr(self, f"layer{stage}", blocks)
+        self.linear = nn.Linear(8 * width, classes)
+
+    def forward(self, x):
+        x = self.bn1(self.conv1(x)).relu()
+        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
+            x = stage(x)
+        return self.linear(x.mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the data and weights that the page names, to run its commands."""
+    folder = tmp_path_factory.mktemp("released")
+    train, test = images_and_labels(40, 100), images_and_labels(8, 100, seed=1)
+    cifar100_binary(folder / "data", *train, *test)
+    corrupted = folder / "data" / "CIFAR-100-C"
+    corrupted.mkdir()
+    np.save(corrupted / "labels.npy", np.tile(test[1], 5))
+    images = np.tile(test[0].transpose(0, 2, 3, 1), (5, 1, 1, 1))
+    for number, name in enumerate([*CORRUPTIONS][:15]):
+        np.save(corrupted / f"{name}.npy", images // (number + 1))
+    for seed, file in enumerate(FILES):
+        torch.manual_seed(seed)
+        (folder / file).parent.mkdir()
+        weights = {"model": "resnet18", "state_dict": Released(2, 100).state_dict()}
+        torch.save({"epoch": 199, "best_acc": 0.8, **weights}, folder / file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tepui.data.cifar.ROWS_PER_FILE", 8)
-        yield
+        patch.chdir(folder)
+        yield folder
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory, small_files):
-    folder = tmp_path_factory.mktemp("cifar100")
-    train, test = images_and_labels(40, 100), images_and_labels(8, 100, seed=1)
-    cifar100_binary(folder, *train, *test)
-    return folder
+def ran(place):
+    """The folder after all commands of the page, in their order."""
+    for words in COMMANDS:
+        main(miniature(words))
+    return place
 
 
-@pytest.fixture(scope="module")
-def runs(root, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    data = ["--data", "CIFAR100", "--data.root", str(root)]
-    methods = {
-        "deep_ensemble": ["--seeds", "13 17 27"],
-        "sam": ["--seeds", "13", "17", "27", "--method", "SAM", "--method.rho", "0.2"],
-        "sharpbalance": [
-            "--seeds",
-            "13 17 27",
-            "--method",
-            "SharpBalance",
-            "--method.rho",
-            "0.2",
-            "--method.fraction",
-            "0.5",
-            "--method.switch_epoch",
-            "1",
-        ],
-    }
-    for name, words in methods.items():
-        out = ["--out", str(folder / name)]
-        main(["train", *data, *SMALL, *words, *TRAINING, *out])
-    return folder
+def test_the_page_has_commands_that_train_evaluate_and_measure():
+    jobs = ["train", "train", "train", "evaluate", "measure", "measure"]
+    assert [words[0] for words in COMMANDS] == jobs
 
 
 @pytest.mark.parametrize("name", ["deep_ensemble", "sam", "sharpbalance"])
-def test_training_commands_train_three_seeds(name, runs):
-    document = json.loads((runs / name / "run.json").read_text())
-    assert document["config"]["seeds"] == [13, 17, 27]
-    assert len((runs / name / "metrics.jsonl").read_text().splitlines()) == 2
+def test_training_commands_train_as_the_released_code(name, ran):
+    config = json.loads((ran / "runs" / name / "run.json").read_text())["config"]
+    assert config["seeds"] == [13, 17, 27]
+    assert config["data"]["samples"] == 36
+    assert config["schedule"]["class"] == "MultiStep"
+    assert config["schedule"]["milestones"] == [0.5, 0.75]
+    augmented = [each["class"] for each in config["augment"]]
+    assert augmented == ["RandomCrop", "HorizontalFlip"]
+    assert len((ran / "runs" / name / "metrics.jsonl").read_text().splitlines()) == 2
 
 
-def test_sharpbalance_switched_and_has_its_sets(runs):
-    assert json.loads((runs / "sharpbalance" / "method.json").read_text())
+def test_sharpbalance_runs_by_the_released_rule(ran):
+    config = json.loads((ran / "runs/sharpbalance/run.json").read_text())["config"]
+    released = SharpBalance.released("cifar100", rho=0.2, switch_epoch=0)
+    assert config["method"] == described(released)
+    assert json.loads((ran / "runs/sharpbalance/method.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("what", "found"),
-    [("diversity", ("der", "variance")), ("sharpness", ("worst_case",))],
-)
-def test_measuring_commands(what, found, runs, root, tmp_path):
-    data = ["--data", "CIFAR100", "--data.root", str(root)]
-    words = [str(runs / "sam"), *data, "--what", what, "--samples", "10"]
-    main(["measure", *words, "--out", str(tmp_path / "out"), "--device", "cpu"])
-    files = (tmp_path / "out").glob("*.json")
-    text = "".join(file.read_text() for file in files)
-    assert all(f'"{name}"' in text for name in found)
+def test_diversity_is_that_of_clean_and_corrupted_data(ran):
+    found = json.loads((ran / "runs/sam/evaluation.json").read_text())
+    assert len(found["cells"]) == 15 * 5
+    for scores in (found["clean"], found["shifted"]):
+        assert {"der", "disagreement", "variance", "kl"} <= set(scores)
 
 
-def test_weights_of_the_released_code_are_measured(root, tmp_path):
-    from tepui.models import ResNet18
-
-    files = []
-    for seed in (13, 17):
-        torch.manual_seed(seed)
-        files.append(tmp_path / f"model_{seed}.pt")
-        torch.save(ResNet18(num_classes=100, width=2).state_dict(), files[-1])
-    data = ["--data", "CIFAR100", "--data.root", str(root)]
-    words = [*map(str, files), *data, *SMALL, "--what", "diversity", "--device", "cpu"]
-    main(["measure", *words, "--out", str(tmp_path / "out")])
-    assert "der" in next((tmp_path / "out").glob("*.json")).read_text()
+def test_sharpness_has_the_released_modes(ran):
+    found = json.loads((ran / "runs/sam_sharpness/measure.json").read_text())
+    modes = {"worst_case", "average_case", "mean_fisher_trace", "hessian_trace"}
+    assert modes <= set(found["sharpness"])
+    assert len(found["sharpness"]["worst_case"]["members"]) == 3
 
 
-def test_the_miniature_is_read_as_the_real_set(root):
-    assert len(CIFAR100(root)) == 40
+def test_weights_of_the_released_code_answer_as_there(ran):
+    test = CIFAR100("data", train=False)
+    images = test.prepare(test.inputs)
+    logits, _ = read_logits(ran / "runs/released").clean
+    for file, own in zip(FILES, logits, strict=True):
+        network = Released(2, 100).eval()
+        network.load_state_dict(torch.load(file, weights_only=True)["state_dict"])
+        torch.testing.assert_close(own, network(images).detach(), rtol=1e-4, atol=1e-4)
+
+
+def table(heading):
+    """Return the rows of the table under a heading of the page."""
+    text = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line[:1] == "|"]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def options(heading):
+    """Return the options in tepui's columns of a table, each once."""
+    cells = [cell for row in table(heading) for cell in row[1:]]
+    return sorted({code for cell in cells for code in re.findall("`(--[^`]+)`", cell)})
+
+
+def taken(command, words, base):
+    """Return whether the command line takes some options beside some names."""
+    named = [part for pair in base.items() if pair[0] not in words for part in pair]
+    with pytest.raises(SystemExit) as stop:
+        main([*command, *named, *words, "--print-config"])
+    return stop.value.code == 0
+
+
+@pytest.mark.parametrize("option", options("Flags of `main.py`"))
+def test_every_option_of_training_is_taken(option):
+    words = shlex.split(option)
+    values = words if len(words) > 1 or option in FLAGS else [*words, "0.1"]
+    method = "SAM" if "statistics" in option else "SharpBalance"
+    base = {"--data": "CIFAR100", "--model": "ResNet18", "--method": method}
+    assert taken(["train"], values, base)
+
+
+@pytest.mark.parametrize("option", ["--rho 0.5", "--samples 500", "--seed 13"])
+def test_every_option_of_measuring_is_taken(option):
+    assert option in options("Flags of the measuring scripts")
+    assert taken(["measure", "runs/sam"], shlex.split(option), {"--data": "CIFAR100"})
+
+
+def test_an_option_that_is_not_there_is_noticed():
+    assert not taken(["measure", "runs/sam"], ["--gamma", "0.5"], {})
+
+
+def test_measures_that_the_page_names_are_there():
+    names = ("hessian_eigenvalues", "ntk_logdet", "mean_fisher_trace", "hessian_trace")
+    assert all(f"`{name}`" in PAGE and hasattr(sharpness, name) for name in names)
+
+
+def test_the_miniature_is_read_as_the_real_set(place):
+    assert len(CIFAR100("data")) == 40

@@ -1,7 +1,13 @@
+import os
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from tepui.cli.main import main
+from tepui.cli.reproduce import workers_for
 from tepui.experiments.results import read_results
+from tepui.experiments.store import Store
 
 
 def lines(capsys):
@@ -98,3 +104,25 @@ def test_missing_data_say_how_to_get_them(tmp_path, monkeypatch, capsys):
         main(["reproduce", "sharpbalance/figure7d", *words])
     assert "tepui data fetch CIFAR10" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(("processors", "workers"), [({1}, 1), ({0, 2, 5}, 3)])
+def test_on_a_cpu_as_many_workers_as_processors_that_may_be_used(
+    processors, workers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: processors, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    store = Store(tmp_path, device="cpu")
+    assert workers_for(None, store) == workers
+    assert workers_for(7, store) == 7
+
+
+def test_without_a_say_of_the_system_all_processors_count(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert workers_for(None, Store(tmp_path, device="cpu")) == 4
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+def test_on_any_other_device_one_worker(kind):
+    assert workers_for(None, SimpleNamespace(device=torch.device(kind))) == 1

@@ -47,6 +47,31 @@ def test_unknown_names_list_near_ones(name, near):
         look_up(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("figure7", ["sharpbalance/figure7"]),
+        ("Figure7", ["sharpbalance/figure7"]),
+        ("SED/Table2", ["sed/table2"]),
+        ("figure3", ["sharpbalance/figure3", "sed/figure3"]),
+        ("sharpbalance/figure7ad", [f"sharpbalance/figure7{c}" for c in "abcdef"]),
+        ("figure7a", [f"sharpbalance/figure7{c}" for c in "abcdef"]),
+        ("sed/table2a", ["sed/table2"]),
+        ("sharpbalance/figure6a", ["sharpbalance/figure6"]),
+    ],
+)
+def test_names_without_paper_or_with_strange_panels_say_what_is_meant(name, near):
+    with pytest.raises(ValueError, match="must name a figure or table") as error:
+        look_up(name)
+    assert str(error.value).endswith(f"got {name!r}; near: {', '.join(near)}")
+
+
+def test_a_panel_that_is_a_diagram_says_so():
+    with pytest.raises(ValueError, match="it is a diagram") as error:
+        look_up("sharpbalance/figure1a")
+    assert str(error.value).endswith("sharpbalance/figure1b, sharpbalance/figure1c")
+
+
 def test_the_papers_numbers_join_ours():
     row = printed(Record(**FIGURE7A, at={"ensemble_size": 3}))
     assert row is not None

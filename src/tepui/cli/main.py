@@ -119,7 +119,15 @@ NAMED = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
 
 
 class HelpFormatter(DefaultHelpFormatter):
-    """Shows tepui's own classes by their short names, and examples as written."""
+    """Shows tepui's own classes by their short names, and examples as written.
+
+    Options have dashes, as everywhere in the documentation, and texts no backticks.
+    """
+
+    def format_help(self) -> str:
+        """Return the help, its options with dashes."""
+        text = super().format_help().replace("``", "")
+        return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
 
     def _expand_help(self, action: Action) -> str:
         text = super()._expand_help(action)
@@ -135,23 +143,29 @@ class HelpFormatter(DefaultHelpFormatter):
         return "\n".join(indent + line for line in text.splitlines())
 
 
+class Parser(ArgumentParser):
+    """Shows help with :class:`HelpFormatter`, also that of one class.
+
+    Args:
+        options: Passed on.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": HelpFormatter, **options})
+
+
 def build_parser() -> ArgumentParser:
     """Return the parser of all commands."""
-    parser = ArgumentParser(
+    parser = Parser(
         prog="tepui",
         description="Deep ensembles whose members are flat and different.",
         epilog=f"example: {COMPARE_EXAMPLE}",
-        formatter_class=HelpFormatter,
         version=__version__,
     )
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
     for name, (function, example) in COMMANDS.items():
         summary = (function.__doc__ or "").splitlines()[0]
-        command = ArgumentParser(
-            description=summary,
-            epilog=f"example: {example}",
-            formatter_class=HelpFormatter,
-        )
+        command = Parser(description=summary, epilog=f"example: {example}")
         command.add_argument(
             "--config", action="config", help="Read options from a YAML file."
         )
@@ -230,4 +244,5 @@ def _allow(packages: list[str]) -> None:
 def _shortened(match: re.Match[str], known: Sequence[str]) -> str:
     paths = re.split(r",\s*", match.group(1))
     own = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
-    return f"; known: {', '.join(sorted(own & set(known)))}"
+    shown = sorted(own & set(known))
+    return f"; known: {', '.join(shown)}" if shown else ""

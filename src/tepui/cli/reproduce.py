@@ -67,8 +67,8 @@ def reproduce(
             ``smoke`` to see that it runs.
         out: Folder of the results, one inside it for each figure and table.
         store: Folder of trained ensembles, which all figures share.
-        workers: Ensembles trained at a time; as many as processors on a CPU, one on a
-            GPU by default.
+        workers: Ensembles trained at a time; on a CPU as many as processors that may
+            be used, elsewhere one by default.
         dry_run: Only show what there is to do and what it costs.
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
@@ -155,11 +155,19 @@ def workers_for(asked: int | None, store: Store) -> int:
         store: Where trials train.
 
     Returns:
-        As many as processors on a CPU, one on a GPU, unless asked otherwise.
+        As many as this process may use processors on a CPU, one on any other device,
+        unless asked otherwise.
     """
     if asked is not None:
         return asked
-    return 1 if store.device.type == "cuda" else max(1, os.cpu_count() or 1)
+    return _processors() if store.device.type == "cpu" else 1
+
+
+def _processors() -> int:
+    """Return how many processors this process may use, as far as the system says."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager

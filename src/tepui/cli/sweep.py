@@ -55,8 +55,8 @@ def sweep(
         ensembles: Repetitions of each combination, at most the recipe's.
         out: Folder of the results, one inside it for each recipe.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
-        workers: Ensembles trained at a time; as many as processors on a CPU, one on a
-            GPU by default.
+        workers: Ensembles trained at a time; on a CPU as many as processors that may
+            be used, elsewhere one by default.
         dry_run: Only show what there is to do and what it costs.
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.

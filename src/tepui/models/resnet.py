@@ -100,6 +100,14 @@ class ResNet18(Model):
             names[f"{own}.shortcut"] = f"{theirs}.downsample"
         return names
 
+    def released_names(self) -> dict[str, str]:
+        """Return SharpBalance's released name of each part, by its own."""
+        names = self.torchvision_names()
+        parts = {
+            own: name.replace("downsample", "shortcut") for own, name in names.items()
+        }
+        return {**parts, "classifier": "linear"}
+
 
 class _Block(nn.Module):
     """Two 3×3 convolutions around a shortcut."""

@@ -5,7 +5,7 @@ A file of them is read by the caller, for example with
 checked, so torchvision itself is not needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ def load_torchvision(
         ValueError: state must hold the weights of ResNet18, got missing ['conv1.weight', 'bn1.weight', 'bn1.bias'] (101) and unexpected [] (0)
     """  # noqa: E501 - a doctest must show the whole message
     own = model.state_dict()
-    names = _names(model, own)
+    names = tensor_names(own, model.torchvision_names())
     names = {n: theirs for n, theirs in names.items() if _is_needed(theirs, state)}
     missing = [theirs for theirs in names.values() if theirs not in state]
     unexpected = sorted(state.keys() - names.values())
@@ -73,18 +73,27 @@ def load_torchvision(
     return with_head
 
 
-def _is_needed(name: str, state: Mapping[str, Tensor]) -> bool:
-    """Files from before torch 0.4.1 do not count the batches BatchNorm has seen."""
-    return name in state or not name.endswith(".num_batches_tracked")
+def tensor_names(own: Iterable[str], parts: Mapping[str, str]) -> dict[str, str]:
+    """Return another program's name of every tensor of a model.
 
+    Args:
+        own: The model's names of its tensors.
+        parts: The other name of each part that holds them, by its own.
 
-def _names(
-    model: ResNet18 | VGG19 | VGG19BN, own: Mapping[str, Tensor]
-) -> dict[str, str]:
-    """Return torchvision's name of every tensor of a model, by its own."""
-    parts = model.torchvision_names()
+    Returns:
+        The other names by the model's own.
+
+    Example:
+        >>> tensor_names(["classifier.bias"], {"classifier": "fc"})
+        {'classifier.bias': 'fc.bias'}
+    """
     names = {}
     for name in own:
         part = next(part for part in parts if name.startswith(f"{part}."))
         names[name] = f"{parts[part]}{name.removeprefix(part)}"
     return names
+
+
+def _is_needed(name: str, state: Mapping[str, Tensor]) -> bool:
+    """Files from before torch 0.4.1 do not count the batches BatchNorm has seen."""
+    return name in state or not name.endswith(".num_batches_tracked")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tepui.experiments.results import Record, Results
@@ -53,6 +54,7 @@ class Recipe:
             differs from the paper under ``"differs"``.
         draw: Returns the picture of results; None for a table.
         panels: Letters of its panels.
+        diagrams: Letters of panels that explain and have no numbers.
     """
 
     title: str
@@ -61,6 +63,7 @@ class Recipe:
     settings: Callable[[Order], Mapping[str, Any]]
     draw: "Callable[[Results], Figure] | None" = None
     panels: tuple[str, ...] = ()
+    diagrams: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,23 +99,25 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
         The name without a panel, the recipe, and the panels that are asked for.
 
     Raises:
-        ValueError: If there is no such recipe or panel; lists near names.
+        ValueError: If there is no such recipe or panel, with near names, or if the
+            panel is a diagram.
     """
     known = names()
     if name in known:
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
-    item, letter = name[:-1], name[-1:]
-    if item in known:
-        recipe = load(item)
-        panels = recipe.panels if isinstance(recipe, Recipe) else ()
-        if letter in panels:
-            return item, recipe, (letter,)
-        near = [f"{item}{panel}" for panel in panels] or [item]
-    else:
-        near = get_close_matches(name, known, n=5, cutoff=0.5) or known
+    item, letters = _split(name)
+    if item in known and isinstance(recipe := load(item), Recipe):
+        if letters in recipe.panels:
+            return item, recipe, (letters,)
+        if letters in recipe.diagrams:
+            raise ValueError(
+                f"{name} has no numbers to make: it is a diagram; the panels with "
+                f"numbers: {', '.join(_panels(item))}"
+            )
     raise ValueError(
-        f"item must name a figure or table, got {name!r}; near: {', '.join(near)}"
+        f"item must name a figure or table, got {name!r}; "
+        f"near: {', '.join(_near(name, known))}"
     )
 
 
@@ -121,6 +126,35 @@ def load(name: str) -> Recipe | Diagram:
     module = importlib.import_module(f"tepui.recipes.{name.replace('/', '.')}")
     recipe: Recipe | Diagram = module.RECIPE
     return recipe
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the names meant by one that is not known; else like ones; else all."""
+    whole = name.lower()
+    item, letters = _split(whole)
+    same = [each for each in known if whole in _spellings(each)]
+    if letters:
+        of_item = [each for each in known if item in _spellings(each)]
+        same += [panel for each in of_item for panel in _panels(each)]
+    return same or get_close_matches(whole, known, n=5, cutoff=0.5) or [*known]
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """Return a name with and without its paper."""
+    return name, name.partition("/")[2]
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return a name without its last letters, and these."""
+    item = name.rstrip(ascii_lowercase)
+    return item, name[len(item) :]
+
+
+def _panels(name: str) -> list[str]:
+    """Return the names of an item's panels; its own where it has none."""
+    recipe = load(name)
+    panels = recipe.panels if isinstance(recipe, Recipe) else ()
+    return [f"{name}{panel}" for panel in panels] or [name]
 
 
 def _numbered(name: str) -> tuple[str, int, str]:

@@ -156,4 +156,5 @@ RECIPE = Recipe(
     settings=settings,
     draw=draw,
     panels=("b", "c"),
+    diagrams=("a",),
 )

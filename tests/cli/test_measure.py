@@ -61,7 +61,8 @@ def test_a_run_folder_needs_no_model_and_parts_can_be_left_out(tmp_path):
     data = tepui.data.Digits().subset(range(32))
     how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
     tepui.fit(ensemble, data, out=tmp_path / "run", **how)
-    found = measured(tmp_path / "out", tmp_path / "run", "--what", "diversity")
+    words = ("--what", "diversity", "--data", "Digits")
+    found = measured(tmp_path / "out", tmp_path / "run", *words)
     assert "sharpness" not in found
     test = tepui.data.Digits(train=False)
     assert found["diversity"] == tepui.evaluate(ensemble, test).clean.document()
@@ -97,3 +98,12 @@ def test_nothing_is_overwritten(files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", *files, *MODEL)
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text('{"config": {"data": {"class": "CIFAR100"}}}')
+    with pytest.raises(SystemExit):
+        measured(tmp_path / "out", run)
+    assert "was trained on CIFAR100, got None" in capsys.readouterr().err

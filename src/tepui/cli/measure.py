@@ -16,8 +16,7 @@ from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, part, unfamiliar
-from tepui.data import Digits
+from tepui.cli.parts import Data, data_for, part, unfamiliar
 from tepui.ensemble import FILE, Ensemble, load
 from tepui.evaluation import evaluate
 from tepui.measuring import EnsembleMeasurement
@@ -44,7 +43,7 @@ EXAMPLE = (
 
 def measure(
     checkpoints: list[Path],
-    data: Data = Digits,
+    data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     what: str = "sharpness,diversity",
     ood: dict[str, Data] | None = None,
@@ -61,7 +60,7 @@ def measure(
         checkpoints: Files with weights (.pt of torch.save, .safetensors), one per
             member; or one folder of a run.
         data: The data set; sharpness is measured on its training part, diversity and
-            accuracy on its test part.
+            accuracy on its test part. Digits by default, unless a run is on others.
         model: The architecture that the weights fit; not needed for a run's folder.
         what: What to measure, with commas between: sharpness,diversity,ood
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -77,12 +76,14 @@ def measure(
     for kind in kinds:
         one_of("--what", kind, KINDS)
     require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
+    require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
+    source = data_for(data, checkpoints[0])
     folder = folder_for("measure", out, resume=False)
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    train = part(data, train=True) if "sharpness" in kinds else None
-    test = part(data, train=False) if {"diversity", "ood"} & {*kinds} else None
+    train = part(source, train=True) if "sharpness" in kinds else None
+    test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
     known = train if test is None else test
     ensemble = _ensemble(checkpoints, model, known).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
@@ -114,7 +115,6 @@ def _ensemble(
     model: Callable[[], nn.Module] | None,
     data: Dataset[Any] | None,
 ) -> Ensemble:
-    require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     factory = model if model is None or data is None else fitted(model, data)
     if len(checkpoints) == 1 and (checkpoints[0] / FILE).is_file():
         return load(checkpoints[0], factory)

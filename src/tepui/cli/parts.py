@@ -43,8 +43,8 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
     return cast(Callable[..., Dataset[Any]], data)(train=train)
 
 
-def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
-    """Return the test part of the data set a run is evaluated on.
+def data_for(data: Data | None, run: Path) -> Data:
+    """Return the data set that a run is asked about.
 
     Args:
         data: What the command line built; None where it names nothing.
@@ -55,19 +55,41 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
         be on other data.
 
     Raises:
-        ValueError: If nothing is named for a run on other data, or data with other
-            classes.
+        ValueError: If nothing is named for a run on other data.
     """
-    file = run / "run.json"
-    known = read_json(file)["config"]["data"] if file.is_file() else None
+    known = _recorded(run)
     if data is None and known is not None:
         rule = f"be given, since {run} was trained on {known['class']}"
         require(known["class"] == Digits.__name__, "--data", rule, None)
-    found = part(Digits if data is None else data, train=False)
+    return Digits if data is None else data
+
+
+def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
+    """Return the test part of the data set a run is evaluated on.
+
+    Args:
+        data: What the command line built; None where it names nothing.
+        run: The folder of the run.
+
+    Returns:
+        The test part of what :func:`data_for` returns.
+
+    Raises:
+        ValueError: If nothing is named for a run on other data, or data with other
+            classes.
+    """
+    found = part(data_for(data, run), train=False)
+    known = _recorded(run)
     if known is not None:
         classes = tuple(known.get("classes", ()))
         same_classes("--data", class_names(found), classes, str(run))
     return found
+
+
+def _recorded(run: Path) -> dict[str, Any] | None:
+    """Return what a run wrote of its data; None if it wrote nothing."""
+    file = run / "run.json"
+    return read_json(file)["config"]["data"] if file.is_file() else None
 
 
 def unfamiliar(

@@ -1,11 +1,11 @@
-"""Figure 7(a) and (d) of SharpBalance: CIFAR-10 as published, with fewer epochs.
+r"""Figure 7(a) and (d) of SharpBalance: CIFAR-10 as published, with fewer epochs.
 
 Trains by the recipe of the figure at its ``paper`` size, only for fewer epochs and
 ensembles. One command per method, which goes on where it was stopped, and one for the
 figure; ``TEPUI_DATA`` names the folder of the data:
 
     export PYTHONPATH=src
-    python3 benchmarks/cifar10_figure7.py train sam --epochs 80 --ensembles 1 \\
+    python3 benchmarks/cifar10_figure7.py train sam --epochs 80 --ensembles 1 \
         --json sam.json
     python3 benchmarks/cifar10_figure7.py gather *.json --out figure7
 """

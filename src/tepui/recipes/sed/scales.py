@@ -39,7 +39,7 @@ from tepui.data import (
     ImageNetR,
     UnlabeledFolder,
 )
-from tepui.data.sources import data_folder
+from tepui.data.sources import ENVIRONMENT, data_folder
 from tepui.experiments.derived import Changed, Copies, Misjudged, ReleasedCopies
 from tepui.experiments.trials import Samples, Shelf, Source, Trial, seeds
 from tepui.methods import DeepEnsemble
@@ -49,6 +49,11 @@ from tepui.seeding import seeded
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
+# Where the images come from that no data set of tepui holds.
+FROM = {
+    "inaturalist": "github.com/deeplearning-wisc/large_scale_ood",
+    "openimages-o": "github.com/haoqiwang/vim",
+}
 
 
 class Scale(NamedTuple):
@@ -99,8 +104,19 @@ class Folder(Source):
     name: str
 
     def load(self, store: Shelf) -> Dataset[Any]:
-        """Return the images at ImageNet's size."""
-        return UnlabeledFolder(data_folder() / self.name, size=224)
+        """Return the images at ImageNet's size.
+
+        Raises:
+            FileNotFoundError: If the folder is not there; says how to place it.
+        """
+        folder = data_folder() / self.name
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"{self.name} is not in {data_folder()}. Place it by hand (from "
+                f"{FROM[self.name]}): any images in {folder} or below it; tepui data "
+                f"does not fetch it. Another data folder: the variable {ENVIRONMENT}."
+            )
+        return UnlabeledFolder(folder, size=224)
 
 
 def stencils(images: Tensor) -> Tensor:

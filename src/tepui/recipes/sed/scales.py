@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from tepui.checks import one_of
 from tepui.data import (
     STANDARD,
     Digits,
@@ -98,10 +99,13 @@ class Folder(Source):
     """Unlabelled images in a folder below the data folder.
 
     Attributes:
-        name: The folder's.
+        name: The folder's, one of :data:`FROM`.
     """
 
     name: str
+
+    def __post_init__(self) -> None:
+        one_of("name", self.name, FROM)
 
     def load(self, store: Shelf) -> Dataset[Any]:
         """Return the images at ImageNet's size.

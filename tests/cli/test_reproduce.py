@@ -113,7 +113,7 @@ def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
         assert process.wait(60) == code
         assert not (tmp_path / place).exists()
         kept |= finished(tmp_path)
-    assert started(tmp_path).wait(120) == 0
+    assert started(tmp_path).wait(300) == 0
     assert 2 <= len(kept) < len(finished(tmp_path)) == 6
     assert kept.items() <= finished(tmp_path).items()
     whole, again = (

@@ -1,11 +1,12 @@
-"""Figure 7(a) and (d) of SharpBalance: CIFAR-10 as published, with fewer epochs.
+r"""Figure 7(a) and (d) of SharpBalance: CIFAR-10 as published, with fewer epochs.
 
 Trains by the recipe of the figure at its ``paper`` size, only for fewer epochs and
 ensembles. One command per method, which goes on where it was stopped, and one for the
 figure; ``TEPUI_DATA`` names the folder of the data:
 
     export PYTHONPATH=src
-    python3 benchmarks/cifar10_figure7.py train sam --epochs 80 --json sam.json
+    python3 benchmarks/cifar10_figure7.py train sam --epochs 80 --ensembles 1 \
+        --json sam.json
     python3 benchmarks/cifar10_figure7.py gather *.json --out figure7
 """
 
@@ -13,10 +14,12 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tepui.checks import require
 from tepui.engine.run import environment_of
 from tepui.experiments.results import Record, Results
 from tepui.experiments.store import Store
@@ -114,9 +117,13 @@ def records_of(store: Store, scale: Scale, name: str) -> list[Record]:
 
 
 def gather(arguments: argparse.Namespace) -> None:
-    parts = {part["method"]: part for part in map(read, arguments.files)}
-    (epochs,) = {part["epochs"] for part in parts.values()}
-    (ensembles,) = {part["ensembles"] for part in parts.values()}
+    read = [json.loads(file.read_text()) for file in arguments.files]
+    for part in read:
+        del part["environment"]["command"]  # one for each method
+    parts = {part["method"]: part for part in read}
+    require(len(parts) == len(read), "files", "hold each method once", [*parts])
+    epochs, ensembles = shared(parts, "epochs"), shared(parts, "ensembles")
+    environment = shared(parts, "environment")
     ordered = [parts[name] for name in METHODS if name in parts]
     about = settings("paper", [DATASET])
     about[DATASET] |= {"epochs": epochs, "ensembles": ensembles}
@@ -125,7 +132,7 @@ def gather(arguments: argparse.Namespace) -> None:
         f"{epochs} of {PAPER.epochs} epochs, {ensembles} of {PAPER.ensembles} ensembles"
     )
     command = "python benchmarks/cifar10_figure7.py train METHOD"
-    command += f" --epochs {epochs} --ensembles {ensembles}"
+    command += f" --epochs {epochs} --ensembles {ensembles} --json METHOD.json"
     found = Results(
         ITEM,
         load(ITEM).title,
@@ -140,14 +147,19 @@ def gather(arguments: argparse.Namespace) -> None:
             },
             "sets": {name: parts[name]["sets"] for name in seconds},
         },
-        {**ordered[-1]["environment"], "command": command},
+        {**environment, "command": command},
         tuple(Record.of(row) for part in ordered for row in part["records"]),
     )
     write(arguments.out, found, load(ITEM).draw)
 
 
-def read(file: Path) -> dict:
-    return json.loads(file.read_text())
+def shared(parts: dict[str, dict], name: str) -> Any:
+    """Return what all parts say of something; methods are compared on equal terms."""
+    said = {method: part[name] for method, part in parts.items()}
+    first = next(iter(said.values()))
+    same = all(each == first for each in said.values())
+    require(same, name, "be the same in all files", said)
+    return first
 
 
 def show(title: str, records: list[Record]) -> None:

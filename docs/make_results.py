@@ -25,10 +25,14 @@ LONGEST = 60  # rows of a table that a page shows
 def main():
     if len(sys.argv) > 1:
         copy(Path(sys.argv[1]))
-    for paper, title in PAPERS.items():
-        sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
-        text = f"# {title}\n\n{ABOUT}\n" + "\n".join(sections)
-        (DOCS / "results" / f"{paper}.md").write_text(text)
+    for paper in PAPERS:
+        (DOCS / "results" / f"{paper}.md").write_text(page(paper))
+
+
+def page(paper):
+    """Return the page of a paper, from the results beside it."""
+    sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
+    return f"# {PAPERS[paper]}\n\n{ABOUT}\n" + "\n".join(sections)
 
 
 def copy(results):
@@ -79,8 +83,11 @@ def shown(folder):
         parts.append(f"{link}, the paper's beside ours.\n")
     if differs := found.settings.get("differs"):
         parts.append(f"Differs from the paper: {differs}.\n")
-    where_made = f"{found.environment['hardware']}, torch {found.environment['torch']}"
-    parts.append(f"Made on {where_made}.\n")
+    places = found.environment.get("trained_on", [found.environment])
+    where_made = "; ".join(f"{at['hardware']}, torch {at['torch']}" for at in places)
+    command = found.settings.get("command")
+    how = f" by `{command}`" if command else ""
+    parts.append(f"Made{how} on {where_made}.\n")
     return "\n".join(parts)
 
 

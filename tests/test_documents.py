@@ -1,9 +1,12 @@
 """The examples in the documents run."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
+
+from tepui.recipes.base import PAPERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,6 +30,12 @@ def test_example_runs(code, tmp_path, monkeypatch, capsys):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_pages_of_the_papers_show_the_committed_results(paper):
+    page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"]
+    assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
 
 
 def test_readme_shows_every_command():

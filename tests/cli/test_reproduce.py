@@ -1,4 +1,10 @@
+import json
 import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -37,6 +43,87 @@ def test_what_is_there_is_kept_and_the_rest_is_made(made, capsys):
     assert "figure7a is there; --overwrite makes it again" in shown
     assert file.stat().st_mtime_ns == before
     read_results(folder / "out/smoke/rethinking/figure1")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda document: document["settings"].update(panels=["b"], epochs=9),
+            "was made with other settings (epochs, panels); --overwrite makes it again",
+        ),
+        (lambda document: document.update(format=0), "results of format 1, got 0;"),
+    ],
+)
+def test_other_results_are_not_taken_for_those_asked_for(
+    change, message, made, tmp_path, capsys
+):
+    folder, _ = made
+    before = folder / "out/smoke/sharpbalance/figure7a/results.json"
+    file = tmp_path / "smoke/sharpbalance/figure7a/results.json"
+    document = json.loads(before.read_text())
+    change(document)
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(document))
+    place = ["--out", str(tmp_path), "--store", str(tmp_path / "store")]
+    with pytest.raises(SystemExit):
+        main(["reproduce", "sharpbalance/figure7a", "--size", "smoke", *place])
+    assert message in capsys.readouterr().err
+    assert json.loads(file.read_text()) == document
+    assert not (tmp_path / "store").exists()
+
+
+def test_results_say_where_their_ensembles_were_trained(made, tmp_path):
+    folder, _ = made
+    store = tmp_path / "store"
+    shutil.copytree(folder / "store", store)
+    first = sorted(store.glob("*/run.json"))[0]
+    document = json.loads(first.read_text())
+    document["environment"]["hardware"] = "a GPU"
+    first.write_text(json.dumps(document))
+    place = ["--out", str(tmp_path), "--store", str(store)]
+    main(["reproduce", "sharpbalance/figure7a", "--size", "smoke", *place])
+    found = read_results(tmp_path / "smoke/sharpbalance/figure7a").environment
+    kinds = {row["hardware"] for row in found["trained_on"]}
+    assert kinds == {"a GPU", found["hardware"]}
+
+
+def started(folder):
+    """Begin to make a panel in a process of its own."""
+    words = ["--size", "smoke", "--out", f"{folder}/out", "--store", f"{folder}/store"]
+    command = [sys.executable, "-m", "tepui", "reproduce", "sharpbalance/figure7a"]
+    return subprocess.Popen(
+        [*command, *words, "--workers", "1"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def finished(folder):
+    """Return all trained ensembles with the time of writing."""
+    files = folder.glob("store/*/ensemble.safetensors")
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
+def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
+    place = "out/smoke/sharpbalance/figure7a/results.json"
+    kept = {}
+    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
+        process = started(tmp_path)
+        while len(finished(tmp_path)) <= len(kept) and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(number)
+        assert process.wait(60) == code
+        assert not (tmp_path / place).exists()
+        kept |= finished(tmp_path)
+    assert started(tmp_path).wait(300) == 0
+    assert 2 <= len(kept) < len(finished(tmp_path)) == 6
+    assert kept.items() <= finished(tmp_path).items()
+    whole, again = (
+        json.loads((folder / place).read_text()) for folder in (made[0], tmp_path)
+    )
+    assert {**again, "environment": 0} == {**whole, "environment": 0}
 
 
 def test_a_folder_without_its_last_file_is_written_again(made):

@@ -17,13 +17,14 @@ from tepui.experiments.derived import (
     ReleasedCopies,
 )
 from tepui.experiments.store import Store
-from tepui.experiments.trials import Samples, Source, Trial
+from tepui.experiments.sweep import Portion
+from tepui.experiments.trials import Exam, Measure, Samples, Source, Trial
 from tepui.experiments.work import Work
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
-from tepui.recipes.reproduce import check_data
+from tepui.recipes.reproduce import check_needs
 
-TEST = Samples(Digits, "test", count=20)
+TRAIN, TEST = Samples(Digits, count=20), Samples(Digits, "test", count=20)
 EXTRACTOR = Trial(
     Samples(Digits, count=200), partial(ConvNet, width=2), DeepEnsemble(), (3,), 12, 32
 )
@@ -155,4 +156,60 @@ def test_missing_files_are_found_through_what_is_derived(store):
     ]
     for work in works:
         with pytest.raises(FileNotFoundError, match="fetch Absent"):
-            check_data([work], store)
+            check_needs([work], store)
+
+
+@dataclass(frozen=True)
+class Absent(Source):
+    """Data of any other kind, made from nothing, whose files are not there."""
+
+    name: str
+
+    def load(self, store):
+        raise FileNotFoundError(f"place {self.name} by hand")
+
+
+def test_all_that_is_missing_is_told_before_anything_is_trained(tmp_path):
+    exam = Exam(
+        Absent("test"), ood=(("far", Features(EXTRACTOR, Changed(Absent("ood"), abs))),)
+    )
+    store = Store(tmp_path / "store", device="cpu")
+    work = Work(EXTRACTOR, (exam,), (Measure(print, Absent("measured")),))
+    missing = r"test by hand\nplace ood by hand\nplace measured by hand"
+    with pytest.raises(FileNotFoundError, match=missing):
+        check_needs([work, work], store)
+    assert not store.path.exists()
+
+
+def test_missing_weights_are_told_before_anything_is_trained(store, tmp_path):
+    def published():
+        torch.rand(3)
+        raise OSError("weights are not in the cache")
+
+    features = Features(published, TEST)
+    state = torch.random.get_rng_state()
+    needing = [
+        Work(replace(EXTRACTOR, model=published)),
+        Work(EXTRACTOR, (Exam(features),)),
+        Work(replace(EXTRACTOR, data=Portion(Features(published, TRAIN), "kept", 0.5))),
+    ]
+    for work in needing:
+        with pytest.raises(OSError, match="weights are not in the cache"):
+            check_needs([work], Store(tmp_path, device="cpu"))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_models_of_what_is_done_are_not_built(store):
+    calls = []
+
+    def counted():
+        calls.append(0)
+        return ConvNet(width=2)
+
+    trial = replace(EXTRACTOR, model=counted, epochs=1)
+    check_needs([Work(trial), Work(replace(trial, seeds=(4,)))], store)
+    assert len(calls) == 1
+    store.run(trial)
+    before = len(calls)
+    check_needs([Work(trial)], store)
+    assert len(calls) == before

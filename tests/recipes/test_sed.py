@@ -14,6 +14,7 @@ from tepui.experiments.trials import digest
 from tepui.experiments.work import carry_out, merged
 from tepui.recipes.base import Order, look_up
 from tepui.recipes.published import printed, published
+from tepui.recipes.reproduce import check_needs
 from tepui.recipes.sed import figure2, figure3, figure4, table1, table2, table3
 from tepui.recipes.sed.protocol import (
     DETECTED,
@@ -26,7 +27,7 @@ from tepui.recipes.sed.protocol import (
     trial,
     trials,
 )
-from tepui.recipes.sed.scales import SCALES, near_start, stencils
+from tepui.recipes.sed.scales import SCALES, Folder, near_start, stencils
 from tepui.seeding import seeded
 
 SMOKE, PAPER = Order("smoke", ()), Order("paper", ())
@@ -280,3 +281,25 @@ def test_answers_of_shifted_sets_have_the_labels_of_their_images(store):
 
 def test_figure_1_is_a_diagram():
     assert "diversification.md" in look_up("sed/figure1")[1].title
+
+
+def test_all_images_of_the_paper_are_asked_for_before_heads_train(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
+    store = Store(tmp_path / "store", device="cpu")
+    with pytest.raises(FileNotFoundError) as error:
+        check_needs(table3.RECIPE.plan(PAPER), store)
+    told = str(error.value).splitlines()
+    for name in ("ImageNet", "ImageNetA", "ImageNetR", "ImageNetC"):
+        assert any(f"tepui data verify {name}." in line for line in told)
+    for name in ("inaturalist", "openimages-o"):
+        assert any(f"images in {tmp_path}/data/{name} or" in line for line in told)
+    assert not store.path.exists()
+
+
+def test_a_folder_of_images_is_listed_not_decoded(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
+    (tmp_path / "inaturalist" / "below").mkdir(parents=True)
+    (tmp_path / "inaturalist" / "below" / "a.jpg").write_text("no image")
+    assert len(Folder("inaturalist").load(Store(tmp_path / "store"))) == 1

@@ -11,7 +11,7 @@ from tepui.experiments.work import merged
 from tepui.methods import GSAM, SharpBalance
 from tepui.recipes.base import Order, look_up
 from tepui.recipes.published import printed, published
-from tepui.recipes.reproduce import check_data
+from tepui.recipes.reproduce import check_needs
 from tepui.recipes.sharpbalance import table1, table5, table6, table7, table8
 from tepui.recipes.sharpbalance.protocol import SCALES, exam, methods, trials
 
@@ -165,7 +165,7 @@ def test_what_is_chosen_is_the_best_cell():
 def test_missing_sentences_name_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="tepui data verify MRPC"):
-        check_data(table5.plan(Order("small", ())), Store(tmp_path / "store"))
+        check_needs(table5.plan(Order("small", ())), Store(tmp_path / "store"))
 
 
 def test_paraphrases_hold_the_same_words():

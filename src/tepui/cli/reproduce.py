@@ -1,5 +1,6 @@
 """``tepui reproduce``: figures and tables of the papers, by name."""
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from rich.table import Table
 from tepui.checks import require
 from tepui.cli.console import console
 from tepui.experiments.results import FILE as RESULTS
-from tepui.experiments.results import Results
+from tepui.experiments.results import Results, read_results
 from tepui.experiments.store import Store
 from tepui.experiments.work import Advance, Work, merged
 from tepui.recipes.base import (
@@ -32,10 +33,11 @@ from tepui.recipes.base import (
     names,
 )
 from tepui.recipes.reproduce import (
-    check_data,
+    check_needs,
     cost,
     own_cell,
     paper_cell,
+    settings_of,
 )
 from tepui.recipes.reproduce import (
     reproduce as make,
@@ -90,7 +92,7 @@ def reproduce(
     if not overwrite:
         chosen = [each for each in chosen if not _is_made(out, *each)]
         whole = merged(chain.from_iterable(plans[_shown(i, o)] for i, _, o in chosen))
-    check_data(whole, shelf)
+    check_needs(whole, shelf)
     with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
         for item, recipe, order in chosen:
             folder = _folder(out, item, order)
@@ -128,10 +130,26 @@ def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:
 
 
 def _is_made(out: Path, item: str, recipe: Recipe, order: Order) -> bool:
-    """Return whether results are there, and say so if they are."""
+    """Return whether results are there, and say so if they are.
+
+    Raises:
+        ValueError: If they are of another format, or were made with other settings.
+    """
     folder = _folder(out, item, order)
     if not (folder / RESULTS).exists():
         return False
+    made = read_results(folder).settings
+    asked = json.loads(json.dumps(settings_of(recipe, order)))
+    others = [
+        name
+        for name in sorted(made.keys() | asked.keys())
+        if made.get(name) != asked.get(name)
+    ]
+    if others:
+        raise ValueError(
+            f"{folder} was made with other settings ({', '.join(others)}); "
+            "--overwrite makes it again"
+        )
     console().print(f"{folder} is there; --overwrite makes it again")
     return True
 

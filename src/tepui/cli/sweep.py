@@ -18,7 +18,7 @@ from tepui.experiments.sweep import Outcome, Row, Search, searches
 from tepui.experiments.sweep import sweep as carry_out_all
 from tepui.experiments.work import merged
 from tepui.recipes.base import Order, Recipe, Size, look_up
-from tepui.recipes.reproduce import check_data, cost
+from tepui.recipes.reproduce import check_needs, cost
 from tepui.recipes.writing import as_json, as_markdown, free_paths, write_files
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
@@ -83,7 +83,7 @@ def sweep(
         return
     folder = out / size / recipe
     free_paths(folder, FILES, overwrite=overwrite)
-    check_data(whole, shelf)
+    check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
             planned, shelf, workers=workers_for(workers, shelf), advance=advance

@@ -134,7 +134,8 @@ class Results:
         title: What it shows.
         size: ``"paper"``, ``"small"`` or ``"smoke"``.
         settings: Data, model and training, in words and numbers.
-        environment: Versions, hardware and the command.
+        environment: Versions, hardware and the command; ``"trained_on"`` lists those
+            of the training where it ran elsewhere.
         records: The numbers.
     """
 
@@ -176,6 +177,7 @@ def results(
     settings: Mapping[str, Any],
     records: Iterable[Record],
     device: torch.device,
+    trained_on: Iterable[Mapping[str, Any]] = (),
 ) -> Results:
     """Return results with the environment of this process.
 
@@ -185,7 +187,9 @@ def results(
         size: Of the study.
         settings: Data, model and training.
         records: The numbers; no two with the same key.
-        device: Where trials ran.
+        device: Where trials are tested.
+        trained_on: Environments that runs recorded; each is kept once, and only if
+            not all are that of this process.
 
     Returns:
         The results.
@@ -201,7 +205,20 @@ def results(
         key = repr(sorted(record.names.items()))
         require(key not in seen, "records", "differ in their names", record.names)
         seen.add(key)
-    return Results(item, title, size, dict(settings), environment_of(device), kept)
+    own = environment_of(device)
+    places: list[dict[str, Any]] = []
+    for each in trained_on:
+        place = _place(each)
+        if place and place not in places:
+            places.append(place)
+    if any(place != _place(own) for place in places):
+        own["trained_on"] = places
+    return Results(item, title, size, dict(settings), own, kept)
+
+
+def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment without the command, which differs between runs."""
+    return {name: value for name, value in environment.items() if name != "command"}
 
 
 def write_results(folder: str | Path, found: Results) -> None:

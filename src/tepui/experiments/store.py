@@ -55,6 +55,11 @@ class Store:
         """Return whether a trial ended."""
         return RunFolder(self.folder(trial)).finished
 
+    def environment(self, trial: Trial) -> dict[str, Any]:
+        """Return versions and hardware with which a trial was begun."""
+        found: dict[str, Any] = RunFolder(self.folder(trial)).recorded()["environment"]
+        return found
+
     def has(self, trial: Trial, question: Exam | Measure) -> bool:
         """Return whether an answer or a measurement is there."""
         return self._file(trial, question).exists()

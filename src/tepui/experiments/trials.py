@@ -216,22 +216,33 @@ class Measure:
         return digest(self)
 
 
-def samples_in(source: Source) -> Iterator[Samples]:
-    """Return the samples that a source is made from, itself if it is that.
+def made_from(source: Source) -> list[Source]:
+    """Return the sources that another is directly made from.
 
     Args:
         source: Any source.
 
     Returns:
-        Also those inside of its fields, and those that a trial in them learns from.
+        Those in its fields, and those that a trial in its fields learns from; empty
+        for data that are made from no other.
     """
-    if isinstance(source, Samples):
-        yield source
-        return
+    found: list[Source] = []
     for value in vars(source).values():
-        inner = value.data if isinstance(value, Trial) else value
-        if isinstance(inner, Source):
-            yield from samples_in(inner)
+        held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
+        found += [each for each in held if isinstance(each, Source)]
+    return found
+
+
+def sources_in(source: Source) -> Iterator[Source]:
+    """Yield a source and all that it is made from, at any depth."""
+    yield source
+    for inner in made_from(source):
+        yield from sources_in(inner)
+
+
+def samples_in(source: Source) -> Iterator[Samples]:
+    """Yield the samples that a source is made from, itself if it is that."""
+    return (each for each in sources_in(source) if isinstance(each, Samples))
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:

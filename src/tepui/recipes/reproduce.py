@@ -1,22 +1,28 @@
 """Carrying out a recipe: train what is missing, then numbers, table and picture."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from torch import nn
+
+from tepui.experiments.derived import Features
 from tepui.experiments.results import FILE as RESULTS
 from tepui.experiments.results import Record, Results, as_csv, results, write_results
 from tepui.experiments.store import Store
-from tepui.experiments.trials import Source, Trial, samples_in
+from tepui.experiments.trials import Source, Trial, digest, made_from, sources_in
 from tepui.experiments.work import Work, carry_out, merged
 from tepui.recipes.base import Order, Recipe
 from tepui.recipes.published import printed
 from tepui.recipes.writing import as_markdown, free_paths, write_files
 from tepui.report.figures import as_png, as_svg
+from tepui.seeding import seeded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,25 +93,55 @@ def reproduce(
     """
     free_paths(out, [RESULTS], overwrite=overwrite)
     work = merged(recipe.plan(order))
-    check_data(work, store)
+    check_needs(work, store)
     carry_out(work, store, workers=workers, advance=advance)
-    records = recipe.records(store, order)
-    settings = {"panels": list(order.panels), **recipe.settings(order)}
-    found = results(item, recipe.title, order.size, settings, records, store.device)
+    found = results(
+        item,
+        recipe.title,
+        order.size,
+        settings_of(recipe, order),
+        recipe.records(store, order),
+        store.device,
+        trained_on=[store.environment(each.trial) for each in work],
+    )
     write(out, found, recipe.draw)
     return found
 
 
-def check_data(work: Sequence[Work], store: Store) -> None:
-    """Load all data that lie in files, before anything is trained.
+def settings_of(recipe: Recipe, order: Order) -> dict[str, Any]:
+    """Return what results of a recipe say of their settings."""
+    return {"panels": list(order.panels), **recipe.settings(order)}
+
+
+def check_needs(work: Sequence[Work], store: Store) -> None:
+    """Load all data and build each model once, before anything is trained.
+
+    Data are loaded as they are for training: images in files are listed, not decoded.
+    Models may need weights that were published.
+
+    Args:
+        work: The plan.
+        store: Keeps what it loads.
 
     Raises:
-        FileNotFoundError: If some are missing.
+        FileNotFoundError: If data are missing; says how to get all of them.
+        ImportError: If a model comes from a package that is not installed.
+        OSError: If published weights are neither at hand nor to be fetched.
     """
-    for each in work:
-        for source in _sources(each):
-            for samples in samples_in(source):
-                store.dataset(samples)
+    missing: dict[str, None] = {}
+    for source in _once(source for each in work for source in _sources(each)):
+        if made_from(source):
+            continue
+        try:
+            store.dataset(source)
+        except FileNotFoundError as error:
+            missing[str(error)] = None
+    if missing:
+        raise FileNotFoundError("\n".join(missing))
+    left = [each for each in work if each.steps_left(store)]
+    for model in _once(model for each in left for model in _models(each)):
+        with seeded(0, "check"):
+            model()
 
 
 def write(
@@ -188,10 +224,29 @@ def own_cell(record: Record) -> str:
     return f"{record.value:.4g}"
 
 
-def _sources(work: Work) -> list[Source]:
+def _once(values: Iterable[T]) -> list[T]:
+    """Return values with those left out whose description came before."""
+    found: dict[str, T] = {}
+    for value in values:
+        found.setdefault(digest(value), value)
+    return [*found.values()]
+
+
+def _sources(work: Work) -> Iterator[Source]:
+    """Yield all data that work needs, and what they are made from."""
     trial: Trial = work.trial
     found: list[Source] = [trial.data]
     found += [] if trial.unlabeled is None else [trial.unlabeled]
     found += [exam.test for exam in work.exams]
     found += [source for exam in work.exams for _, source in exam.ood]
-    return found + [m.data for m in work.measures if m.data is not None]
+    found += [m.data for m in work.measures if m.data is not None]
+    for source in found:
+        yield from sources_in(source)
+
+
+def _models(work: Work) -> Iterator[Callable[[], nn.Module]]:
+    """Yield what makes a member, and extractors that come trained."""
+    yield work.trial.model
+    for source in _sources(work):
+        if isinstance(source, Features) and not isinstance(source.extractor, Trial):
+            yield source.extractor

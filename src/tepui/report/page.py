@@ -162,7 +162,7 @@ def _why_apart(found: Gathered) -> str:
 
 
 def _environment(source: Source) -> Section:
-    rest = {k: v for k, v in source.environment.items() if k != "command"}
+    rest = {k: _plain(v) for k, v in source.environment.items() if k != "command"}
     parts = [
         f"<pre>{escape(str(source.environment.get('command', 'not recorded')))}</pre>",
         definitions(rest),

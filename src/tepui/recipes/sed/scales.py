@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from tepui.checks import one_of
 from tepui.data import (
     STANDARD,
     Digits,
@@ -39,7 +40,7 @@ from tepui.data import (
     ImageNetR,
     UnlabeledFolder,
 )
-from tepui.data.sources import data_folder
+from tepui.data.sources import ENVIRONMENT, data_folder
 from tepui.experiments.derived import Changed, Copies, Misjudged, ReleasedCopies
 from tepui.experiments.trials import Samples, Shelf, Source, Trial, seeds
 from tepui.methods import DeepEnsemble
@@ -49,6 +50,11 @@ from tepui.seeding import seeded
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
+# Where the images come from that no data set of tepui holds.
+FROM = {
+    "inaturalist": "github.com/deeplearning-wisc/large_scale_ood",
+    "openimages-o": "github.com/haoqiwang/vim",
+}
 
 
 class Scale(NamedTuple):
@@ -93,14 +99,28 @@ class Folder(Source):
     """Unlabelled images in a folder below the data folder.
 
     Attributes:
-        name: The folder's.
+        name: The folder's, one of :data:`FROM`.
     """
 
     name: str
 
+    def __post_init__(self) -> None:
+        one_of("name", self.name, FROM)
+
     def load(self, store: Shelf) -> Dataset[Any]:
-        """Return the images at ImageNet's size."""
-        return UnlabeledFolder(data_folder() / self.name, size=224)
+        """Return the images at ImageNet's size.
+
+        Raises:
+            FileNotFoundError: If the folder is not there; says how to place it.
+        """
+        folder = data_folder() / self.name
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"{self.name} is not in {data_folder()}. Place it by hand (from "
+                f"{FROM[self.name]}): any images in {folder} or below it; tepui data "
+                f"does not fetch it. Another data folder: the variable {ENVIRONMENT}."
+            )
+        return UnlabeledFolder(folder, size=224)
 
 
 def stencils(images: Tensor) -> Tensor:

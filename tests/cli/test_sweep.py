@@ -5,6 +5,13 @@ import json
 import pytest
 
 from tepui.cli.main import main
+from tepui.cli.sweep import document
+from tepui.data import Digits
+from tepui.experiments.sweep import Outcome, Row, searches
+from tepui.experiments.trials import Samples, Trial
+from tepui.methods import SAM
+from tepui.models import MLP
+from tepui.recipes.writing import as_json
 
 
 @pytest.fixture
@@ -20,9 +27,11 @@ def test_a_sweep_writes_what_it_chose(place, capsys):
     main(["sweep", *GRID, "fraction=0.4,1", "--workers", "1"])
     shown = capsys.readouterr().out
     assert "1 searches, 4 ensembles, 0 trained, 16 member-epochs left" in shown
-    folder = place / "sweeps" / "smoke" / "sharpbalance" / "figure7a"
-    document = json.loads((folder / "sweep.json").read_text())
-    (found,) = document["searches"]
+    folder = place / "sweeps" / "smoke" / "sharpbalance" / "figure7a" / "fraction+rho"
+    written = json.loads((folder / "sweep.json").read_text())
+    assert written["grid"] == {"rho": [0.05, 0.2], "fraction": [0.4, 1]}
+    assert written["ensembles"] == 1
+    (found,) = written["searches"]
     assert [cell["values"] for cell in found["cells"]] == [
         {"rho": rho, "fraction": share} for rho in (0.05, 0.2) for share in (0.4, 1)
     ]
@@ -41,7 +50,10 @@ def test_a_sweep_writes_what_it_chose(place, capsys):
     [
         (["sharpbalance/figure7x", "--grid", "rho=1"], "near: sharpbalance/figure7a"),
         (["sharpbalance/figure6", "--grid", "rho=1"], "has no methods to vary"),
-        (["sharpbalance/figure2", "--grid", "rho=1"], "recipe must train ensembles"),
+        (
+            ["sharpbalance/figure2", "--grid", "rho=1"],
+            "recipe must train and test ensembles",
+        ),
         (["sharpbalance/table7"], "grid must name at least one hyperparameter"),
         (["sharpbalance/table7", "--grid", "rho"], "be written NAME=VALUE"),
         (["sharpbalance/table7", "--grid", "rho=0.1,"], "be written NAME=VALUE"),
@@ -62,3 +74,35 @@ def test_mistakes_are_named_before_anything_is_trained(words, message, place, ca
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert not any(place.iterdir())
+
+
+def test_what_sees_test_data_is_left_out(place, capsys):
+    words = ["sed/table1", "--size", "smoke", "--dry-run", "--ensembles", "2"]
+    main(["sweep", *words, "--grid", "weight=0.1,1"])
+    shown = capsys.readouterr().out
+    assert "1 searches, 4 ensembles" in shown  # two weights, two repetitions
+    assert "DivDis, A2D left out: their unlabeled data are test data" in shown
+
+
+def test_values_that_diverge_are_written_down_as_such(place, capsys):
+    words = ["sharpbalance/figure7a", "--size", "smoke", "--workers", "1"]
+    main(["sweep", *words, "--grid", "lr=0.1,1e30", "rho=0.05"])
+    folder = place / "sweeps" / "smoke" / "sharpbalance" / "figure7a" / "lr+rho"
+    written = json.loads((folder / "sweep.json").read_text())
+    for found in written["searches"]:
+        assert found["chosen"] == {"lr": 0.1, "rho": 0.05}
+        assert [cell["diverged"] for cell in found["cells"]] == [False, True]
+        assert found["cells"][1]["accuracy"] == []
+    table = (folder / "table.md").read_text()
+    assert table.count("| 1e+30 | 0.05 | diverged |") == len(written["searches"]) == 2
+    with pytest.raises(SystemExit):
+        main(["sweep", *words, "--grid", "lr=1e30"])
+    assert "training diverged at all values of the grid" in capsys.readouterr().err
+
+
+def test_a_missing_likelihood_is_written_as_missing():
+    trial = Trial(Samples(Digits), MLP, SAM(), seeds=(0,), epochs=1)
+    (planned,) = searches([trial], {"rho": [0.1]})
+    row = Row({"rho": 0.1}, (0.5,), (None,), (0.5,))
+    written = document(planned, Outcome((row,), row))
+    assert json.loads(as_json(written))["cells"][0]["nll"] == [None]

@@ -11,6 +11,7 @@ from tepui.experiments.sweep import Outcome, Row, searches
 from tepui.experiments.trials import Samples, Trial
 from tepui.methods import SAM
 from tepui.models import MLP
+from tepui.recipes.base import Order, look_up
 from tepui.recipes.writing import as_json
 
 
@@ -106,3 +107,24 @@ def test_a_missing_likelihood_is_written_as_missing():
     row = Row({"rho": 0.1}, (0.5,), (None,), (0.5,))
     written = document(planned, Outcome((row,), row))
     assert json.loads(as_json(written))["cells"][0]["nll"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "found"),
+    [
+        ("sharpbalance/figure5", "rho", 3),  # two widths and a sparsity
+        ("sharpbalance/figure8a", "rho", 3),  # SAM, SharpBalance of two and three
+        ("rethinking/table1", "rho", 3),  # plain, augmented, decayed
+        ("sed/figure3", "weight", 1),
+        ("sed/table2", "weight", 2),  # SED of two sizes
+    ],
+)
+def test_searches_of_a_recipe_are_told_apart_and_repeated(item, name, found):
+    _, recipe, panels = look_up(item)
+    trials = [work.trial for work in recipe.plan(Order("smoke", panels)) if work.exams]
+    planned = searches(trials, {name: [0.1, 0.2]}, ensembles=2)
+    assert len({each.label for each in planned}) == len(planned) == found
+    for each in planned:
+        for cell in each.cells:
+            firsts = [trial.seeds[0] for trial in cell.trials]
+            assert firsts == ([0] if item.startswith("rethinking") else [0, 1000])

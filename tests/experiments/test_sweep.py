@@ -240,38 +240,27 @@ def test_repetitions_of_one_search_share_no_seed():
             assert [each.seeds[0] for each in cell.trials] == firsts
 
 
+DIFFERENCES = {
+    "width=2": {"model": partial(ConvNet, width=2)},
+    "sparsity=0.8": {"prune": Prune(sparsity=0.8)},
+    "members=3": {"seeds": (0, 1, 2)},
+    "weight_decay=0.25": {"optimizer": SGD(weight_decay=0.25)},
+    "augment=[HorizontalFlip()]": {"augment": (HorizontalFlip(),)},
+    "data=Samples(dataset=Digits, count=70)": {"data": Samples(Digits, count=70)},
+}
+
+
 def test_labels_tell_what_differs():
     base = trial(SAM(), model=partial(ConvNet, width=4))
-    others = [
-        {"model": partial(ConvNet, width=2)},
-        {"prune": Prune(sparsity=0.8)},
-        {"seeds": (0, 1, 2)},
-        {"optimizer": SGD(weight_decay=0.0)},
-        {"augment": (HorizontalFlip(),)},
-        {"data": Samples(Digits, count=70)},
-    ]
-    for change in others:
-        study = [base, dataclasses.replace(base, **change)]
-        names = [each.label for each in searches(study, {"rho": [0.1]})]
-        assert len({*names}) == 2
-        assert all(name.startswith("Digits ConvNet SAM(), ") for name in names)
-    study = [base, *(dataclasses.replace(base, **change) for change in others)]
-    names = [each.label for each in searches(study, {"rho": [0.1]})]
-    assert len({*names}) == len(study)
-    for name, told in zip(
-        names[1:],
-        (
-            "width=2",
-            "sparsity=0.8",
-            "members=3",
-            "weight_decay=0.0",
-            "augment=[HorizontalFlip()]",
-            "data=Samples(dataset=Digits, count=70)",
-        ),
-        strict=True,
-    ):
+    others = [dataclasses.replace(base, **change) for change in DIFFERENCES.values()]
+    first, *rest = [each.label for each in searches([base, *others], {"rho": [0.1]})]
+    assert len({first, *rest}) == 1 + len(DIFFERENCES)
+    for told, name in zip(DIFFERENCES, rest, strict=True):
+        assert name.startswith("Digits ConvNet SAM(), ")
         assert told in name
-        assert told not in names[0]
+        assert told not in first
+    (alone,) = searches([base], {"rho": [0.1]})
+    assert alone.label == "Digits ConvNet SAM()"
 
 
 def test_ensembles_of_other_sizes_begin_with_the_same_seeds():
@@ -395,24 +384,21 @@ def test_a_search_goes_on_where_training_diverges(workers, tmp_path):
     study = [trial(SAM(), seeds=(0, 1)), trial(SAM(), seeds=(10, 11))]
     (planned,) = searches(study, {"lr": [1e30, 0.1, 1e20]}, ensembles=2)
     store = Store(tmp_path, device="cpu")
-    steps = []
-    for _ in range(2):  # a second start knows no more of it than the first
-        left = sum(each.steps_left(store) for each in planned.work)
-        steps.clear()
-        (outcome,) = sweep([planned], store, workers=workers, advance=steps.append)
-        assert sum(steps) == left > 0
-        assert [row.diverged for row in outcome.rows] == [True, False, True]
-        assert [len(row.accuracy) for row in outcome.rows] == [0, 2, 0]
-        assert outcome.chosen is outcome.rows[1]
+    left, steps = sum(each.steps_left(store) for each in planned.work), []
+    (outcome,) = sweep([planned], store, workers=workers, advance=steps.append)
+    assert [row.diverged for row in outcome.rows] == [True, False, True]
+    assert [len(row.accuracy) for row in outcome.rows] == [0, 2, 0]
+    assert outcome.chosen is outcome.rows[1]
+    assert sum(steps) == left
+    assert sweep([planned], store) == [outcome]  # a second start goes on, too
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_search_in_which_all_diverges_says_so(workers, tmp_path):
+def test_a_search_in_which_all_diverges_says_so(tmp_path):
     study = [trial(SAM()), trial(SharpBalance(switch_epoch=1))]
     found = searches(study, {"lr": [1e30, 1e20]})
     message = "diverged at all values of the grid: .* must stay finite"
     with pytest.raises(TrainingDiverged, match=message):
-        sweep(found, Store(tmp_path, device="cpu"), workers=workers)
+        sweep(found, Store(tmp_path, device="cpu"))
 
 
 def test_one_search_may_fail_where_another_does_not(tmp_path):

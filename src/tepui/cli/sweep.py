@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from tepui.checks import require
@@ -200,7 +201,7 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 
 
 def _shown(planned: Search, outcome: Outcome) -> Table:
-    table = Table(title=planned.label)
+    table = Table(title=escape(planned.label))
     for heading in _headings(planned):
         table.add_column(heading, justify="right")
     for row in outcome.rows:

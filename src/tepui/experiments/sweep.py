@@ -179,7 +179,7 @@ def searches(
     for trial in _candidates(trials, grid):
         if not _peeks(trial):
             words = in_words(varied(trial, first), hidden=grid)
-            groups.setdefault(tuple(words.items()), []).append(trial)
+            groups.setdefault(tuple(sorted(words.items())), []).append(trial)
     methods = ", ".join(peeking(trials, grid))
     require(len(groups) > 0, f"unlabeled data of {methods}", _TRAINING, "test data")
     names = labels([dict(words) for words in groups])

@@ -71,7 +71,8 @@ def hyperparameters(trial: Trial) -> dict[str, Place]:
     """
     found: dict[str, Place] = {}
     for name, place in _places(trial):
-        if any(_accepted(place.hint)):
+        types, words = _accepted(place.hint)
+        if words or types - {NoneType}:
             found.setdefault(name, place)
     return found
 

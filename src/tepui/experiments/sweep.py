@@ -294,7 +294,7 @@ def _search(
     return Search(chosen[0], cells, label)
 
 
-def _repetitions(group: Sequence[Trial], combinations: list[Values]) -> list[Trial]:
+def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
     """Return trials of which no two share a seed, whatever the number of members."""
     found: list[Trial] = []
     taken: set[int] = set()

@@ -62,6 +62,7 @@ def test_a_sweep_writes_what_it_chose(place, capsys):
             ["sharpbalance/table7", "--grid", "rho=1", "rho=2"],
             "each hyperparameter once",
         ),
+        (["sharpbalance/table7", "--grid", "rho=NaN"], "rho must be float for SAM"),
         (["sharpbalance/table7", "--grid=fration=1"], "did you mean 'fraction'"),
         (
             ["sharpbalance/table7", "--grid", "alpha=0.1", "fraction=0.4"],

@@ -127,7 +127,7 @@ def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
         ValueError: If a word is written otherwise, or names what another named.
 
     Example:
-        >>> parsed(["rho=0.05,0.1", "select=highest,random", "stratified=true"])
+        >>> parsed(["rho=0.05,.1", "select=highest,random", "stratified=true"])
         {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
     """
     found: dict[str, list[Any]] = {}
@@ -169,8 +169,9 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    decimal = f"0{text}" if text.startswith(".") else text  # .5, which JSON refuses
     try:
-        return json.loads(text)
+        return json.loads(decimal, parse_constant=str)
     except json.JSONDecodeError:
         return text
 

@@ -86,6 +86,12 @@ def test_what_sees_test_data_is_left_out(place, capsys):
     assert "DivDis, A2D left out: their unlabeled data are test data" in shown
 
 
+def test_extractors_are_not_searched(place, capsys):
+    main(["sweep", "sed/figure3", "--size", "smoke", "--dry-run", "--grid", "epochs=3"])
+    shown = capsys.readouterr().out
+    assert "2 searches, 2 ensembles" in shown  # one for each weight of the figure
+
+
 def test_values_that_diverge_are_written_down_as_such(place, capsys):
     words = ["sharpbalance/figure7a", "--size", "smoke", "--workers", "1"]
     main(["sweep", *words, "--grid", "lr=0.1,1e30", "rho=0.05"])

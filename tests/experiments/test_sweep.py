@@ -123,6 +123,7 @@ def test_test_data_are_refused_wherever_they_hide():
         ({"rho": [1, 1.0]}, r"grid must list each value once, got {'rho': \[1, 1.0\]}"),
         ({"rho": [0.1, -1]}, "rho must be non-negative"),
         ({"rho": ["much"]}, "grid rho must be float for SAM, got 'much'"),
+        ({"rho": [float("inf")]}, "grid rho must be float for SAM, got inf"),
         ({"rho": [True]}, "grid rho must be float for SAM, got True"),
         ({"select": ["high"]}, "grid select must be highest or lowest or random"),
         ({"base": ["GSAM"]}, "grid must be one of"),

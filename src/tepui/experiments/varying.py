@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from math import isfinite
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
@@ -161,6 +162,7 @@ def _fitting(place: Place, name: str, value: Any) -> Any:
         value = float(value)
     known = [*words, *(each.__name__ for each in types)]
     suits = type(value) in types or value in words
+    suits &= not isinstance(value, float) or isfinite(value)
     rule = f"be {' or '.join(known)} for {place.kind}"
     require(suits, f"grid {name}", rule, value)
     return value

@@ -60,11 +60,7 @@ def for_member(spec: Spec, member: int, members: int) -> Spec:
         >>> for_member(Step((0.1, 0.2)), 1, 2)
         Step(size=0.2)
     """
-    lists = {
-        item.name: getattr(spec, item.name)
-        for item in fields(spec)
-        if item.metadata.get("per_member") and _is_list(getattr(spec, item.name))
-    }
+    lists = lists_of(spec)
     for name, values in lists.items():
         if len(values) != members:
             raise ValueError(
@@ -72,6 +68,22 @@ def for_member(spec: Spec, member: int, members: int) -> Spec:
                 f"got {len(values)}: {values}"
             )
     return replace(spec, **{name: values[member] for name, values in lists.items()})
+
+
+def lists_of(spec: "DataclassInstance") -> dict[str, Sequence[Any]]:
+    """Return the fields that hold a value for each member, by name.
+
+    Args:
+        spec: A dataclass of hyperparameters.
+
+    Returns:
+        The lists; empty where members share all values.
+    """
+    return {
+        item.name: getattr(spec, item.name)
+        for item in fields(spec)
+        if item.metadata.get("per_member") and _is_list(getattr(spec, item.name))
+    }
 
 
 def _is_list(value: object) -> bool:

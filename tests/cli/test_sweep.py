@@ -5,6 +5,14 @@ import json
 import pytest
 
 from tepui.cli.main import main
+from tepui.cli.sweep import document
+from tepui.data import Digits
+from tepui.experiments.sweep import Outcome, Row, searches
+from tepui.experiments.trials import Samples, Trial
+from tepui.methods import SAM
+from tepui.models import MLP
+from tepui.recipes.base import Order, look_up
+from tepui.recipes.writing import as_json
 
 
 @pytest.fixture
@@ -20,9 +28,11 @@ def test_a_sweep_writes_what_it_chose(place, capsys):
     main(["sweep", *GRID, "fraction=0.4,1", "--workers", "1"])
     shown = capsys.readouterr().out
     assert "1 searches, 4 ensembles, 0 trained, 16 member-epochs left" in shown
-    folder = place / "sweeps" / "smoke" / "sharpbalance" / "figure7a"
-    document = json.loads((folder / "sweep.json").read_text())
-    (found,) = document["searches"]
+    folder = place / "sweeps" / "smoke" / "sharpbalance" / "figure7a" / "fraction+rho"
+    written = json.loads((folder / "sweep.json").read_text())
+    assert written["grid"] == {"rho": [0.05, 0.2], "fraction": [0.4, 1]}
+    assert written["ensembles"] == 1
+    (found,) = written["searches"]
     assert [cell["values"] for cell in found["cells"]] == [
         {"rho": rho, "fraction": share} for rho in (0.05, 0.2) for share in (0.4, 1)
     ]
@@ -41,7 +51,10 @@ def test_a_sweep_writes_what_it_chose(place, capsys):
     [
         (["sharpbalance/figure7x", "--grid", "rho=1"], "near: sharpbalance/figure7a"),
         (["sharpbalance/figure6", "--grid", "rho=1"], "has no methods to vary"),
-        (["sharpbalance/figure2", "--grid", "rho=1"], "recipe must train ensembles"),
+        (
+            ["sharpbalance/figure2", "--grid", "rho=1"],
+            "recipe must train and test ensembles",
+        ),
         (["sharpbalance/table7"], "grid must name at least one hyperparameter"),
         (["sharpbalance/table7", "--grid", "rho"], "be written NAME=VALUE"),
         (["sharpbalance/table7", "--grid", "rho=0.1,"], "be written NAME=VALUE"),
@@ -49,6 +62,7 @@ def test_a_sweep_writes_what_it_chose(place, capsys):
             ["sharpbalance/table7", "--grid", "rho=1", "rho=2"],
             "each hyperparameter once",
         ),
+        (["sharpbalance/table7", "--grid", "rho=NaN"], "rho must be float for SAM"),
         (["sharpbalance/table7", "--grid=fration=1"], "did you mean 'fraction'"),
         (
             ["sharpbalance/table7", "--grid", "alpha=0.1", "fraction=0.4"],
@@ -62,3 +76,62 @@ def test_mistakes_are_named_before_anything_is_trained(words, message, place, ca
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert not any(place.iterdir())
+
+
+def test_what_sees_test_data_is_left_out(place, capsys):
+    words = ["sed/table1", "--size", "smoke", "--dry-run", "--ensembles", "2"]
+    main(["sweep", *words, "--grid", "weight=0.1,1"])
+    shown = capsys.readouterr().out
+    assert "1 searches, 4 ensembles" in shown  # two weights, two repetitions
+    assert "DivDis, A2D left out: their unlabeled data are test data" in shown
+
+
+def test_extractors_are_not_searched(place, capsys):
+    main(["sweep", "sed/figure3", "--size", "smoke", "--dry-run", "--grid", "epochs=3"])
+    shown = capsys.readouterr().out
+    assert "2 searches, 2 ensembles" in shown  # one for each weight of the figure
+
+
+def test_values_that_diverge_are_written_down_as_such(place, capsys):
+    words = ["sharpbalance/figure7a", "--size", "smoke", "--workers", "1"]
+    main(["sweep", *words, "--grid", "lr=0.1,1e30", "rho=0.05"])
+    folder = place / "sweeps" / "smoke" / "sharpbalance" / "figure7a" / "lr+rho"
+    written = json.loads((folder / "sweep.json").read_text())
+    for found in written["searches"]:
+        assert found["chosen"] == {"lr": 0.1, "rho": 0.05}
+        assert [cell["diverged"] for cell in found["cells"]] == [False, True]
+        assert found["cells"][1]["accuracy"] == []
+    table = (folder / "table.md").read_text()
+    assert table.count("| 1e+30 | 0.05 | diverged |") == len(written["searches"]) == 2
+    with pytest.raises(SystemExit):
+        main(["sweep", *words, "--grid", "lr=1e30"])
+    assert "training diverged at all values of the grid" in capsys.readouterr().err
+
+
+def test_a_missing_likelihood_is_written_as_missing():
+    trial = Trial(Samples(Digits), MLP, SAM(), seeds=(0,), epochs=1)
+    (planned,) = searches([trial], {"rho": [0.1]})
+    row = Row({"rho": 0.1}, (0.5,), (None,), (0.5,))
+    written = document(planned, Outcome((row,), row))
+    assert json.loads(as_json(written))["cells"][0]["nll"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "found"),
+    [
+        ("sharpbalance/figure5", "rho", 3),  # two widths and a sparsity
+        ("sharpbalance/figure8a", "rho", 3),  # SAM, SharpBalance of two and three
+        ("rethinking/table1", "rho", 3),  # plain, augmented, decayed
+        ("sed/figure3", "weight", 1),
+        ("sed/table2", "weight", 2),  # SED of two sizes
+    ],
+)
+def test_searches_of_a_recipe_are_told_apart_and_repeated(item, name, found):
+    _, recipe, panels = look_up(item)
+    trials = [work.trial for work in recipe.plan(Order("smoke", panels)) if work.exams]
+    planned = searches(trials, {name: [0.1, 0.2]}, ensembles=2)
+    assert len({each.label for each in planned}) == len(planned) == found
+    for each in planned:
+        for cell in each.cells:
+            firsts = [trial.seeds[0] for trial in cell.trials]
+            assert firsts == ([0] if item.startswith("rethinking") else [0, 1000])

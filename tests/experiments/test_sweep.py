@@ -8,12 +8,16 @@ import pytest
 import torch
 
 import tepui
-from tepui.data import Digits, split
+from tepui.data import Digits, HorizontalFlip, split
+from tepui.engine import SGD, TrainingDiverged
+from tepui.experiments.derived import Features
 from tepui.experiments.store import Store
-from tepui.experiments.sweep import Portion, search, searches, sweep
+from tepui.experiments.sweep import Portion, peeking, search, searches, sweep
 from tepui.experiments.trials import Samples, Source, Trial, samples_in
-from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.experiments.varying import hyperparameters
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, EoA, SharpBalance
 from tepui.models import MLP, ConvNet
+from tepui.pruning import Prune
 
 MODEL = partial(MLP, in_features=64, hidden=(4,))
 
@@ -98,8 +102,13 @@ def test_test_data_are_refused_wherever_they_hide():
         with pytest.raises(ValueError, match="data must be made from training data"):
             searches([trial(SAM(), data)], {"rho": [0.1]})
         unlabeled = trial(SAM(), unlabeled=data)
-        with pytest.raises(ValueError, match="data must be made from training data"):
+        with pytest.raises(ValueError, match="unlabeled data of SAM must be made from"):
             searches([unlabeled], {"rho": [0.1]})
+        both = [unlabeled, trial(SharpBalance())]
+        (found,) = searches(both, {"rho": [0.1]})
+        assert found.base == both[1]
+        assert peeking(both, {"rho": [0.1]}) == ["SAM"]
+        assert peeking(both, {"fraction": [0.1]}) == []
     assert searches([trial(SAM(), Doubled(Samples(Digits)))], {"rho": [0.1]})
 
 
@@ -110,12 +119,17 @@ def test_test_data_are_refused_wherever_they_hide():
         ({"weight": [1]}, "grid must be one of"),
         ({}, "grid must name at least one hyperparameter"),
         ({"rho": []}, "grid rho must list at least one value"),
-        ({"rho": [0.1, 0.1]}, "grid rho must list each value once"),
+        ({"rho": [0.1, 0.1]}, "grid must list each value once"),
+        ({"rho": [1, 1.0]}, r"grid must list each value once, got {'rho': \[1, 1.0\]}"),
         ({"rho": [0.1, -1]}, "rho must be non-negative"),
         ({"rho": ["much"]}, "grid rho must be float for SAM, got 'much'"),
+        ({"rho": [float("inf")]}, "grid rho must be float for SAM, got inf"),
         ({"rho": [True]}, "grid rho must be float for SAM, got True"),
         ({"select": ["high"]}, "grid select must be highest or lowest or random"),
-        ({"base": ["GSAM"]}, "grid base must be left as it is for SharpBalance"),
+        ({"base": ["GSAM"]}, "grid must be one of"),
+        ({"betas": [0.9]}, "grid must be one of"),
+        ({"hidden": [4]}, "grid must be one of"),
+        ({"in_features": [4]}, "grid must be one of"),
         ({"switch_epoch": [7]}, r"switch_epoch must lie within the run \(2 epochs\)"),
         ({"fraction": [0.2], "adaptive": [True]}, "name hyperparameters of one method"),
     ],
@@ -145,6 +159,111 @@ def test_all_of_a_trial_can_be_varied(name, value, field, read):
     assert read(getattr(after, field)) == value
     unchanged = {field: getattr(before, field), "data": before.data}
     assert dataclasses.replace(after, **unchanged) == before
+
+
+def test_a_dense_trial_has_one_description():
+    dense = trial(SAM(), model=ConvNet)
+    (found,) = searches([dense], {"sparsity": [0, 0.5]})
+    (without,) = searches([dense], {"epochs": [dense.epochs]})
+    assert found.cells[0].trials == without.cells[0].trials
+    pruned = dataclasses.replace(dense, prune=Prune(sparsity=0.8, after=0.25))
+    assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
+    assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
+
+
+def head(start: int, width: int):
+    return MLP(in_features=64, hidden=(width,))
+
+
+def repeated(number, method):
+    """One repetition with data, an extractor and a first head of its own."""
+    extractor = trial(
+        DeepEnsemble(), Samples(Digits, count=80, seed=number), seeds=(100 * number,)
+    )
+    images = Samples(Digits, count=90, seed=number)
+    model = partial(head, start=number, width=4)
+    own = tuple(100 * number + member for member in range(2))
+    return trial(method, Features(extractor, images), model=model, seeds=own)
+
+
+def test_repetitions_with_data_of_their_own_are_one_search():
+    study = [
+        repeated(number, SED(weight=weight)) for weight in (0.1, 9) for number in (0, 1)
+    ]
+    (found,) = searches(study, {"weight": [1, 2]}, ensembles=2)
+    assert found.label == "Digits head SED()"
+    for cell in found.cells:
+        assert [each.seeds for each in cell.trials] == [(0, 1), (100, 101)]
+        for work, base in zip(cell.work, study[:2], strict=True):
+            assert work.trial.data == Portion(base.data, "kept", 0.1)
+            assert [exam.test for exam in work.exams] == [
+                Portion(base.data, "held_out", 0.1)
+            ]
+    (single,) = searches(study, {"weight": [1]})
+    assert [len(cell.trials) for cell in single.cells] == [1]
+
+
+def test_a_field_called_start_tells_methods_apart_but_not_models():
+    study = [
+        trial(EoA(start=start), seeds=(seed,)) for seed, start in enumerate((0.5, 0.7))
+    ]
+    assert len(searches(study, {"lr": [0.1]}, ensembles=2)) == 2
+    (found,) = searches(study, {"start": [0.1]}, ensembles=2)
+    assert len(found.cells[0].trials) == 2
+    known = hyperparameters(repeated(0, SAM()))
+    assert "width" in known
+    assert "start" not in known
+
+
+def test_values_dealt_to_members_in_another_order_are_a_repetition():
+    study = [
+        trial(SAM(), seeds=seeds, optimizer=SGD(lr=rates))
+        for seeds, rates in {(0, 1): (0.1, 0.2), (5, 6): (0.2, 0.1)}.items()
+    ]
+    (found,) = searches(study, {"rho": [0.1]}, ensembles=2)
+    assert len(found.cells[0].trials) == 2
+    assert "members" not in hyperparameters(study[0])
+
+
+def test_members_that_extend_an_ensemble_are_no_ensemble():
+    study = [trial(SAM(), seeds=seeds) for seeds in ((0, 1, 2), (3, 4), (10, 11, 12))]
+    for grid in ({"rho": [0.1]}, {"members": [2, 3]}):
+        (found,) = searches(study, grid, ensembles=3)
+        firsts = [[each.seeds[0] for each in cell.trials] for cell in found.cells]
+        assert firsts == [[0, 10]] * len(found.cells)
+    study[1] = dataclasses.replace(study[1], epochs=5)
+    assert len(searches(study, {"rho": [0.1]})) == 2
+
+
+def test_repetitions_of_one_search_share_no_seed():
+    study = [trial(SAM(), seeds=seeds) for seeds in ((0, 1), (2, 3), (4, 5))]
+    for members, firsts in {2: [0, 2, 4], 3: [0, 4], 9: [0]}.items():
+        (found,) = searches(study, {"members": [1, members]}, ensembles=3)
+        for cell in found.cells:
+            assert [each.seeds[0] for each in cell.trials] == firsts
+
+
+DIFFERENCES = {
+    "width=2": {"model": partial(ConvNet, width=2)},
+    "sparsity=0.8": {"prune": Prune(sparsity=0.8)},
+    "members=3": {"seeds": (0, 1, 2)},
+    "weight_decay=0.25": {"optimizer": SGD(weight_decay=0.25)},
+    "augment=[HorizontalFlip()]": {"augment": (HorizontalFlip(),)},
+    "data=Samples(dataset=Digits, count=70)": {"data": Samples(Digits, count=70)},
+}
+
+
+def test_labels_tell_what_differs():
+    base = trial(SAM(), model=partial(ConvNet, width=4))
+    others = [dataclasses.replace(base, **change) for change in DIFFERENCES.values()]
+    first, *rest = [each.label for each in searches([base, *others], {"rho": [0.1]})]
+    assert len({first, *rest}) == 1 + len(DIFFERENCES)
+    for told, name in zip(DIFFERENCES, rest, strict=True):
+        assert name.startswith("Digits ConvNet SAM(), ")
+        assert told in name
+        assert told not in first
+    (alone,) = searches([base], {"rho": [0.1]})
+    assert alone.label == "Digits ConvNet SAM()"
 
 
 def test_ensembles_of_other_sizes_begin_with_the_same_seeds():
@@ -244,7 +363,10 @@ def test_accuracy_decides_then_likelihood_then_order(scores, chosen):
         for rho, pairs in scores.items()
         for seed, pair in zip((0, 10), pairs, strict=True)
     }
-    assert search(planned, Written(flat)).chosen.values == {"rho": chosen}
+    outcome = search(planned, Written(flat))
+    assert outcome.chosen.values == {"rho": chosen}
+    losses = [[nll for _, nll in pairs] for pairs in scores.values()]
+    assert [list(row.nll) for row in outcome.rows] == losses
 
 
 def test_what_is_trained_is_not_trained_again(tmp_path):
@@ -258,3 +380,35 @@ def test_what_is_trained_is_not_trained_again(tmp_path):
     sweep([second], store, advance=steps.append)
     assert sum(steps) == 2 * (2 + 1)  # two members: two epochs and one test
     assert {file: file.stat().st_mtime_ns for file in times} == times
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_search_goes_on_where_training_diverges(workers, tmp_path):
+    study = [trial(SAM(), seeds=(0, 1)), trial(SAM(), seeds=(10, 11))]
+    (planned,) = searches(study, {"lr": [1e30, 0.1, 1e20]}, ensembles=2)
+    store = Store(tmp_path, device="cpu")
+    left, steps = sum(each.steps_left(store) for each in planned.work), []
+    (outcome,) = sweep([planned], store, workers=workers, advance=steps.append)
+    assert [row.diverged for row in outcome.rows] == [True, False, True]
+    assert [len(row.accuracy) for row in outcome.rows] == [0, 2, 0]
+    assert outcome.chosen is outcome.rows[1]
+    assert sum(steps) == left
+    assert sweep([planned], store) == [outcome]  # a second start goes on, too
+
+
+def test_a_search_in_which_all_diverges_says_so(tmp_path):
+    study = [trial(SAM()), trial(SharpBalance(switch_epoch=1))]
+    found = searches(study, {"lr": [1e30, 1e20]})
+    message = "diverged at all values of the grid: .* must stay finite"
+    with pytest.raises(TrainingDiverged, match=message):
+        sweep(found, Store(tmp_path, device="cpu"))
+
+
+def test_one_search_may_fail_where_another_does_not(tmp_path):
+    fine, bad = (
+        searches(STUDY[2:3], {"lr": [0.1]}),
+        searches(STUDY[6:7], {"lr": [1e30]}),
+    )
+    outcomes = sweep([*fine, *bad], Store(tmp_path, device="cpu"))
+    assert outcomes[0].chosen is outcomes[0].rows[0]
+    assert outcomes[1].chosen is None

@@ -92,6 +92,22 @@ def test_a_failing_worker_says_which_trial_and_why(tmp_path):
         carry_out([Work(bad), Work(OTHER)], store, workers=2)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
+    bad = replace(TRIAL, data=Samples(Digits, count=5000))
+    store = Store(tmp_path, device="cpu")
+    work, steps = [Work(bad, (EXAM,)), Work(OTHER)], []
+    left = sum(each.steps_left(store) for each in work)
+    options = {"workers": workers, "advance": steps.append}
+    given_up = carry_out(work, store, tolerated=(ValueError,), **options)
+    assert [*given_up] == [bad.digest]
+    assert "count must be at most" in given_up[bad.digest]
+    assert store.is_trained(OTHER)
+    assert sum(steps) == left
+    with pytest.raises(ValueError, match="count must be at most"):
+        carry_out([Work(bad)], store, tolerated=(KeyError,))
+
+
 def test_workers_must_be_positive(tmp_path):
     with pytest.raises(ValueError, match="workers must be positive, got 0"):
         carry_out([], Store(tmp_path, device="cpu"), workers=0)

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from tepui.checks import require
@@ -14,7 +15,7 @@ from tepui.cli.reproduce import progress_bar, workers_for
 from tepui.engine.run import described, environment_of
 from tepui.experiments.statistics import estimate
 from tepui.experiments.store import Store
-from tepui.experiments.sweep import Outcome, Row, Search, searches
+from tepui.experiments.sweep import Outcome, Row, Search, peeking, searches
 from tepui.experiments.sweep import sweep as carry_out_all
 from tepui.experiments.work import merged
 from tepui.recipes.base import Order, Recipe, Size, look_up
@@ -49,11 +50,14 @@ def sweep(
     Args:
         recipe: Name such as ``sharpbalance/figure7``, or with one panel.
         grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2`` or
-            ``width=8,16``.
+            ``width=8,16``. A name is a field of the method, optimizer or loss,
+            ``sparsity``, an argument of the model, ``members``, ``epochs`` or
+            ``batch_size``.
         size: Of the recipe: ``paper``, ``small`` or ``smoke``.
         held_out: Share of the training data to score on.
         ensembles: Repetitions of each combination, at most the recipe's.
-        out: Folder of the results, one inside it for each recipe.
+        out: Folder of the results, one inside it for each recipe and the names in the
+            grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
         workers: Ensembles trained at a time; on a CPU as many as processors that may
             be used, elsewhere one by default.
@@ -65,13 +69,10 @@ def sweep(
     if not isinstance(found, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {found.title}")
     work = merged(found.plan(Order(size, panels)))
-    require(len(work) > 0, "recipe", "train ensembles", recipe)
-    planned = searches(
-        [each.trial for each in work],
-        parsed(grid or []),
-        held_out=held_out,
-        ensembles=ensembles,
-    )
+    trials = [each.trial for each in work if each.exams]
+    require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
+    values = parsed(grid or [])
+    planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
     shelf = Store(store, device=device)
     whole = merged(chain.from_iterable(each.work for each in planned))
     price = cost(whole, shelf)
@@ -79,9 +80,12 @@ def sweep(
         f"{len(planned)} searches, {price.trials} ensembles, {price.trained} trained, "
         f"{price.member_epochs} member-epochs left"
     )
+    if peeks := peeking(trials, values):
+        names = ", ".join(peeks)
+        console().print(f"{names} left out: their unlabeled data are test data")
     if dry_run:
         return
-    folder = out / size / recipe
+    folder = out / size / recipe / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
     check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
@@ -93,7 +97,9 @@ def sweep(
         "format": FORMAT,
         "recipe": recipe,
         "size": size,
+        "grid": values,
         "held_out": held_out,
+        "ensembles": ensembles,
         "rule": "highest mean accuracy on the held-out samples, then lowest nll",
         "environment": environment_of(shelf.device),
         "searches": [document(*pair) for pair in pairs],
@@ -121,7 +127,7 @@ def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
         ValueError: If a word is written otherwise, or names what another named.
 
     Example:
-        >>> parsed(["rho=0.05,0.1", "select=highest,random", "stratified=true"])
+        >>> parsed(["rho=0.05,.1", "select=highest,random", "stratified=true"])
         {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
     """
     found: dict[str, list[Any]] = {}
@@ -142,16 +148,19 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
         outcome: What it found.
 
     Returns:
-        One entry per combination, and the values chosen.
+        One entry per combination, and the values chosen; None if training diverged at
+        all of them.
     """
+    chosen = outcome.chosen
     return {
         "label": planned.label,
         "base": described(planned.base),
-        "chosen": dict(outcome.chosen.values),
+        "chosen": None if chosen is None else dict(chosen.values),
         "cells": [
             {
                 "values": dict(row.values),
                 "trials": [trial.digest for trial in cell.trials],
+                "diverged": row.diverged,
                 **{name: list(getattr(row, name)) for name in _SCORES},
             }
             for cell, row in zip(planned.cells, outcome.rows, strict=True)
@@ -160,8 +169,9 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    decimal = f"0{text}" if text.startswith(".") else text  # .5, which JSON refuses
     try:
-        return json.loads(text)
+        return json.loads(decimal, parse_constant=str)
     except json.JSONDecodeError:
         return text
 
@@ -171,13 +181,19 @@ def _headings(planned: Search) -> list[str]:
 
 
 def _cells(row: Row, outcome: Outcome) -> list[str]:
-    scores = [estimate(getattr(row, name)) for name in _SCORES]
-    shown = [
-        f"{score.mean:.4f}" + (f" ± {score.error:.4f}" if score.count > 1 else "")
-        for score in scores
-    ]
+    scores = [_score(getattr(row, name)) for name in _SCORES]
+    if row.diverged:
+        scores[0] = "diverged"
     mark = "*" if row is outcome.chosen else ""
-    return [*map(str, row.values.values()), *shown, str(len(row.accuracy)), mark]
+    return [*map(str, row.values.values()), *scores, str(len(row.accuracy)), mark]
+
+
+def _score(values: Sequence[float | None]) -> str:
+    score = estimate(values)
+    if not score.count:
+        return ""
+    error = f" ± {score.error:.4f}" if score.count > 1 else ""
+    return f"{score.mean:.4f}{error}"
 
 
 def _markdown(planned: Search, outcome: Outcome) -> str:
@@ -186,7 +202,7 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 
 
 def _shown(planned: Search, outcome: Outcome) -> Table:
-    table = Table(title=planned.label)
+    table = Table(title=escape(planned.label))
     for heading in _headings(planned):
         table.add_column(heading, justify="right")
     for row in outcome.rows:

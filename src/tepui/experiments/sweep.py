@@ -6,31 +6,34 @@ are not read, nor anything that was made from them. :mod:`tepui.experiments.vary
 says what can be in a grid.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import inf
 from statistics import fmean
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 from torch.utils.data import Dataset
 
 from tepui.checks import one_of, require
 from tepui.data import split
+from tepui.engine import TrainingDiverged
+from tepui.experiments.labels import in_words, labels
 from tepui.experiments.store import Store
 from tepui.experiments.trials import (
     Exam,
+    Samples,
     Shelf,
     Source,
     Trial,
-    digest,
     samples_in,
 )
 from tepui.experiments.varying import Values, hyperparameters, varied
 from tepui.experiments.work import Advance, Work, carry_out
 
 Grid = Mapping[str, Sequence[Any]]
+Half = Literal["kept", "held_out"]
+_TRAINING = "be made from training data to choose on"
 
 
 @final
@@ -46,13 +49,13 @@ class Portion(Source):
     """
 
     source: Source
-    part: Literal["kept", "held_out"]
+    part: Half
     share: float
     seed: int = 0
 
     def __post_init__(self) -> None:
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
-        _require_training_data(self.source)
+        require(not (test := _test_data(self.source)), "data", _TRAINING, test)
 
     def load(self, store: Shelf) -> Dataset[Any]:
         """Return the samples of the part."""
@@ -66,11 +69,16 @@ class Cell:
 
     Attributes:
         values: A value for each hyperparameter of the grid.
-        trials: One ensemble per repetition.
+        work: One ensemble per repetition, with the samples held out as its test.
     """
 
     values: Values
-    trials: tuple[Trial, ...]
+    work: tuple[Work, ...]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The ensembles."""
+        return tuple(each.trial for each in self.work)
 
 
 @dataclass(frozen=True)
@@ -80,34 +88,18 @@ class Search:
     Attributes:
         base: The trial that is varied.
         cells: All combinations, in the order of the grid.
-        exam: The samples held out.
+        label: Data, model and method, with the fields that are not searched and with
+            whatever else tells it from the other searches.
     """
 
     base: Trial
     cells: tuple[Cell, ...]
-    exam: Exam
+    label: str
 
     @property
     def work(self) -> list[Work]:
         """What to train and to score."""
-        return [
-            Work(trial, (self.exam,)) for cell in self.cells for trial in cell.trials
-        ]
-
-    @property
-    def label(self) -> str:
-        """Data, model and method, with the fields that are not searched."""
-        searched = {*self.cells[0].values}
-        method = self.base.method
-        fixed = ", ".join(
-            f"{item.name}={getattr(method, item.name)!r}"
-            for item in fields(method)
-            if item.name not in searched and getattr(method, item.name) != item.default
-        )
-        samples = next(samples_in(self.base.data), None)
-        data = type(self.base.data) if samples is None else samples.dataset
-        words = (_name(data), _name(self.base.model), type(method).__name__)
-        return f"{' '.join(words)}({fixed})"
+        return [work for cell in self.cells for work in cell.work]
 
 
 @dataclass(frozen=True)
@@ -117,14 +109,19 @@ class Row:
     Attributes:
         values: The combination.
         accuracy: Of the ensemble.
-        nll: Negative log likelihood of the ensemble.
+        nll: Negative log likelihood of the ensemble; None where it is infinite.
         individual_accuracy: Of its members, on average.
     """
 
     values: Values
-    accuracy: tuple[float, ...]
-    nll: tuple[float, ...]
-    individual_accuracy: tuple[float, ...]
+    accuracy: tuple[float, ...] = ()
+    nll: tuple[float | None, ...] = ()
+    individual_accuracy: tuple[float, ...] = ()
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the training of an ensemble diverged; there are no scores then."""
+        return not self.accuracy
 
 
 @dataclass(frozen=True)
@@ -134,11 +131,12 @@ class Outcome:
     Attributes:
         rows: One per combination.
         chosen: The row with the highest mean accuracy; among equals the one with the
-            lowest mean log likelihood loss, then the earlier one.
+            lowest mean negative log likelihood, then the earlier one; None if all
+            diverged.
     """
 
     rows: tuple[Row, ...]
-    chosen: Row
+    chosen: Row | None
 
 
 def searches(
@@ -146,8 +144,10 @@ def searches(
 ) -> list[Search]:
     """Return the searches over a grid that some trials allow.
 
-    Trials that lack a hyperparameter of the grid are left out. Those that differ only
-    in hyperparameters of the grid or in seeds belong to one search.
+    Left out are trials that lack a hyperparameter of the grid, that see test data
+    without labels (:func:`peeking`), or that only add members to another one. Those
+    that differ only in hyperparameters of the grid or in seeds belong to one search, in
+    which no two ensembles share a seed.
 
     Args:
         trials: Of a study.
@@ -159,8 +159,8 @@ def searches(
         One search per data set, model and method.
 
     Raises:
-        ValueError: If a name is no hyperparameter, if no trial has all of them, or if
-            a value does not suit its field, its method or the length of the run.
+        ValueError: If a name is no hyperparameter, if no trial is left, or if a value
+            does not suit its field, its method or the length of the run.
 
     Example:
         >>> from tepui.data import Digits
@@ -174,30 +174,49 @@ def searches(
     """
     require(ensembles > 0, "ensembles", "be positive", ensembles)
     _check_names(trials, grid)
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if {*grid} <= {*hyperparameters(trial)}:
-            if trial.unlabeled is not None:
-                _require_training_data(trial.unlabeled)
-            common = varied(trial, _first(grid))
-            common = replace(common, seeds=(0,) * len(common.seeds))
-            groups.setdefault(digest(common), []).append(trial)
-    return [_search(group, grid, held_out, ensembles) for group in groups.values()]
+    first = {name: values[0] for name, values in grid.items()}
+    groups: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
+    for trial in _candidates(trials, grid):
+        if not _peeks(trial):
+            words = in_words(varied(trial, first), hidden=grid)
+            groups.setdefault(tuple(sorted(words.items())), []).append(trial)
+    methods = ", ".join(peeking(trials, grid))
+    require(len(groups) > 0, f"unlabeled data of {methods}", _TRAINING, "test data")
+    names = labels([dict(words) for words in groups])
+    return [
+        _search(group, grid, held_out, ensembles, name)
+        for name, group in zip(names, groups.values(), strict=True)
+    ]
 
 
-def search(found: Search, store: Store) -> Outcome:
+def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
+    """Return the methods that are not searched since they see test data unlabelled.
+
+    Args:
+        trials: Of a study.
+        grid: Values of hyperparameters, by name.
+
+    Returns:
+        Names of those that have all hyperparameters of the grid, each once.
+    """
+    found = filter(_peeks, _candidates(trials, grid))
+    return [*dict.fromkeys(type(trial.method).__name__ for trial in found)]
+
+
+def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
     """Return how every combination did, and which is the best.
 
     Args:
         found: The search; what the store lacks of it is made.
         store: Trained ensembles.
+        diverged: Digests of trials that cannot be trained.
 
     Returns:
         A row per combination and the chosen one.
     """
-    rows = tuple(_row(cell, found.exam, store) for cell in found.cells)
-    best = max(rows, key=lambda row: (fmean(row.accuracy), -fmean(row.nll)))
-    return Outcome(rows, best)
+    rows = tuple(_row(cell, store, diverged) for cell in found.cells)
+    sound = [row for row in rows if not row.diverged]
+    return Outcome(rows, max(sound, key=_merit, default=None))
 
 
 def sweep(
@@ -209,6 +228,8 @@ def sweep(
 ) -> list[Outcome]:
     """Carry out searches, several trials at a time.
 
+    A combination at which training diverges is not chosen; the others go on.
+
     Args:
         planned: The searches.
         store: Where trained ensembles are; what it has is not trained again.
@@ -217,40 +238,99 @@ def sweep(
 
     Returns:
         One outcome per search.
+
+    Raises:
+        TrainingDiverged: If nothing could be trained.
     """
-    work = chain.from_iterable(each.work for each in planned)
-    carry_out(work, store, workers=workers, advance=advance)
-    return [search(each, store) for each in planned]
+    diverged = carry_out(
+        chain.from_iterable(each.work for each in planned),
+        store,
+        workers=workers,
+        advance=advance,
+        tolerated=(TrainingDiverged,),
+    )
+    outcomes = [search(each, store, diverged) for each in planned]
+    if diverged and all(each.chosen is None for each in outcomes):
+        reason = next(iter(diverged.values()))
+        raise TrainingDiverged(f"training diverged at all values of the grid: {reason}")
+    return outcomes
+
+
+def _candidates(trials: Sequence[Trial], grid: Grid) -> list[Trial]:
+    return [
+        trial
+        for trial in trials
+        if {*grid} <= {*hyperparameters(trial)}
+        and not any(_goes_on(trial, other) for other in trials)
+    ]
+
+
+def _peeks(trial: Trial) -> bool:
+    return trial.unlabeled is not None and bool(_test_data(trial.unlabeled))
+
+
+def _goes_on(trial: Trial, other: Trial) -> bool:
+    """Return whether a trial only adds members to another one."""
+    return (
+        trial.seeds[0] == other.seeds[-1] + 1
+        and len(trial.seeds) != len(other.seeds)  # otherwise it is a repetition
+        and trial.digest == replace(other, seeds=trial.seeds).digest
+    )
 
 
 def _search(
-    group: Sequence[Trial], grid: Grid, held_out: float, ensembles: int
+    group: Sequence[Trial], grid: Grid, held_out: float, ensembles: int, label: str
 ) -> Search:
-    by_seeds = {varied(trial, _first(grid)).seeds: trial for trial in reversed(group)}
-    chosen = [*reversed(by_seeds.values())][:ensembles]
-    base = chosen[0]
-    cells = []
-    for combination in product(*grid.values()):
-        values = dict(zip(grid, combination, strict=True))
-        kept = Portion(base.data, "kept", held_out)
-        own = (replace(varied(trial, values), data=kept) for trial in chosen)
-        cells.append(Cell(values, tuple(own)))
-    return Search(base, tuple(cells), Exam(Portion(base.data, "held_out", held_out)))
+    combinations = [
+        dict(zip(grid, values, strict=True)) for values in product(*grid.values())
+    ]
+    chosen = _repetitions(group, combinations)[:ensembles]
+    cells = tuple(
+        Cell(values, tuple(_without(trial, values, held_out) for trial in chosen))
+        for values in combinations
+    )
+    different = len({cell.trials[0].digest for cell in cells}) == len(cells)
+    require(different, "grid", "list each value once", dict(grid))
+    return Search(chosen[0], cells, label)
 
 
-def _first(grid: Grid) -> Values:
-    return {name: values[0] for name, values in grid.items()}
+def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
+    """Return trials of which no two share a seed, whatever the number of members."""
+    found: list[Trial] = []
+    taken: set[int] = set()
+    for trial in group:
+        seeds = {seed for each in combinations for seed in varied(trial, each).seeds}
+        if taken.isdisjoint(seeds):
+            found.append(trial)
+            taken |= seeds
+    return found
 
 
-def _row(cell: Cell, exam: Exam, store: Store) -> Row:
-    scores = [store.evaluation(trial, exam)["clean"] for trial in cell.trials]
-    losses = [score["nll"] for score in scores]
+def _without(trial: Trial, values: Values, held_out: float) -> Work:
+    """Return a trial with other values that is tested on what it does not learn."""
+    kept, test = (Portion(trial.data, part, held_out) for part in get_args(Half))
+    return Work(replace(varied(trial, values), data=kept), (Exam(test),))
+
+
+def _row(cell: Cell, store: Store, diverged: Container[str]) -> Row:
+    if any(trial.digest in diverged for trial in cell.trials):
+        return Row(cell.values)
+    scores = [
+        store.evaluation(each.trial, exam)["clean"]
+        for each in cell.work
+        for exam in each.exams
+    ]
     return Row(
         cell.values,
         tuple(score["accuracy"] for score in scores),
-        tuple(inf if loss is None else loss for loss in losses),
+        tuple(score["nll"] for score in scores),
         tuple(score["individual_accuracy"] for score in scores),
     )
+
+
+def _merit(row: Row) -> tuple[float, float]:
+    losses = [inf if loss is None else loss for loss in row.nll]
+    return fmean(row.accuracy), -fmean(losses)
 
 
 def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
@@ -260,8 +340,6 @@ def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     for name, values in grid.items():
         one_of("grid", name, names)
         require(len(values) > 0, f"grid {name}", "list at least one value", values)
-        different = len({repr(value) for value in values}) == len(values)
-        require(different, f"grid {name}", "list each value once", list(values))
     owners = {
         name: sorted({method for method, places in known if name in places})
         for name in grid
@@ -270,12 +348,5 @@ def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     require(together, "grid", "name hyperparameters of one method", owners)
 
 
-def _require_training_data(source: Source) -> None:
-    for samples in samples_in(source):
-        rule = "be made from training data to choose on"
-        require(samples.part != "test", "data", rule, samples)
-
-
-def _name(made_by: Callable[..., Any]) -> str:
-    inner = made_by.func if isinstance(made_by, partial) else made_by
-    return str(getattr(inner, "__name__", type(inner).__name__))
+def _test_data(source: Source) -> list[Samples]:
+    return [samples for samples in samples_in(source) if samples.part == "test"]

@@ -3,13 +3,14 @@
 A name is a field of the trial's method, optimizer or loss, ``sparsity``, an argument
 of its model such as ``width``, or ``members``, ``epochs`` or ``batch_size``; where two
 have the same name, the first in this list is meant. A value has the type that its field
-or argument declares.
+or argument declares. What data decide, such as the number of classes, cannot be varied.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from math import isfinite
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
@@ -18,12 +19,22 @@ import torch
 from tepui.checks import require
 from tepui.experiments.trials import Trial
 from tepui.methods import CoupledMethod, ExchangingMethod
-from tepui.per_member import for_member
+from tepui.per_member import for_member, lists_of
 from tepui.pruning import Prune
 
 Values = Mapping[str, Any]
 _PLAIN = (bool, int, float, str, NoneType)
-_OF_DATA = ("num_classes", "in_channels")
+# Arguments of models that data or the repetition decide.
+_GIVEN = (
+    "num_classes",
+    "in_channels",
+    "in_features",
+    "image_size",
+    "patch_size",
+    "vocabulary",
+    "length",
+    "start",
+)
 
 
 class Place(NamedTuple):
@@ -61,7 +72,9 @@ def hyperparameters(trial: Trial) -> dict[str, Place]:
     """
     found: dict[str, Place] = {}
     for name, place in _places(trial):
-        found.setdefault(name, place)
+        types, words = _accepted(place.hint)
+        if words or types - {NoneType}:
+            found.setdefault(name, place)
     return found
 
 
@@ -96,27 +109,36 @@ def varied(trial: Trial, values: Values) -> Trial:
     for owner, own in given.items():
         before = getattr(trial, owner)
         changes[owner] = replace(Prune() if before is None else before, **own)
+    if "prune" in changes and changes["prune"].sparsity == 0:
+        changes["prune"] = None  # what is dense has one description
     changed = replace(trial, **changes)
     _check(changed)
     return changed
 
 
 def _places(trial: Trial) -> Iterator[tuple[str, Place]]:
-    for owner in ("method", "optimizer", "loss"):
-        value = getattr(trial, owner)
-        if is_dataclass(value):
-            kind = type(value)
+    for owner, part in parts_of(trial).items():
+        if owner != "prune":
+            kind = type(part)
             hints = get_type_hints(kind)
-            for each in fields(value):
+            for each in fields(part):
                 yield each.name, Place(owner, kind.__name__, hints[each.name])
     yield "sparsity", Place("prune", "Prune", get_type_hints(Prune)["sparsity"])
     made_by = _made_by(trial.model)
     hints = get_type_hints(made_by.__init__ if isinstance(made_by, type) else made_by)  # type: ignore[misc]
     for name in inspect.signature(made_by).parameters:
-        if name in hints and name not in _OF_DATA:
+        if name in hints and name not in _GIVEN:
             yield name, Place("model", made_by.__name__, hints[name])
     for name in ("members", "epochs", "batch_size"):
-        yield name, Place("trial", "Trial", int)
+        if name != "members" or not any(map(lists_of, parts_of(trial).values())):
+            yield name, Place("trial", "Trial", int)
+
+
+def parts_of(trial: Trial) -> dict[str, Any]:
+    """Return the parts of a trial that have hyperparameters, by its fields."""
+    names = ("method", "optimizer", "loss", "prune")
+    found = {name: getattr(trial, name) for name in names}
+    return {name: part for name, part in found.items() if is_dataclass(part)}
 
 
 def _made_by(model: Callable[..., Any]) -> Any:
@@ -125,9 +147,8 @@ def _made_by(model: Callable[..., Any]) -> Any:
 
 def _check(trial: Trial) -> None:
     members = len(trial.seeds)
-    for part in (trial.method, trial.optimizer, trial.loss, trial.prune):
-        if is_dataclass(part):
-            for_member(part, 0, members)
+    for part in parts_of(trial).values():
+        for_member(part, 0, members)
     if isinstance(trial.method, ExchangingMethod):
         trial.method.exchanges_before(0, trial.epochs)
     if isinstance(trial.method, CoupledMethod):
@@ -141,7 +162,8 @@ def _fitting(place: Place, name: str, value: Any) -> Any:
         value = float(value)
     known = [*words, *(each.__name__ for each in types)]
     suits = type(value) in types or value in words
-    rule = f"be {' or '.join(known) or 'left as it is'} for {place.kind}"
+    suits &= not isinstance(value, float) or isfinite(value)
+    rule = f"be {' or '.join(known)} for {place.kind}"
     require(suits, f"grid {name}", rule, value)
     return value
 

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
@@ -21,12 +21,27 @@ from tepui.experiments.store import Store
 from tepui.experiments.trials import Exam, Measure, Trial
 
 Advance = Callable[[int], None]
-# What a worker says: steps done, a failure, or None when it ends.
-Message = int | str | None
+Errors = tuple[type[Exception], ...]
 
 
 class WorkError(RuntimeError):
     """A trial could not be carried out; what was finished before is kept."""
+
+
+class GivenUp(NamedTuple):
+    """Work that failed as it may.
+
+    Attributes:
+        digest: Of its trial.
+        reason: What the error said.
+    """
+
+    digest: str
+    reason: str
+
+
+# What a worker says: steps done, work given up, a failure, or None when it ends.
+Message = int | GivenUp | str | None
 
 
 @dataclass(frozen=True)
@@ -88,7 +103,8 @@ def carry_out(
     *,
     workers: int = 1,
     advance: Advance = lambda steps: None,
-) -> None:
+    tolerated: Errors = (),
+) -> dict[str, str]:
     """Train, test and measure what the store does not have.
 
     Args:
@@ -96,19 +112,40 @@ def carry_out(
         store: Where it goes.
         workers: Trials at a time, each in a process of its own; on a GPU they share it.
         advance: Told how many steps were done, as :meth:`Work.steps_left` counts them.
+        tolerated: Errors that end only the work in which they occur.
+
+    Returns:
+        The reasons of the work that was given up, by the digests of its trials.
 
     Raises:
-        WorkError: If a worker failed; says how.
+        WorkError: If a worker failed otherwise; says how.
         ValueError: If ``workers`` is not positive.
     """
     require(workers > 0, "workers", "be positive", workers)
     left = [each for each in merged(work) if each.steps_left(store)]
     if workers == 1 or len(left) < 2:
         with _one_thread(store):
-            for each in left:
-                _do(each, store, advance)
-        return
-    _in_processes(left, store, min(workers, len(left)), advance)
+            tried = [_try(each, store, advance, tolerated) for each in left]
+        return dict(each for each in tried if each is not None)
+    return _in_processes(left, store, min(workers, len(left)), advance, tolerated)
+
+
+def _try(
+    work: Work, store: Store, advance: Advance, tolerated: Errors
+) -> GivenUp | None:
+    left = work.steps_left(store)
+
+    def count(steps: int) -> None:
+        nonlocal left
+        left -= steps
+        advance(steps)
+
+    try:
+        _do(work, store, count)
+    except tolerated as error:
+        advance(left)
+        return GivenUp(work.trial.digest, str(error))
+    return None
 
 
 def _do(work: Work, store: Store, advance: Advance) -> None:
@@ -145,22 +182,25 @@ def _one_thread(store: Store) -> Iterator[None]:
 
 
 def _in_processes(
-    work: Sequence[Work], store: Store, workers: int, advance: Advance
-) -> None:
+    work: Sequence[Work],
+    store: Store,
+    workers: int,
+    advance: Advance,
+    tolerated: Errors,
+) -> dict[str, str]:
     context = multiprocessing.get_context("spawn")
     tasks: Queue[Work | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
     for each in (*work, *[None] * workers):
         tasks.put(each)
-    place = (store.path, str(store.device))
+    given = (store.path, str(store.device), tasks, messages, tolerated)
     processes: list[BaseProcess] = [
-        context.Process(target=_serve, args=(*place, tasks, messages), daemon=True)
-        for _ in range(workers)
+        context.Process(target=_serve, args=given, daemon=True) for _ in range(workers)
     ]
     try:
         for process in processes:
             process.start()
-        _listen(messages, processes, advance)
+        return _listen(messages, processes, advance)
     finally:
         for process in processes:
             process.terminate()
@@ -170,8 +210,9 @@ def _in_processes(
 
 def _listen(
     messages: "Queue[Message]", processes: Sequence[BaseProcess], advance: Advance
-) -> None:
+) -> dict[str, str]:
     running = len(processes)
+    given_up: dict[str, str] = {}
     while running:
         try:
             message = messages.get(timeout=1)
@@ -186,12 +227,19 @@ def _listen(
             running -= 1
         elif isinstance(message, str):
             raise WorkError(message)
+        elif isinstance(message, GivenUp):
+            given_up[message.digest] = message.reason
         else:
             advance(message)
+    return given_up
 
 
 def _serve(
-    path: Path, device: str, tasks: "Queue[Work | None]", messages: "Queue[Any]"
+    path: Path,
+    device: str,
+    tasks: "Queue[Work | None]",
+    messages: "Queue[Message]",
+    tolerated: Errors,
 ) -> None:
     """Do tasks until there are none; in a process of its own."""
     store = Store(path, device=device)
@@ -206,11 +254,13 @@ def _serve(
     with _one_thread(store):
         while (work := tasks.get()) is not None:
             try:
-                _do(work, store, tell)
+                given_up = _try(work, store, tell, tolerated)
             except KeyboardInterrupt:
                 raise SystemExit(130) from None
             except Exception as error:
                 name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
                 messages.put(f"{name}: {type(error).__name__}: {error}")
                 return
+            if given_up is not None:
+                messages.put(given_up)
     messages.put(None)

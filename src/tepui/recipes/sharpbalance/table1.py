@@ -126,6 +126,7 @@ def _records(
     store: Store, planned: Search, method: str, dataset: str
 ) -> Iterator[Record]:
     outcome = search(planned, store)
+    assert outcome.chosen is not None
     names: dict[str, Any] = {
         "item": ITEM,
         "dataset": dataset,
@@ -133,7 +134,7 @@ def _records(
         "method": method,
     }
     trained = [trial for cell in planned.cells for trial in cell.trials]
-    best = next(cell for cell in planned.cells if cell.values == outcome.chosen.values)
+    best = planned.cells[outcome.rows.index(outcome.chosen)]
     chosen = dict(best.values)
     trial = best.trials[0]
     if isinstance(trial.method, SharpBalance):

@@ -108,6 +108,7 @@ def test_options_of_the_default_model_need_no_name(tmp_path):
         "num_classes": 10,
         "in_channels": 1,
         "width": 3,
+        "stride": 1,
     }
 
 

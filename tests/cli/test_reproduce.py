@@ -92,12 +92,17 @@ def started(folder):
     """Begin to make a panel in a process of its own."""
     words = ["--size", "smoke", "--out", f"{folder}/out", "--store", f"{folder}/store"]
     command = [sys.executable, "-m", "tepui", "reproduce", "sharpbalance/figure7a"]
-    return subprocess.Popen(
-        [*command, *words, "--workers", "1"],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    # What a shell does to jobs in the background would be inherited: to ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [*command, *words, "--workers", "1"],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def finished(folder):

@@ -141,6 +141,25 @@ def test_a_folder_without_its_last_file_is_written_again(made):
     assert (out / "results.csv").read_text() != "cut off"
 
 
+def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatch):
+    module = sys.modules["tepui.experiments.store"]
+    fit, begun = module.fit, set()
+
+    def stopping(*args, **settings):
+        begun.add(settings["out"])
+        if len(begun) > 6:
+            raise ValueError("stopped")
+        return fit(*args, **settings)
+
+    monkeypatch.setattr(module, "fit", stopping)
+    names = ["sharpbalance/figure7a", "sharpbalance/figure13a"]
+    place = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
+    with pytest.raises(SystemExit):
+        main(["reproduce", *names, "--size", "smoke", *place, "--workers", "1"])
+    assert (tmp_path / "out/smoke/sharpbalance/figure7a/results.json").exists()
+    assert not (tmp_path / "out/smoke/sharpbalance/figure13a/results.json").exists()
+
+
 def test_overwriting_keeps_trained_ensembles(made):
     folder, words = made
     runs = {path: path.stat().st_mtime_ns for path in folder.glob("store/*/run.json")}

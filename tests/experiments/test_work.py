@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -106,6 +107,31 @@ def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
     assert sum(steps) == left
     with pytest.raises(ValueError, match="count must be at most"):
         carry_out([Work(bad)], store, tolerated=(KeyError,))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_end_of_each_work_is_told_when_its_files_are_there(workers, tmp_path):
+    store = Store(tmp_path, device="cpu")
+    left = []
+    carry_out(
+        WORK,
+        store,
+        workers=workers,
+        ended=lambda: left.append(sum(each.steps_left(store) > 0 for each in WORK)),
+    )
+    assert len(left) == 2
+    assert left[0] <= 1
+    assert left[1] == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failure_of_the_listener_ends_the_work(workers, tmp_path):
+    def fail():
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, ended=fail)
+    assert not multiprocessing.active_children()
 
 
 def test_workers_must_be_positive(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -21,7 +22,7 @@ from tepui.cli.console import console
 from tepui.experiments.results import FILE as RESULTS
 from tepui.experiments.results import Results, read_results
 from tepui.experiments.store import Store
-from tepui.experiments.work import Advance, Work, merged
+from tepui.experiments.work import Advance, Work, carry_out, merged
 from tepui.recipes.base import (
     PAPERS,
     Diagram,
@@ -93,23 +94,34 @@ def reproduce(
         chosen = [each for each in chosen if not _is_made(out, *each)]
         whole = merged(chain.from_iterable(plans[_shown(i, o)] for i, _, o in chosen))
     check_needs(whole, shelf)
-    with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
-        for item, recipe, order in chosen:
+    waiting = deque(chosen)
+
+    def make_what_is_ready() -> None:
+        """Write figures and tables in their order, each once all it needs is there."""
+        while waiting:
+            item, recipe, order = waiting[0]
+            if any(each.steps_left(shelf) for each in plans[_shown(item, order)]):
+                return
+            waiting.popleft()
             folder = _folder(out, item, order)
-            found = make(
-                item,
-                recipe,
-                order,
-                shelf,
-                folder,
-                workers=workers_for(workers, shelf),
-                advance=advance,
-                overwrite=overwrite,
-            )
-            console().print(_table(found))
-            if len(found.records) > SHOWN:
-                console().print(f"and {len(found.records) - SHOWN} more")
-            console().print(f"written to {folder}")
+            _say(make(item, recipe, order, shelf, folder, overwrite=overwrite), folder)
+
+    with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
+        make_what_is_ready()
+        carry_out(
+            whole,
+            shelf,
+            workers=workers_for(workers, shelf),
+            advance=advance,
+            ended=make_what_is_ready,
+        )
+
+
+def _say(found: Results, folder: Path) -> None:
+    console().print(_table(found))
+    if len(found.records) > SHOWN:
+        console().print(f"and {len(found.records) - SHOWN} more")
+    console().print(f"written to {folder}")
 
 
 def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:

@@ -5,8 +5,8 @@ trials run at a time; on a GPU trials run in turn.
 """
 
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
@@ -28,20 +28,21 @@ class WorkError(RuntimeError):
     """A trial could not be carried out; what was finished before is kept."""
 
 
-class GivenUp(NamedTuple):
-    """Work that failed as it may.
+class Ended(NamedTuple):
+    """Work that is done, or that failed as it may.
 
     Attributes:
         digest: Of its trial.
-        reason: What the error said.
+        failure: What the error said; None if there was none.
     """
 
     digest: str
-    reason: str
+    failure: str | None = None
 
 
-# What a worker says: steps done, work given up, a failure, or None when it ends.
-Message = int | GivenUp | str | None
+Endings = Generator[Ended, None, None]
+# What a worker says: steps done, work ended, a failure, or None when it ends itself.
+Message = int | Ended | str | None
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def carry_out(
     *,
     workers: int = 1,
     advance: Advance = lambda steps: None,
+    ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
 ) -> dict[str, str]:
     """Train, test and measure what the store does not have.
@@ -112,6 +114,7 @@ def carry_out(
         store: Where it goes.
         workers: Trials at a time, each in a process of its own; on a GPU they share it.
         advance: Told how many steps were done, as :meth:`Work.steps_left` counts them.
+        ended: Called whenever the work of a trial has ended.
         tolerated: Errors that end only the work in which they occur.
 
     Returns:
@@ -124,15 +127,29 @@ def carry_out(
     require(workers > 0, "workers", "be positive", workers)
     left = [each for each in merged(work) if each.steps_left(store)]
     if workers == 1 or len(left) < 2:
+        found = _in_turn(left, store, advance, tolerated)
+    else:
+        workers = min(workers, len(left))
+        found = _in_processes(left, store, workers, advance, tolerated)
+    given_up = {}
+    with closing(found):
+        for each in found:
+            if each.failure is not None:
+                given_up[each.digest] = each.failure
+            ended()
+    return given_up
+
+
+def _in_turn(
+    work: Sequence[Work], store: Store, advance: Advance, tolerated: Errors
+) -> Endings:
+    for each in work:
         with _one_thread(store):
-            tried = [_try(each, store, advance, tolerated) for each in left]
-        return dict(each for each in tried if each is not None)
-    return _in_processes(left, store, min(workers, len(left)), advance, tolerated)
+            found = _try(each, store, advance, tolerated)
+        yield found
 
 
-def _try(
-    work: Work, store: Store, advance: Advance, tolerated: Errors
-) -> GivenUp | None:
+def _try(work: Work, store: Store, advance: Advance, tolerated: Errors) -> Ended:
     left = work.steps_left(store)
 
     def count(steps: int) -> None:
@@ -144,8 +161,8 @@ def _try(
         _do(work, store, count)
     except tolerated as error:
         advance(left)
-        return GivenUp(work.trial.digest, str(error))
-    return None
+        return Ended(work.trial.digest, str(error))
+    return Ended(work.trial.digest)
 
 
 def _do(work: Work, store: Store, advance: Advance) -> None:
@@ -187,7 +204,7 @@ def _in_processes(
     workers: int,
     advance: Advance,
     tolerated: Errors,
-) -> dict[str, str]:
+) -> Endings:
     context = multiprocessing.get_context("spawn")
     tasks: Queue[Work | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
@@ -200,7 +217,7 @@ def _in_processes(
     try:
         for process in processes:
             process.start()
-        return _listen(messages, processes, advance)
+        yield from _listen(messages, processes, advance)
     finally:
         for process in processes:
             process.terminate()
@@ -210,9 +227,8 @@ def _in_processes(
 
 def _listen(
     messages: "Queue[Message]", processes: Sequence[BaseProcess], advance: Advance
-) -> dict[str, str]:
+) -> Iterator[Ended]:
     running = len(processes)
-    given_up: dict[str, str] = {}
     while running:
         try:
             message = messages.get(timeout=1)
@@ -227,11 +243,10 @@ def _listen(
             running -= 1
         elif isinstance(message, str):
             raise WorkError(message)
-        elif isinstance(message, GivenUp):
-            given_up[message.digest] = message.reason
+        elif isinstance(message, Ended):
+            yield message
         else:
             advance(message)
-    return given_up
 
 
 def _serve(
@@ -254,13 +269,11 @@ def _serve(
     with _one_thread(store):
         while (work := tasks.get()) is not None:
             try:
-                given_up = _try(work, store, tell, tolerated)
+                messages.put(_try(work, store, tell, tolerated))
             except KeyboardInterrupt:
                 raise SystemExit(130) from None
             except Exception as error:
                 name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
                 messages.put(f"{name}: {type(error).__name__}: {error}")
                 return
-            if given_up is not None:
-                messages.put(given_up)
     messages.put(None)

@@ -30,7 +30,7 @@ RULES = {
     "sharpbalance_released": SharpBalance.released(
         "cifar10", rho=RHO, stratified=True, off_by_one=False
     ),
-    "sharpbalance_random": SharpBalance(rho=RHO, select="random"),
+    "sharpbalance_random": SharpBalance.paper(rho=RHO, select="random"),
 }
 SEVERITIES = (1, 3, 5)
 PRECISIONS = {"float32": "highest", "tf32": "high"}

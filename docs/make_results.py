@@ -32,7 +32,8 @@ def main():
 def page(paper):
     """Return the page of a paper, from the results beside it."""
     sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
-    return f"# {PAPERS[paper]}\n\n{ABOUT}\n" + "\n".join(sections)
+    about = f"{ABOUT}{NOTES.get(paper, '')}"
+    return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
 def copy(results):
@@ -97,6 +98,10 @@ ABOUT = (
     "effect is there, not how large the paper's is. [How recipes work](../studies.md); "
     "[what follows for the claims](../claims.md).\n"
 )
+NOTES = {
+    "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "
+    "`SharpBalance.paper()`, [not the default](../cifar10_pilot.md#the-default-preset).\n"
+}
 
 
 if __name__ == "__main__":

@@ -77,7 +77,9 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
         scores.append(fisher_trace(model, dataset))
         return scores[-1]
 
-    method = SharpBalance(score=score, fraction=0.3, switch_epoch=1, leftover="split")
+    method = SharpBalance(
+        score=score, fraction=0.3, switch_epoch=1, select="highest", leftover="split"
+    )
     run = fitted(data, method=method, epochs=2, members=3, out=tmp_path)
     selected = torch.stack(
         [
@@ -257,6 +259,7 @@ def test_presets_follow_paper_and_released_code():
         assert code.off_by_one
         assert not code.stratified
     assert SharpBalance.released("cifar10", stratified=True).stratified
+    assert SharpBalance() == SharpBalance.released(stratified=True, off_by_one=False)
 
 
 @pytest.mark.parametrize(

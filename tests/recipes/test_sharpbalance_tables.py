@@ -115,7 +115,7 @@ def test_sam_plus_gives_every_member_its_radius():
 
 def test_table7_puts_gsam_inside_sharpbalance():
     (first, *_) = table7.runs_of("paper")["sharpbalance_gsam"]
-    assert first.method == SharpBalance(
+    assert first.method == SharpBalance.paper(
         rho=0.2, fraction=0.5, switch_epoch=0.5, base=GSAM(rho=0.2)
     )
 

@@ -49,7 +49,9 @@ def sweeps(size: Size) -> list[Sweep]:
     scale, grid = SCALES[size]["cifar10"], OWN_GRIDS[size]
 
     def balanced(rho: float) -> SharpBalance:
-        return SharpBalance(rho=rho, fraction=scale.fraction, switch_epoch=scale.switch)
+        return SharpBalance.paper(
+            rho=rho, fraction=scale.fraction, switch_epoch=scale.switch
+        )
 
     return [
         sweep(size, "cifar10", grid=grid),

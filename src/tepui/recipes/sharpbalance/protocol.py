@@ -159,7 +159,7 @@ def methods(scale: Scale) -> dict[str, Method]:
     return {
         "deep_ensemble": DeepEnsemble(),
         "sam": SAM(rho=scale.rho),
-        "sharpbalance": SharpBalance(
+        "sharpbalance": SharpBalance.paper(
             rho=scale.rho, fraction=scale.fraction, switch_epoch=scale.switch
         ),
     }

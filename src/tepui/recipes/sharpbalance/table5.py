@@ -201,7 +201,7 @@ def runs_of(task: Task) -> Runs:
     compared = {
         "deep_ensemble": DeepEnsemble(),
         "sam": SAM(rho=task.rho),
-        "sharpbalance": SharpBalance(rho=task.rho),
+        "sharpbalance": SharpBalance.paper(rho=task.rho),
     }
     return {
         name: [

@@ -100,7 +100,8 @@ ABOUT = (
 )
 NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "
-    "`SharpBalance.paper()`, [not the default](../cifar10_pilot.md#the-default-preset).\n"
+    "`SharpBalance.paper()`, [not the default]"
+    "(../cifar10_pilot.md#the-default-preset).\n"
 }
 
 

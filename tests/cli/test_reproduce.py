@@ -224,16 +224,32 @@ def test_on_a_cpu_as_many_workers_as_processors_that_may_be_used(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: processors, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     store = Store(tmp_path, device="cpu")
-    assert workers_for(None, store) == workers
-    assert workers_for(7, store) == 7
+    for size in ("small", "paper"):
+        assert workers_for(None, store, size) == workers
+        assert workers_for(7, store, size) == 7
 
 
 def test_without_a_say_of_the_system_all_processors_count(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert workers_for(None, Store(tmp_path, device="cpu")) == 4
+    assert workers_for(None, Store(tmp_path, device="cpu"), "small") == 4
 
 
-@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+@pytest.mark.parametrize("kind", ["mps", "xpu"])
 def test_on_any_other_device_one_worker(kind):
-    assert workers_for(None, SimpleNamespace(device=torch.device(kind))) == 1
+    store = SimpleNamespace(device=torch.device(kind))
+    assert workers_for(None, store, "small") == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "gibibytes", "workers"),
+    [("small", 140, 16), ("small", 24, 6), ("smoke", 3, 1), ("paper", 140, 1)],
+)
+def test_a_gpu_has_as_many_workers_as_fit_into_it(
+    monkeypatch, size, gibibytes, workers
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
+    memory = (gibibytes * 2**30, 141 * 2**30)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: memory)
+    store = SimpleNamespace(device=torch.device("cuda"))
+    assert workers_for(None, store, size) == workers

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
+import torch
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -45,6 +46,7 @@ from tepui.recipes.reproduce import (
 )
 
 SHOWN = 100  # rows of a table in the terminal; the files hold all
+GPU_MEMORY = 2**32  # bytes for each worker; 3.2e9 were seen in use at small size
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
 Chosen = tuple[str, Recipe, Order]
 
@@ -70,8 +72,8 @@ def reproduce(
             ``smoke`` to see that it runs.
         out: Folder of the results, one inside it for each figure and table.
         store: Folder of trained ensembles, which all figures share.
-        workers: Ensembles trained at a time; on a CPU as many as processors that may
-            be used, elsewhere one by default.
+        workers: Ensembles trained at a time; by default as many as processors that may
+            be used, on a GPU as its memory allows too, and at ``paper`` size one there.
         dry_run: Only show what there is to do and what it costs.
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
@@ -111,7 +113,7 @@ def reproduce(
         carry_out(
             whole,
             shelf,
-            workers=workers_for(workers, shelf),
+            workers=workers_for(workers, shelf, size),
             advance=advance,
             ended=make_what_is_ready,
         )
@@ -177,20 +179,26 @@ def _folder(out: Path, item: str, order: Order) -> Path:
     return out / order.size / _shown(item, order)
 
 
-def workers_for(asked: int | None, store: Store) -> int:
+def workers_for(asked: int | None, store: Store, size: Size) -> int:
     """Return how many trials to train at a time.
 
     Args:
         asked: What the caller wants, if anything.
         store: Where trials train.
+        size: Of the trials. Small ones leave a GPU idle, as published they fill it.
 
     Returns:
-        As many as this process may use processors on a CPU, one on any other device,
-        unless asked otherwise.
+        What was asked for, or as many as this process may use processors, on a GPU
+        with memory for each, and one at paper size; one on any other device.
     """
     if asked is not None:
         return asked
-    return _processors() if store.device.type == "cpu" else 1
+    if store.device.type == "cpu":
+        return _processors()
+    if store.device.type == "cuda" and size != "paper":
+        free, _ = torch.cuda.mem_get_info(store.device)
+        return max(1, min(_processors(), free // GPU_MEMORY))
+    return 1
 
 
 def _processors() -> int:

@@ -59,8 +59,8 @@ def sweep(
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
-        workers: Ensembles trained at a time; on a CPU as many as processors that may
-            be used, elsewhere one by default.
+        workers: Ensembles trained at a time; by default as many as processors that may
+            be used, on a GPU as its memory allows too, and at ``paper`` size one there.
         dry_run: Only show what there is to do and what it costs.
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
@@ -90,7 +90,7 @@ def sweep(
     check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
-            planned, shelf, workers=workers_for(workers, shelf), advance=advance
+            planned, shelf, workers=workers_for(workers, shelf, size), advance=advance
         )
     pairs = [*zip(planned, outcomes, strict=True)]
     about = {

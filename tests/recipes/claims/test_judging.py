@@ -200,6 +200,27 @@ def test_a_baseline_that_is_sharpest_refutes_that_safety_is_sharp():
     assert "no control is sharper than the baseline" in found.why
 
 
+@pytest.mark.parametrize(
+    ("safer", "sharper", "weaker"),
+    [
+        ([5.0, 5.1, 4.9], [8.0, 8.1, 7.9], "against"),  # both are sure
+        ([5.0, 5.1, 4.9], [1.0, 4.0, -1.0], "its sharpness"),
+        ([-5.0, -5.1, -4.9], [1.0, 4.0, -1.0], "against"),  # the baseline wins
+    ],
+)
+def test_a_safe_control_must_surely_be_sharper(safer, sharper, weaker):
+    zero = [0.1, -0.1, 0.2]
+    flat = {"baseline": datum(zero), "weight_decay": datum(sharper)}
+    safety = {
+        name: datum(values, name)
+        for name, values in (("baseline", zero), ("weight_decay", safer))
+    }
+    found = rethinking._sharper_against_rest(flat, safety, 1, "here")
+    assert weaker in found.where
+    assert (found.p_for < 0.05) == (weaker == "against" and safer[0] > 0)
+    assert (found.p_against < 0.05) == (safer[0] < 0)
+
+
 PRINTED = {
     "sharpbalance/gap-severity": ("refuted", "table4"),
     "sharpbalance/gsam": ("refuted", "cifar100_c"),

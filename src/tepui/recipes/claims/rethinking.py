@@ -90,7 +90,8 @@ def safety_is_sharp(evidence: Evidence, protocol: Protocol) -> Iterator[Finding]
     """The safest control is sharper than the baseline, by every measure.
 
     The best of the controls that are sharper than the baseline is compared with the
-    best of the others, the baseline among them.
+    best of the others, the baseline among them. That the winner is sharper, or is not,
+    must be as sure as that it wins: the less sure of the two is what is found.
     """
     for metric, sign in SAFETY.items():
         for measure in MEASURES:
@@ -115,9 +116,19 @@ def _sharper_against_rest(
         return replace(found, looks=len(candidates))
     rest = [BASELINE, *(name for name in others if name not in sharper)]
     pair = best(safety, sharper, sign), best(safety, rest, sign)
-    names = " against ".join(datum.record.method for datum in pair)
-    found = combined(pair, lambda v: sign * (v[0] - v[1]), f"{names}: {where}")
-    return replace(found, looks=len(sharper) * len(rest))
+    first, second = (datum.record.method for datum in pair)
+    place = f"{first} against {second}: {where}"
+    wins = combined(pair, lambda v: sign * (v[0] - v[1]), place)
+    wins = replace(wins, looks=len(sharper) * len(rest))
+    winner = first if wins.effect > 0 else second
+    if winner == BASELINE:
+        return wins
+    pair = flat[winner], flat[BASELINE]
+    place = f"{winner} wins, its sharpness less the baseline's: {where}"
+    is_sharper = combined(pair, lambda v: v[0] - v[1], place)
+    if wins.effect > 0:
+        return max(wins, is_sharper, key=lambda found: found.p_for)
+    return max(wins, is_sharper, key=lambda found: found.p_against)
 
 
 def _against_baseline(

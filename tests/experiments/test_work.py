@@ -12,7 +12,14 @@ from study_cases import EXAM, MEASURE, TRIAL
 from tepui.data import Digits
 from tepui.experiments.store import Store
 from tepui.experiments.trials import Samples
-from tepui.experiments.work import Work, WorkError, carry_out, merged
+from tepui.experiments.work import (
+    THREADS,
+    Work,
+    WorkError,
+    _children_on_one_thread,
+    carry_out,
+    merged,
+)
 from tepui.methods import DeepEnsemble
 
 OTHER = replace(TRIAL, method=DeepEnsemble())
@@ -132,6 +139,20 @@ def test_a_failure_of_the_listener_ends_the_work(workers, tmp_path):
     with pytest.raises(InterruptedError):
         carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, ended=fail)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("before", [None, "3"])
+def test_workers_are_started_with_one_thread(before, monkeypatch):
+    monkeypatch.delenv(THREADS, raising=False)
+    if before:
+        monkeypatch.setenv(THREADS, before)
+    with _children_on_one_thread():
+        asked = "import torch; print(torch.get_num_threads())"
+        found = subprocess.run(
+            [sys.executable, "-c", asked], capture_output=True, check=True
+        )
+        assert found.stdout.split() == [b"1"]
+    assert os.environ.get(THREADS) == before
 
 
 def test_workers_must_be_positive(tmp_path):

@@ -1,10 +1,11 @@
 """Carrying out the work of a study: several trials at a time, one report of progress.
 
 On a CPU every trial trains on one thread, so that results do not depend on how many
-trials run at a time; on a GPU trials run in turn.
+trials run at a time; on a GPU trials share it.
 """
 
 import multiprocessing
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tepui.checks import require
 from tepui.experiments.store import Store
 from tepui.experiments.trials import Exam, Measure, Trial
 
+THREADS = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]
 Errors = tuple[type[Exception], ...]
 
@@ -215,14 +217,29 @@ def _in_processes(
         context.Process(target=_serve, args=given, daemon=True) for _ in range(workers)
     ]
     try:
-        for process in processes:
-            process.start()
+        with _children_on_one_thread():
+            for process in processes:
+                process.start()
         yield from _listen(messages, processes, advance)
     finally:
         for process in processes:
             process.terminate()
         for process in processes:
             process.join()
+
+
+@contextmanager
+def _children_on_one_thread() -> Iterator[None]:
+    """Say so where libraries look when they are loaded; oneDNN does not look again."""
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
 
 
 def _listen(

@@ -17,6 +17,7 @@ averaged exactly.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -244,6 +245,14 @@ def _draw(
     integer_from(1, "d", d)
     check_subsets(subsets, n)
     integer_from(2, "matrices", matrices)
+    return _drawn(n, d, matrices, subsets, seed, theta_norm)
+
+
+# Curves of a figure ask for the same problems, whole and in blocks, again and again.
+@lru_cache(maxsize=2)
+def _drawn(
+    n: int, d: int, matrices: int, subsets: int, seed: int, theta_norm: float
+) -> _Quadratics:
     grams = torch.empty(matrices, subsets, d, d, dtype=torch.float64)
     for index in range(matrices):
         data = _normal((n, d), seed, "data", index) / math.sqrt(d)

@@ -24,6 +24,7 @@ METHODS = [
     GSAM(rho=0.1, rho_min=0.05),
     EoA(start=0.3),
     SharpBalance(rho=0.1, switch_epoch=1),
+    SharpBalance.paper(rho=0.1, switch_epoch=1),
 ]
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]
 

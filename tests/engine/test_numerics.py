@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from engine.cases import StoppedError, fitted, images, stop_after
-from tepui.engine.numerics import numerics_of
+from tepui.engine.numerics import Numerics, numerics_of
+from tepui.engine.prepare import STEPS_WORTH_COMPILING, compiles
 
 
 def switches():
@@ -76,3 +77,18 @@ def test_devices_that_are_not_there_are_named(monkeypatch):
         numerics_of("nowhere", "auto", False)
     with pytest.raises(ValueError, match="torch sees no CUDA device, got 'cuda:1'"):
         numerics_of("cuda:1", "auto", False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "steps", "compiled"),
+    [
+        (None, "cuda", STEPS_WORTH_COMPILING, True),
+        (None, "cuda", STEPS_WORTH_COMPILING - 1, False),
+        (None, "cpu", STEPS_WORTH_COMPILING, False),
+        (True, "cpu", 1, True),
+        (False, "cuda", STEPS_WORTH_COMPILING, False),
+    ],
+)
+def test_only_long_runs_on_a_gpu_are_compiled_unasked(asked, device, steps, compiled):
+    numerics = Numerics(torch.device(device), "float32", False, 1)
+    assert compiles(asked, numerics, steps) == compiled

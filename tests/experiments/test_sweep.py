@@ -306,7 +306,7 @@ def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
         (SAM(), {"rho": [1]}, 1.0),
         (SharpBalance(), {"switch_epoch": [1]}, 1),
         (SharpBalance(), {"refresh_every": [None]}, None),
-        (SharpBalance(), {"select": ["lowest"]}, "lowest"),
+        (SharpBalance(), {"select": ["highest"]}, "highest"),
         (SED(), {"alpha": ["none"]}, "none"),
     ],
 )

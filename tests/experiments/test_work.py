@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -13,14 +14,14 @@ from tepui.data import Digits
 from tepui.experiments.store import Store
 from tepui.experiments.trials import Samples
 from tepui.experiments.work import (
-    THREADS,
+    THREADS_VARIABLE,
     Work,
     WorkError,
-    _children_on_one_thread,
     carry_out,
     merged,
 )
 from tepui.methods import DeepEnsemble
+from tepui.models import ConvNet
 
 OTHER = replace(TRIAL, method=DeepEnsemble())
 WORK = [Work(TRIAL, (EXAM,), (MEASURE,)), Work(OTHER, (EXAM,))]
@@ -141,18 +142,36 @@ def test_a_failure_of_the_listener_ends_the_work(workers, tmp_path):
     assert not multiprocessing.active_children()
 
 
+def test_convolutions_do_not_depend_on_the_number_of_workers(tmp_path):
+    trials = [
+        replace(TRIAL, model=partial(ConvNet, width=8), seeds=seeds)
+        for seeds in ((3, 4), (5, 6))
+    ]
+    stores = [Store(tmp_path / name, device="cpu") for name in ("one", "two")]
+    for store, workers in zip(stores, (1, 2), strict=True):
+        carry_out([Work(each, (EXAM,)) for each in trials], store, workers=workers)
+    one, two = (files(store.path) for store in stores)
+    assert len(one) == 2
+    assert one == two
+
+
 @pytest.mark.parametrize("before", [None, "3"])
-def test_workers_are_started_with_one_thread(before, monkeypatch):
-    monkeypatch.delenv(THREADS, raising=False)
+def test_workers_are_started_with_one_thread(before, monkeypatch, tmp_path):
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
     if before:
-        monkeypatch.setenv(THREADS, before)
-    with _children_on_one_thread():
-        asked = "import torch; print(torch.get_num_threads())"
-        found = subprocess.run(
-            [sys.executable, "-c", asked], capture_output=True, check=True
-        )
-        assert found.stdout.split() == [b"1"]
-    assert os.environ.get(THREADS) == before
+        monkeypatch.setenv(THREADS_VARIABLE, before)
+    seen = []
+    context = multiprocessing.get_context("spawn")
+    start = context.Process.start
+
+    def recording(process):
+        seen.append(os.environ[THREADS_VARIABLE])
+        start(process)
+
+    monkeypatch.setattr(context.Process, "start", recording)
+    carry_out(WORK, Store(tmp_path, device="cpu"), workers=2)
+    assert seen == ["1", "1"]
+    assert os.environ.get(THREADS_VARIABLE) == before
 
 
 def test_workers_must_be_positive(tmp_path):
@@ -163,6 +182,7 @@ def test_workers_must_be_positive(tmp_path):
 PROGRAM = """
 import sys
 from dataclasses import replace
+from functools import partial
 from study_cases import EXAM, TRIAL
 from tepui.experiments.store import Store
 from tepui.experiments.work import Work, carry_out

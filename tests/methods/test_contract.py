@@ -70,6 +70,7 @@ CASES = {
     "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
     "SharpBalance": [
         Case(SharpBalance(rho=0.1)),
+        Case(SharpBalance.paper(rho=0.1, switch_epoch=0)),
         Case(SharpBalance(rho=0.1, base=GSAM(), leftover="split", select="lowest")),
         Case(SharpBalance.released("cifar10", rho=0.1, switch_epoch=0)),
     ],

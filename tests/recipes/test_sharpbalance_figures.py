@@ -14,8 +14,9 @@ from tepui.experiments.store import Store
 from tepui.experiments.trials import seeds
 from tepui.experiments.work import carry_out, merged
 from tepui.losses import cross_entropy
+from tepui.methods import SharpBalance
 from tepui.metrics.sharpness import sample_input_curvature
-from tepui.recipes.base import Order, load
+from tepui.recipes.base import Order, Recipe, load, names
 from tepui.recipes.published import printed
 from tepui.recipes.reproduce import cost, reproduce
 from tepui.recipes.sharpbalance import figure5, figure14, growing
@@ -134,6 +135,21 @@ def test_pictures_name_what_stands_in_for_the_data(name):
     recipe, found = planted(name, "paper")
     assert "stand-in" not in as_svg(recipe.draw(found))
     assert "seeds are 0, 1, 2" in found.settings["differs"]
+
+
+@pytest.mark.parametrize("size", ["paper", "small", "smoke"])
+def test_figures_and_tables_have_the_papers_rule(size):
+    rules = [
+        (name, work.trial.method.select, work.trial.method.leftover)
+        for name in names()
+        if name.startswith("sharpbalance/") and isinstance(load(name), Recipe)
+        for work in load(name).plan(Order(size, load(name).panels))
+        if isinstance(work.trial.method, SharpBalance)
+    ]
+    assert {name for name, *_ in rules} >= {
+        f"sharpbalance/{item}" for item in ("figure1", "figure7", "table5", "table7")
+    }
+    assert {rule[1:] for rule in rules} == {("highest", "none")}
 
 
 def test_figure1_says_that_panel_a_is_a_diagram():

@@ -13,6 +13,7 @@ from tepui.theory import (
     theorem1,
     theorem2,
 )
+from tepui.theory.simulate import _drawn
 
 PAPER = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1, "theta_norm": 15**0.5}
 SMALL = {"rho0": 0.1, "n": 60, "d": 6, "sigma2": 0.2, "theta_norm": 1.5}
@@ -163,12 +164,24 @@ def test_two_starts_are_unbiased():
 def test_draws_depend_on_seed_alone():
     point = {"eta": 0.01, "rho": [0.1, 0.2], **SMALL}
     one = simulate_sam(3, matrices=4, seed=1, **point)
+    _drawn.cache_clear()
     again = simulate_sam(3, matrices=4, seed=1, **point)
     other = simulate_sam(3, matrices=4, seed=2, **point)
     np.testing.assert_array_equal(one.sharpness, again.sharpness)
     assert (one.sharpness != other.sharpness).all()
     alone = simulate_sam(3, matrices=4, seed=1, eta=0.01, rho=0.2, **SMALL)
     assert float(alone.sharpness) == pytest.approx(one.sharpness[1], rel=1e-12)
+
+
+def test_problems_are_drawn_once_whatever_their_teachers_length():
+    _drawn.cache_clear()
+    point = {"eta": 0.01, "rho": 0.1, "matrices": 4, **SMALL}
+    one = simulate_sam([3, 4], **point)
+    twice = simulate_sam([3, 4], **{**point, "theta_norm": 2 * SMALL["theta_norm"]})
+    assert _drawn.cache_info().misses == 1
+    assert (twice.sharpness > one.sharpness).all()
+    again = simulate_sam([3, 4], **point)
+    np.testing.assert_array_equal(again.sharpness, one.sharpness)
 
 
 def test_fewer_rows_than_columns():

@@ -46,7 +46,7 @@ from tepui.recipes.reproduce import (
 )
 
 SHOWN = 100  # rows of a table in the terminal; the files hold all
-GPU_MEMORY = 2**32  # bytes for each worker; 3.2e9 were seen in use at small size
+GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
 Chosen = tuple[str, Recipe, Order]
 
@@ -72,8 +72,8 @@ def reproduce(
             ``smoke`` to see that it runs.
         out: Folder of the results, one inside it for each figure and table.
         store: Folder of trained ensembles, which all figures share.
-        workers: Ensembles trained at a time; by default as many as processors that may
-            be used, on a GPU as its memory allows too, and at ``paper`` size one there.
+        workers: Ensembles trained at a time; by default one for each processor that may
+            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
         dry_run: Only show what there is to do and what it costs.
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.

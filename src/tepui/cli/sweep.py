@@ -59,8 +59,8 @@ def sweep(
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
-        workers: Ensembles trained at a time; by default as many as processors that may
-            be used, on a GPU as its memory allows too, and at ``paper`` size one there.
+        workers: Ensembles trained at a time; by default one for each processor that may
+            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
         dry_run: Only show what there is to do and what it costs.
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.

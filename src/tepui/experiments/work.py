@@ -1,7 +1,8 @@
 """Carrying out the work of a study: several trials at a time, one report of progress.
 
 On a CPU every trial trains on one thread, so that results do not depend on how many
-trials run at a time; on a GPU trials share it.
+trials run at a time; on a GPU trials share it. Processes of their own, wherever they
+train, have one thread each.
 """
 
 import multiprocessing
@@ -21,7 +22,7 @@ from tepui.checks import require
 from tepui.experiments.store import Store
 from tepui.experiments.trials import Exam, Measure, Trial
 
-THREADS = "OMP_NUM_THREADS"
+THREADS_VARIABLE = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]
 Errors = tuple[type[Exception], ...]
 
@@ -230,16 +231,16 @@ def _in_processes(
 
 @contextmanager
 def _children_on_one_thread() -> Iterator[None]:
-    """Say so where libraries look when they are loaded; oneDNN does not look again."""
-    before = os.environ.get(THREADS)
-    os.environ[THREADS] = "1"
+    """Set what libraries read once, when they are loaded; oneDNN ignores changes."""
+    before = os.environ.get(THREADS_VARIABLE)
+    os.environ[THREADS_VARIABLE] = "1"
     try:
         yield
     finally:
         if before is None:
-            del os.environ[THREADS]
+            del os.environ[THREADS_VARIABLE]
         else:
-            os.environ[THREADS] = before
+            os.environ[THREADS_VARIABLE] = before
 
 
 def _listen(

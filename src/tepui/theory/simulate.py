@@ -245,14 +245,14 @@ def _draw(
     integer_from(1, "d", d)
     check_subsets(subsets, n)
     integer_from(2, "matrices", matrices)
-    return _drawn(n, d, matrices, subsets, seed, theta_norm)
+    drawn = _drawn(n, d, matrices, subsets, seed)
+    return drawn._replace(teachers=theta_norm * drawn.teachers)
 
 
 # Curves of a figure ask for the same problems, whole and in blocks, again and again.
 @lru_cache(maxsize=2)
-def _drawn(
-    n: int, d: int, matrices: int, subsets: int, seed: int, theta_norm: float
-) -> _Quadratics:
+def _drawn(n: int, d: int, matrices: int, subsets: int, seed: int) -> _Quadratics:
+    """Return problems whose teachers have length one; all that ask share the arrays."""
     grams = torch.empty(matrices, subsets, d, d, dtype=torch.float64)
     for index in range(matrices):
         data = _normal((n, d), seed, "data", index) / math.sqrt(d)
@@ -260,8 +260,11 @@ def _drawn(
             grams[index, number] = block.T @ block
     parts = _spectrum(grams)
     whole = _spectrum(grams.sum(1)) if subsets > 1 else (parts[0][:, 0], parts[1][:, 0])
-    teachers = theta_norm * _directions(d, matrices, seed, "teacher")
-    return _Quadratics(grams.numpy(), *parts, *whole, teachers)
+    teachers = _directions(d, matrices, seed, "teacher")
+    drawn = _Quadratics(grams.numpy(), *parts, *whole, teachers)
+    for array in drawn:
+        array.flags.writeable = False
+    return drawn
 
 
 def _spectrum(grams: torch.Tensor) -> tuple[FloatArray, FloatArray]:

@@ -221,6 +221,28 @@ def test_a_safe_control_must_surely_be_sharper(safer, sharper, weaker):
     assert (found.p_against < 0.05) == (safer[0] < 0)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("surely", [True, False])
+def test_a_safe_control_must_surely_be_no_sharper_to_refute(surely, sign):
+    controls = {
+        "baseline": ([1.0, 1.1, 0.9], [0.1, -0.1, 0.2]),
+        "weight_decay": ([5.0, 5.3, 4.9], [1.0, 1.1, 0.8]),
+        "augmentation": (
+            [-5.0, -5.2, -4.9] if surely else [-5.0, 9.0, -5.2],
+            [8.0, 8.3, 7.9],
+        ),
+    }
+    flat = {name: datum(sharp, name) for name, (sharp, _) in controls.items()}
+    safety = {
+        name: datum([sign * value for value in safe], name)
+        for name, (_, safe) in controls.items()
+    }
+    found = rethinking._sharper_against_rest(flat, safety, sign, "here")
+    assert found.effect < 0
+    assert (found.p_against < 0.05) == surely
+    assert ("its sharpness" in found.where) == (not surely)
+
+
 PRINTED = {
     "sharpbalance/gap-severity": ("refuted", "table4"),
     "sharpbalance/gsam": ("refuted", "cifar100_c"),

@@ -150,7 +150,7 @@ def slow_score(module, dataset):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_memory_is_that_of_this_run_alone():
-    held = torch.cuda.memory_allocated()  # what other tests left to cuBLAS
+    held = torch.cuda.memory_allocated()  # what other tests left behind
     before = torch.empty(1 << 28, device="cuda")
     del before
     run = fitted(images(), convnet, epochs=2, device="cuda")

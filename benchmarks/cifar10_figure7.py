@@ -19,15 +19,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tepui.checks import require
-from tepui.engine.run import environment_of
-from tepui.experiments.results import Record, Results
-from tepui.experiments.store import Store
+from tepui.core.checks import require
 from tepui.methods import Method, SharpBalance
-from tepui.recipes.base import load
-from tepui.recipes.reproduce import write
-from tepui.recipes.sharpbalance.figure7 import PANELS
-from tepui.recipes.sharpbalance.protocol import (
+from tepui.papers.recipe import load
+from tepui.papers.reproduce import write
+from tepui.papers.sharpbalance.figure7 import PANELS
+from tepui.papers.sharpbalance.protocol import (
     SCALES,
     Scale,
     exam,
@@ -35,7 +32,10 @@ from tepui.recipes.sharpbalance.protocol import (
     settings,
     trials,
 )
-from tepui.recipes.sharpbalance.scores import METRICS, score_records
+from tepui.papers.sharpbalance.scores import METRICS, score_records
+from tepui.studies.results import Record, Results
+from tepui.studies.store import Store
+from tepui.training.run_folder import environment_of
 
 ITEM, DATASET, SHOWN = "sharpbalance/figure7", "cifar10", ("a", "d")
 PAPER = SCALES["paper"][DATASET]

@@ -16,10 +16,10 @@ from rich.table import Table
 
 import tepui
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted
-from tepui.engine.run import described
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.metrics.sharpness import fisher_trace
 from tepui.models import ResNet18
+from tepui.sharpness import fisher_trace
+from tepui.training.run_folder import described
 
 RHO = 0.2  # the paper's for CIFAR-10
 RULES = {

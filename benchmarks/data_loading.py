@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 from tepui.data import CIFAR10
-from tepui.data.installing import install
-from tepui.data.sources import Download
+from tepui.data.files.installing import install
+from tepui.data.files.sources import Download
 
 FOLDER = "cifar-10-batches-bin"
 

@@ -14,15 +14,15 @@ from scipy.stats import spearmanr
 
 import tepui
 from tepui.data import Digits
-from tepui.experiments import estimate
 from tepui.methods import SAM
-from tepui.metrics.sharpness import (
+from tepui.models import ConvNet
+from tepui.sharpness import (
     fisher_trace,
     sam_gap,
     sample_hessian_trace,
     worst_case_gap,
 )
-from tepui.models import ConvNet
+from tepui.studies import estimate
 
 RHO = 0.1
 

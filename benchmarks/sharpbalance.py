@@ -21,8 +21,8 @@ from training_step import RHO, fitted, images, synchronize
 import tepui
 from tepui.data import HorizontalFlip, RandomCrop
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.metrics.sharpness import fisher_trace
 from tepui.models import ResNet18
+from tepui.sharpness import fisher_trace
 
 
 def loaded(path: str):

@@ -21,13 +21,13 @@ from training_step import images, synchronize
 
 import tepui
 from naive_worst_case import naive_worst_case
+from tepui.core.seeding import generator
 from tepui.data.loading import in_order
-from tepui.inference import evaluating, forward
 from tepui.losses import cross_entropy
-from tepui.metrics.sharpness import relative_flatness, worst_case
-from tepui.metrics.sharpness.selection import select
 from tepui.models import ResNet18
-from tepui.seeding import generator
+from tepui.modules.running import evaluating, forward
+from tepui.sharpness import relative_flatness, worst_case
+from tepui.sharpness.selection import select
 
 RHO = 0.5
 

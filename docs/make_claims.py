@@ -5,10 +5,10 @@ Run from anywhere: python docs/make_claims.py
 
 from pathlib import Path
 
-from tepui.recipes.claims.evidence import read_evidence
-from tepui.recipes.claims.judging import verdicts
-from tepui.recipes.claims.tables import document, markdown
-from tepui.recipes.writing import as_json, write_files
+from tepui.papers.claims.evidence import read_evidence
+from tepui.papers.claims.judging import verdicts
+from tepui.papers.claims.tables import document, markdown
+from tepui.papers.writing import as_json, write_files
 
 BEGIN, END = "<!-- verdicts -->\n", "<!-- end of verdicts -->\n"
 

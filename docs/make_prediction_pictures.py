@@ -15,11 +15,11 @@ import torch
 import tepui
 from tepui import metrics
 from tepui.data import Digits, corrupted
-from tepui.evaluation import dataset_logits
-from tepui.experiments import tradeoff_slope
+from tepui.evaluation.evaluate import dataset_logits
 from tepui.methods import SAM, DeepEnsemble
-from tepui.metrics.sharpness import fisher_trace
 from tepui.models import ConvNet
+from tepui.sharpness import fisher_trace
+from tepui.studies import tradeoff_slope
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

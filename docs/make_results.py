@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from shutil import copyfile
 
-from tepui.experiments.results import FILE, read_results
-from tepui.recipes.base import PAPERS, Diagram, load, names
+from tepui.papers.recipe import PAPERS, Diagram, load, names
+from tepui.studies.results import FILE, read_results
 
 DOCS = Path(__file__).parent
 COPIED = (FILE, "table.md", "figure.png")

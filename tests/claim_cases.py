@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from tepui.experiments.results import Record, averaged
+from tepui.studies.results import Record, averaged
 
 # A swing between repetitions that leaves every mean as it is.
 SWING = (1.0, -1.0, 0.5, -0.5, 1.0, -1.0)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tepui.experiments.gathering import Entry, Gathered, Group, Source
+from tepui.studies.load_reports import Entry, Gathered, Group, Source
 
 
 def shown(comparison):

@@ -3,10 +3,10 @@
 from functools import partial
 
 from tepui.data import Digits
-from tepui.experiments.trials import Exam, Measure, Samples, Trial
 from tepui.methods import SAM
-from tepui.metrics.sharpness import worst_case
 from tepui.models import MLP
+from tepui.sharpness import worst_case
+from tepui.studies.specifications import Exam, Measure, Samples, Trial
 
 TRIAL = Trial(
     data=Samples(Digits, count=64),

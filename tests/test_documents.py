@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.recipes.base import PAPERS
+from tepui.papers.recipe import PAPERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from strategies import close, labelled_ensembles, modest, softmax_naive
+from tepui.core.per_member import for_member
 from tepui.losses import CrossEntropy, cross_entropy
-from tepui.per_member import for_member
 
 SMOOTHING = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 

@@ -22,8 +22,8 @@ from sam_cases import (
     weights,
 )
 from strategies import modest
+from tepui.core.storage import same_bits
 from tepui.optim import SAM, sam_perturbation
-from tepui.storage import same_bits
 
 base = pytest.mark.parametrize("base", BASES)
 adaptive = pytest.mark.parametrize("adaptive", [False, True])

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sam_cases import X, Y, closure_of, make_net, make_sam, state, train, weights
+from tepui.core.storage import same_bits
 from tepui.optim import SAM
-from tepui.storage import same_bits
 
 
 def buffers(net):

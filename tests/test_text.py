@@ -5,12 +5,12 @@ import torch
 
 import tepui
 from data.mrpc_files import NOUNS
-from engine.cases import one_thread
+from tepui import sharpness
 from tepui.data import Arrays, Tokenizer
 from tepui.methods import SharpBalance
-from tepui.metrics import sharpness
-from tepui.metrics.sharpness import fisher
 from tepui.models import Albert
+from tepui.sharpness import fisher
+from training.cases import one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 

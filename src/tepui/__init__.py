@@ -1,14 +1,33 @@
 """Deep ensembles whose members are flat and different from each other."""
 
-from tepui import data, losses, methods, metrics, models, optim, soup, theory
-from tepui.aggregation import (
+from tepui import (
+    data,
+    losses,
+    methods,
+    metrics,
+    models,
+    optim,
+    sharpness,
+    theory,
+)
+from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.version import __version__
+from tepui.ensembles.ensemble import Ensemble, load
+from tepui.ensembles.prediction import Prediction
+from tepui.evaluation.combining import (
     Aggregated,
     OracleSelection,
     aggregations,
     oracle_selection,
 )
-from tepui.detection import Detection
-from tepui.engine import (
+from tepui.evaluation.evaluate import Evaluation, Scores, evaluate
+from tepui.evaluation.measure import EnsembleMeasurement, measure
+from tepui.evaluation.ood import Detection
+from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
+from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.modules.features import cached_features
+from tepui.modules.pruning import Prune
+from tepui.training import (
     SGD,
     AdamW,
     Constant,
@@ -20,15 +39,6 @@ from tepui.engine import (
     TrainingDiverged,
     fit,
 )
-from tepui.ensemble import Ensemble, load
-from tepui.evaluation import Evaluation, Scores, evaluate
-from tepui.features import cached_features
-from tepui.hyperparameters import hyperparameter_grid
-from tepui.measuring import EnsembleMeasurement, measure
-from tepui.prediction import Prediction
-from tepui.pruning import Prune
-from tepui.stored_logits import StoredLogits, read_logits
-from tepui.version import __version__
 
 __all__ = [
     "SGD",
@@ -41,6 +51,7 @@ __all__ = [
     "EnsembleMeasurement",
     "EpochRecord",
     "Evaluation",
+    "GreedySoup",
     "MultiStep",
     "OracleSelection",
     "Prediction",
@@ -56,6 +67,7 @@ __all__ = [
     "data",
     "evaluate",
     "fit",
+    "greedy_soup",
     "hyperparameter_grid",
     "load",
     "losses",
@@ -66,6 +78,7 @@ __all__ = [
     "optim",
     "oracle_selection",
     "read_logits",
-    "soup",
+    "sharpness",
     "theory",
+    "uniform_soup",
 ]

@@ -6,8 +6,8 @@ from typing import Protocol, final
 import torch.nn.functional as F
 from torch import Tensor
 
-from tepui.checks import require
-from tepui.per_member import per_member, values_of
+from tepui.core.checks import require
+from tepui.core.per_member import per_member, values_of
 
 
 class Loss(Protocol):

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel as Parallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
-from tepui.checks import require
+from tepui.core.checks import require
 
 EPSILON = 1e-12
 

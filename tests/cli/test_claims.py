@@ -7,11 +7,11 @@ import pytest
 
 from claim_cases import CASES
 from tepui.cli.main import main
-from tepui.experiments.results import Results, write_results
-from tepui.recipes.claims.evidence import read_evidence
-from tepui.recipes.claims.judging import CLAIMS, verdicts
-from tepui.recipes.claims.tables import document, markdown
-from tepui.recipes.writing import as_json
+from tepui.papers.claims.evidence import read_evidence
+from tepui.papers.claims.judging import CLAIMS, verdicts
+from tepui.papers.claims.tables import document, markdown
+from tepui.papers.writing import as_json
+from tepui.studies.results import Results, write_results
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- verdicts -->\n", "<!-- end of verdicts -->\n"

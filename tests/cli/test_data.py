@@ -16,8 +16,8 @@ from data_layouts import (
 )
 from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST
-from tepui.data.installing import RECORD
-from tepui.data.sources import Download, Source
+from tepui.data.files.installing import RECORD
+from tepui.data.files.sources import Download, Source
 
 SMALL = ["--epochs", "1", "--members", "2", "--batch-size", "8", "--quiet"]
 
@@ -27,8 +27,8 @@ def root(tmp_path, monkeypatch):
     """A data folder with small copies of the real sets."""
     folder = tmp_path / "data"
     monkeypatch.setenv("TEPUI_DATA", str(folder))
-    monkeypatch.setattr("tepui.data.cifar.ROWS_PER_FILE", 8)
-    monkeypatch.setattr("tepui.data.fashion_mnist.SAMPLES", {True: 40, False: 10})
+    monkeypatch.setattr("tepui.data.sets.cifar.ROWS_PER_FILE", 8)
+    monkeypatch.setattr("tepui.data.sets.fashion_mnist.SAMPLES", {True: 40, False: 10})
     data = [*images_and_labels(40, 10), *images_and_labels(8, 10, seed=1)]
     cifar10_binary(folder, *data)
     for part, samples in (("train", 40), ("t10k", 10)):
@@ -179,7 +179,7 @@ def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, tmp_path, 
 @pytest.fixture
 def imagenet(root, monkeypatch):
     """A miniature of ImageNet with five classes, and of ImageNet-A with two."""
-    monkeypatch.setattr("tepui.data.imagenet.CLASSES", 5)
+    monkeypatch.setattr("tepui.data.sets.imagenet.CLASSES", 5)
     wnids = ["n01", "n02", "n03", "n04", "n05"]
     for number, wnid in enumerate(wnids):
         for image in range(3):
@@ -273,8 +273,8 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
 
 
 def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tepui.data.tiny_imagenet.CLASSES", 2)
-    monkeypatch.setattr("tepui.data.tiny_imagenet.SAMPLES", {True: 4, False: 4})
+    monkeypatch.setattr("tepui.data.sets.tiny_imagenet.CLASSES", 2)
+    monkeypatch.setattr("tepui.data.sets.tiny_imagenet.SAMPLES", {True: 4, False: 4})
     tiny_imagenet(tmp_path / "other", ["n01", "n02"])
     main(["data", "verify", "TinyImageNet", "--root", str(tmp_path / "other")])
     assert "test part: 4 samples" in capsys.readouterr().out

@@ -7,11 +7,11 @@ import torch
 
 import tepui
 from tepui.cli.main import main
+from tepui.core.storage import same_bits
 from tepui.data import Digits
-from tepui.features import features_of
 from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
-from tepui.storage import same_bits
+from tepui.modules.features import features_of
 
 SHORT = ["--epochs", "2", "--quiet", "--device", "cpu"]
 NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tepui.storage import read_tensors, same_bits
+from tepui.core.storage import read_tensors, same_bits
 
 COMMAND = [sys.executable, "-m", "tepui", "compare", "--members", "2", "--quiet"]
 COMMAND += ["--sharpness", "10"]

@@ -9,8 +9,8 @@ import torch
 import tepui
 from tepui.cli.main import main
 from tepui.methods import DeepEnsemble
-from tepui.metrics.sharpness import fisher_rao
 from tepui.models import ConvNet
+from tepui.sharpness import fisher_rao
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_files_of_weights_are_measured(files, tmp_path, capsys):
         assert math.isfinite(measure["mean"])
     net = ConvNet(width=2)
     net.load_state_dict(torch.load(files[1], weights_only=True)["state_dict"])
-    stream = tepui.seeding.generator(0, "measure", "fisher_rao")
+    stream = tepui.core.seeding.generator(0, "measure", "fisher_rao")
     data = tepui.data.Digits()
     exact = fisher_rao(net, data, num_samples=10, generator=stream).value
     assert found["sharpness"]["fisher_rao"]["members"][1]["value"] == exact

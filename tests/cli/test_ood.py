@@ -8,7 +8,7 @@ from PIL import Image
 
 import tepui
 from tepui.cli.main import main
-from tepui.cli.names import check_names, foreign_packages, named_set, normalised
+from tepui.cli.parsing import check_names, foreign_packages, named_set, normalised
 from tepui.data import Digits, UniformNoise, UnlabeledFolder, prepared_like
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]

@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 from data_layouts import cifar100_binary, images_and_labels
+from tepui import sharpness
 from tepui.cli.main import main
 from tepui.data import CIFAR100
 from tepui.data.corruptions import CORRUPTIONS
-from tepui.engine.run import described
+from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
-from tepui.metrics import sharpness
-from tepui.stored_logits import read_logits
+from tepui.training.run_folder import described
 
 PAGE = (Path(__file__).parents[2] / "docs/from_released_code.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -107,7 +107,7 @@ def place(tmp_path_factory):
         weights = {"model": "resnet18", "state_dict": Released(2, 100).state_dict()}
         torch.save({"epoch": 199, "best_acc": 0.8, **weights}, folder / file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tepui.data.cifar.ROWS_PER_FILE", 8)
+        patch.setattr("tepui.data.sets.cifar.ROWS_PER_FILE", 8)
         patch.chdir(folder)
         yield folder
 

@@ -12,8 +12,8 @@ import torch
 
 from tepui.cli.main import main
 from tepui.cli.reproduce import workers_for
-from tepui.experiments.results import read_results
-from tepui.experiments.store import Store
+from tepui.studies.results import read_results
+from tepui.studies.store import Store
 
 
 def lines(capsys):
@@ -142,7 +142,7 @@ def test_a_folder_without_its_last_file_is_written_again(made):
 
 
 def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatch):
-    module = sys.modules["tepui.experiments.store"]
+    module = sys.modules["tepui.studies.store"]
     fit, begun = module.fit, set()
 
     def stopping(*args, **settings):

@@ -7,12 +7,12 @@ import pytest
 from tepui.cli.main import main
 from tepui.cli.sweep import document
 from tepui.data import Digits
-from tepui.experiments.sweep import Outcome, Row, searches
-from tepui.experiments.trials import Samples, Trial
 from tepui.methods import SAM
 from tepui.models import MLP
-from tepui.recipes.base import Order, look_up
-from tepui.recipes.writing import as_json
+from tepui.papers.recipe import Order, look_up
+from tepui.papers.writing import as_json
+from tepui.studies.specifications import Samples, Trial
+from tepui.studies.sweep import Outcome, Row, searches
 
 
 @pytest.fixture

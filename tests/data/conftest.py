@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.data.unpacking import unpack
+from tepui.data.files.unpacking import unpack
 
 VARIABLE = "TEPUI_SHARED_DATA"
 

@@ -13,8 +13,8 @@ import tepui
 from tepui.cli.main import main
 from tepui.data import Arrays
 from tepui.data.class_names import class_names, same_classes
-from tepui.experiments import compare
 from tepui.methods import DeepEnsemble
+from tepui.studies import compare
 
 PETS, FARM = ("cat", "dog", "bird"), ("cat", "cow", "bird")
 

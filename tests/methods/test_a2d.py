@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 import tepui
 from diversification_cases import a2d_naive
-from engine.cases import (
+from strategies import close, ensembles, modest, probs_naive
+from tepui.methods import A2D, Meeting
+from tepui.methods.a2d import EPSILON, a2d, a2d_of_pairs, over_pairs
+from training.cases import (
     assert_different,
     assert_same_bits,
     copied,
@@ -19,9 +22,6 @@ from engine.cases import (
     noisy_net,
     one_thread,
 )
-from strategies import close, ensembles, modest, probs_naive
-from tepui.methods import A2D, Meeting
-from tepui.methods.a2d import EPSILON, a2d, a2d_of_pairs, over_pairs
 
 single = pytest.fixture(autouse=True)(one_thread)
 DOUBLE = {"dtype": torch.float64}

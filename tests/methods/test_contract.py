@@ -10,7 +10,29 @@ import torch
 from torch import nn
 
 import tepui
-from engine.cases import (
+from tepui import methods
+from tepui.core.per_member import for_member
+from tepui.core.seeding import generator
+from tepui.data.arrays import Batch
+from tepui.losses import cross_entropy
+from tepui.methods import (
+    A2D,
+    GSAM,
+    SAM,
+    SED,
+    CoupledMethod,
+    DeepEnsemble,
+    DivDis,
+    EoA,
+    ExchangingMethod,
+    Meeting,
+    Member,
+    MemberMethod,
+    Method,
+    SharpBalance,
+)
+from tepui.training.run_folder import described
+from training.cases import (
     CLASSES,
     Named,
     Plain,
@@ -29,28 +51,6 @@ from engine.cases import (
     pairs,
     stop_after,
 )
-from tepui import methods
-from tepui.data.arrays import Batch
-from tepui.engine.run import described
-from tepui.losses import cross_entropy
-from tepui.methods import (
-    A2D,
-    GSAM,
-    SAM,
-    SED,
-    CoupledMethod,
-    DeepEnsemble,
-    DivDis,
-    EoA,
-    ExchangingMethod,
-    Meeting,
-    Member,
-    MemberMethod,
-    Method,
-    SharpBalance,
-)
-from tepui.per_member import for_member
-from tepui.seeding import generator
 
 single = pytest.fixture(autouse=True)(one_thread)
 

@@ -9,10 +9,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tepui
 from diversification_cases import information_naive
-from engine.cases import fitted, images, one_thread
 from strategies import close, ensembles, modest
 from tepui.methods import DivDis, Meeting
 from tepui.methods.divdis import divdis_mutual_information, divdis_regularizer
+from training.cases import fitted, images, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 DOUBLE = {"dtype": torch.float64}

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 import tepui
-from engine.cases import assert_same_bits, fitted, images, mlp, numbers, one_thread
 from tepui.data import Batch
-from tepui.inference import reestimate_batchnorm
 from tepui.losses import cross_entropy
 from tepui.methods import DeepEnsemble, EoA, Member
+from tepui.modules.running import reestimate_batchnorm
+from training.cases import assert_same_bits, fitted, images, mlp, numbers, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 

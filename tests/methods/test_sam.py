@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 import tepui
-from engine.cases import (
+from strategies import modest
+from tepui.data import Arrays
+from tepui.data.arrays import Batch
+from tepui.losses import cross_entropy
+from tepui.methods import SAM, DeepEnsemble, Member
+from tepui.training.batches import index_stream
+from training.cases import (
     assert_different,
     assert_same_bits,
     assert_same_runs,
@@ -21,12 +27,6 @@ from engine.cases import (
     numbers,
     one_thread,
 )
-from strategies import modest
-from tepui.data import Arrays
-from tepui.data.arrays import Batch
-from tepui.engine.batches import index_stream
-from tepui.losses import cross_entropy
-from tepui.methods import SAM, DeepEnsemble, Member
 
 single = pytest.fixture(autouse=True)(one_thread)
 PLAIN = {

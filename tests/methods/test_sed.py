@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diversification_cases import a2d_naive, information_naive
-from engine.cases import assert_different, assert_same_bits, fitted, images, one_thread
 from strategies import close, labelled_ensembles, modest, probs_naive
+from tepui.core.seeding import generator
 from tepui.methods import SED, Meeting
 from tepui.methods.sed import sed_alpha
-from tepui.seeding import generator
+from training.cases import (
+    assert_different,
+    assert_same_bits,
+    fitted,
+    images,
+    one_thread,
+)
 
 single = pytest.fixture(autouse=True)(one_thread)
 DOUBLE = {"dtype": torch.float64}

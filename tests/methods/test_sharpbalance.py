@@ -8,7 +8,13 @@ import torch
 from torch import nn
 
 import tepui
-from engine.cases import (
+from tepui.core.seeding import generator
+from tepui.data import Batch
+from tepui.losses import cross_entropy
+from tepui.methods import GSAM, SAM, Member, SharpBalance, Strata
+from tepui.methods.sets import extreme_samples, sharpness_aware_set
+from tepui.sharpness import fisher_trace
+from training.cases import (
     CLASSES,
     StoppedError,
     assert_same_bits,
@@ -20,12 +26,6 @@ from engine.cases import (
     one_thread,
     stop_after,
 )
-from tepui.data import Batch
-from tepui.losses import cross_entropy
-from tepui.methods import GSAM, SAM, Member, SharpBalance, Strata
-from tepui.methods.sets import extreme_samples, sharpness_aware_set
-from tepui.metrics.sharpness import fisher_trace
-from tepui.seeding import generator
 
 single = pytest.fixture(autouse=True)(one_thread)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import modest
-from tepui.data.imagenet import restricted
+from tepui.data.sets.imagenet import restricted
 from tepui.metrics import accuracy, subset_accuracy, subset_vote
 
 PROTOCOLS = ["restricted", "unrestricted", "subset_vote"]

@@ -9,12 +9,12 @@ import torch
 import tepui.models
 from models.cases import CASES, NAMES, built, data
 from tepui.data.arrays import Batch
-from tepui.inference import blocks, forward
 from tepui.losses import cross_entropy
-from tepui.metrics.sharpness import fisher_trace
-from tepui.metrics.sharpness.fisher import whole_gradient_norms
 from tepui.models import Model
 from tepui.models.base import composed
+from tepui.modules.running import blocks, forward
+from tepui.sharpness import fisher_trace
+from tepui.sharpness.fisher import whole_gradient_norms
 
 
 @pytest.fixture(params=NAMES)

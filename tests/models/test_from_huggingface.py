@@ -8,9 +8,9 @@ from torch import nn
 
 import tepui
 from models.cases import data
-from tepui.inference import forward
-from tepui.metrics.sharpness import fisher_trace
 from tepui.models import huggingface, split_last_layers
+from tepui.modules.running import forward
+from tepui.sharpness import fisher_trace
 
 SIZES = {
     "vocab_size": 20,

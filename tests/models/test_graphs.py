@@ -5,8 +5,8 @@ import torch
 
 import tepui
 from models.cases import NAMES, built, data
-from tepui.inference import forward
 from tepui.methods import SAM
+from tepui.modules.running import forward
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import tepui
-from engine.cases import one_thread
 from methods.test_contract import ALL
 from models.cases import NAMES, built, data
+from training.cases import one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 import tepui
-from engine.cases import assert_same_bits, copied, one_thread
 from models.cases import NAMES, built, data
-from tepui.inference import forward
 from tepui.methods import SAM, EoA, SharpBalance
 from tepui.models import MLP, Frozen, Model, ViTTiny, split_last_layers
+from tepui.modules.running import forward
+from training.cases import assert_same_bits, copied, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 

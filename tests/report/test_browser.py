@@ -10,14 +10,14 @@ from PIL import Image
 from browser import CHROMIUM, browser
 from tepui.cli.main import main
 from tepui.data import Digits, UniformNoise, corrupted
-from tepui.experiments import compare
-from tepui.experiments.gathering import gathered
-from tepui.experiments.results import Record, Results, write_results
 from tepui.methods import SAM, SharpBalance
 from tepui.models import MLP
 from tepui.report import write_report
 from tepui.report.figures import as_svg, look
 from tepui.report.page import POLICY
+from tepui.studies import compare
+from tepui.studies.load_reports import gathered
+from tepui.studies.results import Record, Results, write_results
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tepui.experiments.results import Record, Results
 from tepui.report.controls import PANELS, control_panels, look
+from tepui.studies.results import Record, Results
 
 CONTROLS = [
     f"{name}{suffix}"

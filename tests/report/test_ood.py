@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import pytest
 
 from report_cases import shown
-from tepui.experiments import Comparison, MethodResult, Trained
 from tepui.report import write_report
 from tepui.report.figures import as_svg
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
+from tepui.studies import Comparison, MethodResult, Trained
 
 EVIL = "<script>alert('x')</script>"
 PNG = "iVBORw0KGgo="

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from report_cases import shown
-from tepui.experiments import Comparison, Estimate, MethodResult, Trained
 from tepui.report import printed_table, write_report
 from tepui.report.figures import (
     accuracy_bars,
@@ -21,6 +20,7 @@ from tepui.report.figures import (
 )
 from tepui.report.page import render, sections_of
 from tepui.report.tables import COLUMNS, cell, rows
+from tepui.studies import Comparison, Estimate, MethodResult, Trained
 
 
 def scores(accuracy, individual):

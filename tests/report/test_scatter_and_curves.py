@@ -5,10 +5,10 @@ import math
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 
-from tepui.experiments.results import averaged
 from tepui.report.curves import Curves, curve_panels
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.report.studies import Bar, bar_panels
+from tepui.studies.results import averaged
 
 
 def record(values, size):

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from report_cases import shown
-from tepui.engine.run import EpochRecord
-from tepui.experiments import Comparison, MethodResult, Trained
-from tepui.experiments.gathering import Gathered, Source, Study
-from tepui.experiments.results import Record, Results
 from tepui.report.cost import peak_memory, scoring_share, seconds_per_epoch
 from tepui.report.heat_map import accuracies, differences, heat_map
 from tepui.report.markup import inline_svg
 from tepui.report.page import render, sections_of
 from tepui.report.sections import cost
+from tepui.studies import Comparison, MethodResult, Trained
+from tepui.studies.load_reports import Gathered, Source, Study
+from tepui.studies.results import Record, Results
+from tepui.training.run_folder import EpochRecord
 
 
 def evaluation(accuracies):

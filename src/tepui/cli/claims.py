@@ -8,14 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from tepui.checks import require
 from tepui.cli.console import console
-from tepui.recipes.claims.base import Outcome
-from tepui.recipes.claims.evidence import read_evidence
-from tepui.recipes.claims.judging import CLAIMS, Verdict, verdicts
-from tepui.recipes.claims.tables import cells, document
-from tepui.recipes.claims.tables import markdown as as_text
-from tepui.recipes.writing import as_json, free_paths, write_files
+from tepui.core.checks import require
+from tepui.papers.claims.base import Outcome
+from tepui.papers.claims.evidence import read_evidence
+from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
+from tepui.papers.claims.tables import cells, document
+from tepui.papers.claims.tables import markdown as as_text
+from tepui.papers.writing import as_json, free_paths, write_files
 
 EXAMPLE = "tepui claims --from results"
 FILES = ("claims.json", "claims.md")

@@ -8,16 +8,16 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
+from tepui.cli.datasets import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.data import Augmentation, Digits
-from tepui.engine import SGD, AdamW, Cosine, Schedule
-from tepui.experiments import compare as compare_methods
-from tepui.experiments import gathered
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
+from tepui.studies import compare as compare_methods
+from tepui.studies import gathered
+from tepui.training import SGD, AdamW, Cosine, Schedule
 
 DEFAULT_METHODS: list[Method] = [
     DeepEnsemble(),

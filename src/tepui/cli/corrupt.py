@@ -6,8 +6,8 @@ from typing import Literal
 from rich.progress import Progress
 
 from tepui.cli.console import console
+from tepui.cli.datasets import Data, part
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, part
 from tepui.data import STANDARD, Digits, arrays_of, corrupted, load_frost, store
 
 EXAMPLE = "tepui corrupt digits --out data/digits-c"

@@ -8,11 +8,11 @@ from typing import Any, Literal
 from rich.table import Table
 
 from tepui import data as datasets
-from tepui.checks import one_of, require
 from tepui.cli.console import console
-from tepui.cli.names import OOD, known_names, known_spelling
-from tepui.data.installing import install, located, verify
-from tepui.data.sources import Source, data_folder
+from tepui.cli.parsing import OOD, known_names, known_spelling
+from tepui.core.checks import one_of, require
+from tepui.data.files.installing import install, located, verify
+from tepui.data.files.sources import Source, data_folder
 
 EXAMPLE = "tepui data fetch CIFAR10"
 

@@ -9,10 +9,9 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.checks import require
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.parts import (
+from tepui.cli.datasets import (
     Data,
     corrupted_copies,
     corrupted_images,
@@ -20,12 +19,13 @@ from tepui.cli.parts import (
     tested_part,
     unfamiliar,
 )
-from tepui.ensemble import load
-from tepui.evaluation import Evaluation
-from tepui.evaluation import evaluate as evaluate_ensemble
-from tepui.experiments.compare import EVALUATION, tested_on
-from tepui.experiments.gallery import write_gallery
-from tepui.storage import write_json
+from tepui.core.checks import require
+from tepui.core.storage import write_json
+from tepui.ensembles.ensemble import load
+from tepui.evaluation.evaluate import Evaluation
+from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
+from tepui.studies.compare import EVALUATION, tested_on
+from tepui.studies.gallery import write_gallery
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 

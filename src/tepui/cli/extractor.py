@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from tepui.ensemble import load
+from tepui.ensembles.ensemble import load
 from tepui.models import split_last_layers
 from tepui.models.split import Frozen
 

@@ -3,7 +3,7 @@
 from itertools import count
 from pathlib import Path
 
-from tepui.checks import require
+from tepui.core.checks import require
 
 
 def folder_for(command: str, out: Path | None, resume: bool) -> Path:

@@ -31,7 +31,7 @@ from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
 from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
 from tepui.cli.measure import measure
-from tepui.cli.names import (
+from tepui.cli.parsing import (
     check_names,
     foreign_packages,
     known_names,
@@ -49,11 +49,11 @@ from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
+from tepui.core.version import __version__
 from tepui.data import Augmentation
-from tepui.engine import SGD, AdamW, Schedule, TrainingDiverged
-from tepui.experiments.work import WorkError
 from tepui.methods import Method
-from tepui.version import __version__
+from tepui.studies.jobs import WorkError
+from tepui.training import SGD, AdamW, Schedule, TrainingDiverged
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare, COMPARE_EXAMPLE),

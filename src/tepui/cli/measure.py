@@ -10,19 +10,23 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.checkpoints import ensemble_of
-from tepui.checks import one_of, require
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
+from tepui.cli.datasets import Data, data_for, part, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
-from tepui.cli.parts import Data, data_for, part, unfamiliar
-from tepui.ensemble import FILE, Ensemble, load
-from tepui.evaluation import evaluate
-from tepui.measuring import EnsembleMeasurement
-from tepui.measuring import measure as measured
+from tepui.core.checks import one_of, require
+from tepui.core.storage import replacing, write_json
+from tepui.ensembles.ensemble import FILE, Ensemble, load
+from tepui.ensembles.foreign_weights import ensemble_of
+from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.measure import EnsembleMeasurement
+from tepui.evaluation.measure import measure as measured
+from tepui.evaluation.stored_logits import read_logits
 from tepui.metrics import pairwise_disagreement
-from tepui.metrics.sharpness import (
+from tepui.report.figures import as_png
+from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
+from tepui.sharpness import (
     average_case,
     fisher_rao,
     hessian_trace,
@@ -30,10 +34,6 @@ from tepui.metrics.sharpness import (
     relative_flatness,
     worst_case,
 )
-from tepui.report.figures import as_png
-from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
-from tepui.storage import replacing, write_json
-from tepui.stored_logits import read_logits
 
 KINDS = ("sharpness", "diversity", "ood")
 EXAMPLE = (

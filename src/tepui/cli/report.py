@@ -4,11 +4,11 @@ from pathlib import Path
 
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
-from tepui.experiments import gathered
-from tepui.experiments.results import Record
-from tepui.recipes.reproduce import own_cell, paper_cell
+from tepui.papers.reproduce import own_cell, paper_cell
 from tepui.report import printed_table, write_report
 from tepui.report.page import PAGE
+from tepui.studies import gathered
+from tepui.studies.results import Record
 
 EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 

@@ -18,13 +18,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from tepui.checks import require
 from tepui.cli.console import console
-from tepui.experiments.results import FILE as RESULTS
-from tepui.experiments.results import Results, read_results
-from tepui.experiments.store import Store
-from tepui.experiments.work import Advance, Work, carry_out, merged
-from tepui.recipes.base import (
+from tepui.core.checks import require
+from tepui.papers.recipe import (
     PAPERS,
     Diagram,
     Order,
@@ -34,16 +30,20 @@ from tepui.recipes.base import (
     look_up,
     names,
 )
-from tepui.recipes.reproduce import (
+from tepui.papers.reproduce import (
     check_needs,
     cost,
     own_cell,
     paper_cell,
     settings_of,
 )
-from tepui.recipes.reproduce import (
+from tepui.papers.reproduce import (
     reproduce as make,
 )
+from tepui.studies.jobs import Advance, Work, carry_out, merged
+from tepui.studies.results import FILE as RESULTS
+from tepui.studies.results import Results, read_results
+from tepui.studies.store import Store
 
 SHOWN = 100  # rows of a table in the terminal; the files hold all
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size

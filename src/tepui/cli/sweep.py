@@ -9,18 +9,18 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from tepui.checks import require
 from tepui.cli.console import console
 from tepui.cli.reproduce import progress_bar, workers_for
-from tepui.engine.run import described, environment_of
-from tepui.experiments.statistics import estimate
-from tepui.experiments.store import Store
-from tepui.experiments.sweep import Outcome, Row, Search, peeking, searches
-from tepui.experiments.sweep import sweep as carry_out_all
-from tepui.experiments.work import merged
-from tepui.recipes.base import Order, Recipe, Size, look_up
-from tepui.recipes.reproduce import check_needs, cost
-from tepui.recipes.writing import as_json, as_markdown, free_paths, write_files
+from tepui.core.checks import require
+from tepui.papers.recipe import Order, Recipe, Size, look_up
+from tepui.papers.reproduce import check_needs, cost
+from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
+from tepui.studies.jobs import merged
+from tepui.studies.statistics import estimate
+from tepui.studies.store import Store
+from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
+from tepui.studies.sweep import sweep as carry_out_all
+from tepui.training.run_folder import described, environment_of
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")

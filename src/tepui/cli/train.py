@@ -7,19 +7,19 @@ from typing import Literal
 
 from torch import nn
 
-from tepui.checks import require
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
+from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free
-from tepui.cli.parts import Data, part, place_of
+from tepui.core.checks import require
 from tepui.data import Augmentation, Digits
-from tepui.engine import SGD, AdamW, Cosine, Schedule, TensorBoard, fit
-from tepui.ensemble import Ensemble
-from tepui.features import cached_features
+from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
-from tepui.pruning import Prune
+from tepui.modules.features import cached_features
+from tepui.modules.pruning import Prune
+from tepui.training import SGD, AdamW, Cosine, Schedule, TensorBoard, fit
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
 

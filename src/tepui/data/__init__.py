@@ -1,6 +1,5 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
-from tepui.data.array_file import ArrayFile
 from tepui.data.arrays import Arrays, Batch, Normalize
 from tepui.data.augment import (
     Augmentation,
@@ -8,41 +7,42 @@ from tepui.data.augment import (
     RandomCrop,
     RandomResizedCrop,
 )
-from tepui.data.cifar import CIFAR10, CIFAR100
 from tepui.data.convert import arrays_of
-from tepui.data.corrupted_files import (
+from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
+from tepui.data.corruptions.copies import Corrupted, corrupted
+from tepui.data.files.array_file import ArrayFile
+from tepui.data.files.corrupted_files import (
     CorruptedArrays,
     CorruptedFolders,
     corrupted_files,
 )
-from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
-from tepui.data.digits import Digits
-from tepui.data.fashion_mnist import FashionMNIST
+from tepui.data.files.image_folder import ImageFolder
+from tepui.data.files.unlabeled_folder import UnlabeledFolder
+from tepui.data.files.write_corrupted import store
 from tepui.data.image_files import Frame, ImageFiles
-from tepui.data.image_folder import ImageFolder
-from tepui.data.imagenet import (
+from tepui.data.prepared_like import prepared_like
+from tepui.data.sets.cifar import CIFAR10, CIFAR100
+from tepui.data.sets.digits import Digits
+from tepui.data.sets.fashion_mnist import FashionMNIST
+from tepui.data.sets.imagenet import (
     ImageNet,
     ImageNetA,
     ImageNetR,
     ImageNetSketch,
     restricted,
 )
-from tepui.data.mrpc import MRPC
-from tepui.data.noise import GaussianNoise, UniformNoise
-from tepui.data.prepared_like import prepared_like
-from tepui.data.released_corruptions import (
+from tepui.data.sets.mrpc import MRPC
+from tepui.data.sets.noise import GaussianNoise, UniformNoise
+from tepui.data.sets.released_corruptions import (
     CIFAR10C,
     CIFAR100C,
     ImageNetC,
     TinyImageNetC,
 )
-from tepui.data.shifted import Corrupted, corrupted
+from tepui.data.sets.svhn import SVHN
+from tepui.data.sets.tiny_imagenet import TinyImageNet
 from tepui.data.splits import split, split_at
-from tepui.data.stored import store
-from tepui.data.svhn import SVHN
-from tepui.data.tiny_imagenet import TinyImageNet
 from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
-from tepui.data.unlabeled import UnlabeledFolder
 
 __all__ = [
     "CIFAR10",

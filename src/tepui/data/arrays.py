@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.checks import require
+from tepui.core.checks import require
 
 Inputs = Tensor | Mapping[str, Tensor]
 

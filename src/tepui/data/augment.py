@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.data.arrays import Inputs
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.data.prepared_like import whole
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize, to_float
 
 if TYPE_CHECKING:

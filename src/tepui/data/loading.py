@@ -21,10 +21,10 @@ from torch.utils.data import (
     default_collate,
 )
 
-from tepui.checks import class_indices
+from tepui.core.checks import class_indices
+from tepui.core.seeding import Key, derive
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.image_files import ImageFiles
-from tepui.seeding import Key, derive
 
 
 class Indexed(Dataset[Any]):

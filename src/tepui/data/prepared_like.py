@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import Frame, ImageFiles
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
-from tepui.checks import require
+from tepui.core.checks import require
+from tepui.core.seeding import generator
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
-from tepui.seeding import generator
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from typing import Any, Self, final
 import torch
 from torch import Tensor
 
-from tepui.checks import require
-from tepui.extras import extra
-from tepui.storage import read_json, write_json
+from tepui.core.checks import require
+from tepui.core.extras import extra
+from tepui.core.storage import read_json, write_json
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3

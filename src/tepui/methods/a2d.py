@@ -38,7 +38,7 @@ from typing import Literal, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.methods.base import CoupledMethod, Meeting, Turn
 
 # Probabilities keep this distance from 0 and 1.

@@ -30,7 +30,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.methods.a2d import pairs_of
 from tepui.methods.base import CoupledMethod, Meeting, Turn
 

@@ -25,11 +25,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.data.arrays import Batch
-from tepui.inference import reestimate_batchnorm
 from tepui.methods.base import MemberMethod
 from tepui.methods.member import Gradient, Member
+from tepui.modules.running import reestimate_batchnorm
 
 Statistics = Literal["averaged", "estimated"]
 

@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from tepui.checks import require
+from tepui.core.checks import require
+from tepui.core.per_member import per_member, values_of
 from tepui.data.arrays import Batch
 from tepui.methods.base import MemberMethod
 from tepui.methods.member import Gradient, Member
 from tepui.optim import EPSILON, sam_perturbation
-from tepui.per_member import per_member, values_of
 
 
 def orthogonal_part(

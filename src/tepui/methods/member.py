@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tepui.data.arrays import Batch
-from tepui.inference import blocks, forward
 from tepui.losses import Loss
-from tepui.pruning import masks_of
+from tepui.modules.pruning import masks_of
+from tepui.modules.running import blocks, forward
 
 
 class Gradient(NamedTuple):
@@ -80,7 +80,7 @@ class Member:
 
     Attributes:
         parameters: The trainable parameters.
-        sparse: Whether weights have masks (:mod:`tepui.pruning`).
+        sparse: Whether weights have masks (:mod:`tepui.modules.pruning`).
         state: Tensors a method keeps per member; the engine checkpoints them.
         strata: How batches are divided, if the method asks for it; kept by the engine.
         peak_learning_rate: The learning rate before any schedule.

@@ -19,12 +19,12 @@ References:
 from dataclasses import dataclass
 from typing import final
 
-from tepui.checks import require
+from tepui.core.checks import require
+from tepui.core.per_member import per_member, values_of
 from tepui.data.arrays import Batch
 from tepui.methods.base import MemberMethod
 from tepui.methods.member import Gradient, Member
 from tepui.optim import sam_perturbation
-from tepui.per_member import per_member, values_of
 
 
 @final

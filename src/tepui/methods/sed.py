@@ -38,7 +38,7 @@ from typing import Literal, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.losses import cross_entropy
 from tepui.methods.a2d import PairNorm, a2d_of_pairs, over_pairs
 from tepui.methods.base import CoupledMethod, Meeting, Turn

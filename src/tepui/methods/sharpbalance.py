@@ -40,10 +40,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
-from tepui.inference import rows_of
 from tepui.methods.base import ExchangingMethod
 from tepui.methods.gsam import GSAM
 from tepui.methods.member import Gradient, Member
@@ -54,7 +53,8 @@ from tepui.methods.sets import (
     random_samples,
     sharpness_aware_set,
 )
-from tepui.metrics.sharpness import (
+from tepui.modules.running import rows_of
+from tepui.sharpness import (
     fisher_trace,
     sam_gap,
     sample_hessian_trace,

@@ -6,7 +6,7 @@ from typing import final, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.metrics.chunks import Rule, _Chunk, _dtype, _wide
 from tepui.metrics.streaming import LogitsStreaming, State, _count
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.metrics import chunks
 from tepui.metrics.chunks import _wide
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, final, get_args
 import torch  # noqa: F401 - the examples use it
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.metrics.binning import (
     _Bins,
     _check_bins,

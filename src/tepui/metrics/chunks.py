@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import labels_match, logits_shape, one_of, require
+from tepui.core.checks import labels_match, logits_shape, one_of, require
 
 Rule = Literal["probability", "logit", "vote"]
 """Mean of the probabilities, softmax of the mean logits, or share of the votes."""

@@ -6,7 +6,7 @@ from typing import Literal, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of
+from tepui.core.checks import one_of
 from tepui.metrics.chunks import Rule, _Chunk, _spread, _wide
 from tepui.metrics.streaming import LogitsStreaming, State, _count
 

@@ -16,7 +16,7 @@ from typing import Literal, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.metrics.chunks import _dtype, _wide
 from tepui.metrics.streaming import Streaming
 

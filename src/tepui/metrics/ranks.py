@@ -5,7 +5,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.metrics.chunks import _dtype
 from tepui.metrics.ood import _check_scores
 

@@ -4,7 +4,7 @@ from typing import NamedTuple, final, get_args
 
 from torch import Tensor
 
-from tepui.checks import one_of
+from tepui.core.checks import one_of
 from tepui.metrics.binning import _check_bins, _class_width_bins
 from tepui.metrics.chunks import Rule, _Chunk, _wide
 from tepui.metrics.streaming import LogitsStreaming, State, _count

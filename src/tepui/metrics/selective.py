@@ -5,7 +5,7 @@ from typing import NamedTuple, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of
+from tepui.core.checks import one_of
 from tepui.metrics.chunks import Rule, _Chunk, _wide
 from tepui.metrics.streaming import LogitsStreaming, State, _Value
 

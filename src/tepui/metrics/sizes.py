@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
+from tepui.core.seeding import generator
 from tepui.metrics.chunks import _check
-from tepui.seeding import generator
 
 
 class SizeCurve(NamedTuple):

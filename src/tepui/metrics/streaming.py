@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.metrics.chunks import _check, _Chunk, _chunks, _dtype
 
 _Value = TypeVar("_Value", bound=Tensor | tuple[Tensor, ...])

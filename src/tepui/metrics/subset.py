@@ -20,8 +20,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import class_mask, labels_match, logits_shape, one_of
-from tepui.data.imagenet import restricted
+from tepui.core.checks import class_mask, labels_match, logits_shape, one_of
+from tepui.data.sets.imagenet import restricted
 from tepui.metrics.accuracy import accuracy
 from tepui.metrics.aggregate import predictions
 

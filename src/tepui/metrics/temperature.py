@@ -21,7 +21,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of
+from tepui.core.checks import one_of
 from tepui.metrics.chunks import Rule, _check, _Chunk, _chunks, _dtype, _wide
 
 _LOWEST, _HIGHEST = 0.01, 100.0

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.metrics.chunks import _check, _Chunk, _chunks, _map_samples, _spread
 
 Score = Literal[

@@ -7,7 +7,7 @@ References:
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.checks import require
+from tepui.core.checks import require
 
 
 class SelfAttention(nn.Module):

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from torch import Tensor, nn
 
-from tepui.checks import require
+from tepui.core.checks import require
 
 
 class Model(nn.Module, ABC):

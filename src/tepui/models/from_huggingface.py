@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tepui.checks import require
-from tepui.extras import extra
+from tepui.core.checks import require
+from tepui.core.extras import extra
 from tepui.models.base import Composed, Model, positive
 
 

@@ -18,7 +18,7 @@ from typing import Literal, final, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.checks import one_of
+from tepui.core.checks import one_of
 from tepui.models.base import Model, kaiming_fan_out, positive
 
 Stem = Literal["32px", "64px", "imagenet"]

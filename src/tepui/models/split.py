@@ -12,7 +12,7 @@ from typing import Any, Self, final
 import torch
 from torch import nn
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.models.base import Composed, Model, Origin, composed
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.models.resnet import ResNet18
 from tepui.models.vgg import VGG19, VGG19BN
 

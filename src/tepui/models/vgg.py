@@ -17,7 +17,7 @@ from typing import Literal, final, get_args
 
 from torch import Tensor, nn
 
-from tepui.checks import one_of
+from tepui.core.checks import one_of
 from tepui.models.base import Model, kaiming_fan_out, positive
 
 Head = Literal["linear", "imagenet"]

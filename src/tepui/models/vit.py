@@ -21,7 +21,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from tepui.checks import require
+from tepui.core.checks import require
 from tepui.models.attention import SelfAttention
 from tepui.models.base import Model, positive
 

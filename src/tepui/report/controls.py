@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tepui.checks import one_of
-from tepui.experiments.results import Record, Results
+from tepui.core.checks import one_of
 from tepui.report.figures import COLOURS
 from tepui.report.studies import grid
+from tepui.studies.results import Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

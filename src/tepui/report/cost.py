@@ -1,9 +1,9 @@
 """What training cost: time, the share of scoring in it, and memory."""
 
-from tepui.experiments import Estimate, estimate
-from tepui.experiments.gathering import Entry, Group
 from tepui.report.markup import table
 from tepui.report.tables import Column, cell
+from tepui.studies import Estimate, estimate
+from tepui.studies.load_reports import Entry, Group
 
 SECONDS = Column("seconds", "seconds per epoch")
 SHARE = Column("share", "scoring", percent=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tepui.experiments.results import Record
 from tepui.report.figures import COLOURS, MARKERS
 from tepui.report.studies import grid, legend_below
+from tepui.studies.results import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

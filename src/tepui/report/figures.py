@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
-from tepui.experiments import Comparison, MethodResult
+from tepui.studies import Comparison, MethodResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """Accuracy under every type and severity of corruption, as a coloured table."""
 
-from tepui.experiments import Comparison, MethodResult, estimate
 from tepui.report.markup import Cell, table
+from tepui.studies import Comparison, MethodResult, estimate
 
 BLUE, ORANGE = "0 114 178", "213 94 0"
 STRONGEST = 0.6  # text on it stays readable, on light and on dark pages

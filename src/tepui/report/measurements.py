@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tepui.measuring import EnsembleMeasurement
+from tepui.evaluation.measure import EnsembleMeasurement
 from tepui.report.figures import COLOURS, STYLE
 
 if TYPE_CHECKING:

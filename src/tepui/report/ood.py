@@ -5,11 +5,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from tepui.experiments import Comparison, MethodResult
-from tepui.experiments.gallery import Gallery, Picture, read_gallery
 from tepui.metrics import Score
 from tepui.report.figures import STYLE
 from tepui.report.tables import Column, Row, best_of, cell
+from tepui.studies import Comparison, MethodResult
+from tepui.studies.gallery import Gallery, Picture, read_gallery
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from tepui.experiments.gathering import Gathered, Group, Source
+from tepui.core.storage import replacing
 from tepui.report.figures import as_png, as_svg
 from tepui.report.markup import Drawing, definitions, drawn, paragraph
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
 from tepui.report.style import STYLE
-from tepui.storage import replacing
+from tepui.studies.load_reports import Gathered, Group, Source
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -42,7 +42,7 @@ def write_report(
     """Write ``report.html`` and its figures.
 
     Args:
-        found: What to show, from :func:`tepui.experiments.gathered`.
+        found: What to show, from :func:`tepui.studies.gathered`.
         folder: Where; the figures go into ``figures/`` below it as PNG and SVG.
         numbers: Writes a study's record as the paper's number and ours.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tepui.experiments.gathering import Study
-from tepui.experiments.results import Record
 from tepui.report.markup import paragraph, picture, table
+from tepui.studies.load_reports import Study
+from tepui.studies.results import Record
 
 # The paper's number and ours as text; the paper's is empty where it prints none.
 Numbers = Callable[[Record], tuple[str, str]]

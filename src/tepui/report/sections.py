@@ -6,14 +6,14 @@ section are missing.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tepui.experiments import Comparison
-from tepui.experiments.gathering import Entry, Group
 from tepui.report import figures
 from tepui.report.cost import cost_table
 from tepui.report.heat_map import heat_map
 from tepui.report.markup import Cell, Drawing, definitions, paragraph, table
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
 from tepui.report.tables import DATA, Row, columns, headings, rows
+from tepui.studies import Comparison
+from tepui.studies.load_reports import Entry, Group
 
 Parts = Sequence[str | Drawing]
 

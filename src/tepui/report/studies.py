@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tepui.experiments.results import Record
 from tepui.report.figures import STYLE
+from tepui.studies.results import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

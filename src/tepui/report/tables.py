@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tepui.experiments import Comparison, Estimate, MethodResult, estimate
+from tepui.studies import Comparison, Estimate, MethodResult, estimate
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -44,7 +44,7 @@ from math import comb, factorial, inf, isfinite
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tepui.checks import require
+from tepui.core.checks import require
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

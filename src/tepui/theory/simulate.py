@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from tepui.checks import one_of
-from tepui.seeding import generator
+from tepui.core.checks import one_of
+from tepui.core.seeding import generator
 from tepui.theory.moments import (
     FloatArray,
     integer_from,

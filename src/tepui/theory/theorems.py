@@ -35,7 +35,7 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.theory.moments import (
     FloatArray,
     IntArray,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tepui.checks import one_of, require
+from tepui.core.checks import one_of, require
 from tepui.data.arrays import to_float
 from tepui.data.corruptions import blur, digital, extra, noise, weather
 from tepui.data.corruptions.draws import Draws

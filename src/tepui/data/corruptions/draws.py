@@ -17,7 +17,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from tepui.seeding import Key, derive
+from tepui.core.seeding import Key, derive
 
 _LOW = 0xFFFFFFFF
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57

@@ -1,0 +1,1 @@
+"""The ground: checks, random numbers, files, values that differ between members."""

@@ -1,0 +1,1 @@
+"""Data sets in files, and where files lie and come from."""

@@ -1,0 +1,90 @@
+"""Anybody's own arrays: numpy files with a training and a test part.
+
+``path`` is an ``.npz`` file with the arrays ``x_train``, ``y_train``, ``x_test`` and
+``y_test``, or a folder with an ``.npy`` file for each. Nothing is ever unpickled.
+"""
+
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from tepui.core.checks import require
+from tepui.data.arrays import Arrays, Normalize
+from tepui.data.files.sources import require_file
+
+
+@final
+class ArrayFile(Arrays):
+    """Arrays in numpy files.
+
+    Bytes stay bytes; other numbers become float32. Arrays with four axes are images,
+    and bytes with three are grey images; anything else are features.
+
+    Args:
+        path: An ``.npz`` file, or a folder with ``.npy`` files.
+        train: The training part if true, else the test part.
+        channels: Whether the channels of images come last, as in most files, or
+            first.
+        mean: What is subtracted from each channel of images on the scale from 0 to 1;
+            without it images are not normalised.
+        std: What each channel is divided by.
+
+    Raises:
+        FileNotFoundError: If a file is not there.
+        ValueError: If an array is missing, damaged or of objects, labels are not
+            integers, or their number is another than the samples'.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        train: bool = True,
+        channels: Literal["last", "first"] = "last",
+        mean: tuple[float, ...] | None = None,
+        std: tuple[float, ...] | None = None,
+    ) -> None:
+        part = "train" if train else "test"
+        inputs = _inputs(_load(Path(path), f"x_{part}"), channels)
+        labels = _load(Path(path), f"y_{part}")
+        labels = labels.reshape(-1) if labels.shape[1:] == (1,) else labels
+        right = labels.ndim == 1 and labels.dtype.kind in "iu"
+        described = f"{labels.dtype} of shape {labels.shape}"
+        require(right, f"y_{part}", "hold one integer per sample", described)
+        given = (mean is None) == (std is None)
+        require(given, "std", "be given with mean", std)
+        normalize = Normalize(mean, std) if mean and std else None
+        super().__init__(inputs, torch.from_numpy(labels.astype(np.int64)), normalize)
+
+
+def _load(path: Path, name: str) -> npt.NDArray[Any]:
+    """Return one array of an archive or a folder; objects are refused."""
+    file = path / f"{name}.npy" if path.is_dir() else path
+    require_file(file)
+    try:
+        with file.open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                rule = "be an .npz file, or a folder with an .npy file for each array"
+                require(path.is_dir(), str(path), rule, "a lone array")
+                return found
+            require(name in found, str(file), f"hold {name!r}", found.files)
+            array: npt.NDArray[Any] = found[name]
+            return array
+    except Exception as error:  # a damaged file fails in any way it likes
+        raise ValueError(f"{name} must be an array in {file}, but: {error}") from error
+
+
+def _inputs(array: npt.NDArray[Any], channels: str) -> torch.Tensor:
+    numeric = array.ndim > 1 and array.dtype.kind in "uif"
+    described = f"{array.dtype} of shape {array.shape}"
+    require(numeric, "x", "hold numbers, samples along the first axis", described)
+    kind = np.uint8 if array.dtype == np.uint8 else np.float32
+    tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=kind))
+    if kind is np.uint8 and tensor.ndim == 3:
+        return tensor[:, None]
+    if tensor.ndim == 4 and channels == "last":
+        tensor = tensor.permute(0, 3, 1, 2).contiguous()
+    return tensor

@@ -1,0 +1,97 @@
+"""Anybody's own images: one folder per class.
+
+``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` in place of ``test``) are
+the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
+of each class is the test part: the images whose names come first in a random order, so
+that a new image moves few others.
+"""
+
+from pathlib import Path
+from typing import final
+
+from tepui.core.checks import require
+from tepui.core.seeding import derive
+from tepui.data.arrays import Normalize
+from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labelled
+
+TEST_SHARE = 0.2
+
+
+@final
+class ImageFolder(ImageFiles):
+    """Images in one folder per class, for training and for test.
+
+    Classes are numbered in the order of their names. Images become colour images.
+
+    Args:
+        path: The folder.
+        train: The training part if true, else the test part.
+        size: Side of the images in pixels: the shorter side is scaled to it and a
+            square cut from the centre. None keeps images as they are, which must then
+            have one size.
+        mean: What is subtracted from each channel; ImageNet's by default.
+        std: What each channel is divided by; ImageNet's by default.
+
+    Raises:
+        FileNotFoundError: If a folder is not there.
+        ValueError: If a class has no images, or the test part another class than the
+            training part.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        train: bool = True,
+        size: int | None = None,
+        mean: tuple[float, ...] = IMAGENET.mean,
+        std: tuple[float, ...] = IMAGENET.std,
+    ) -> None:
+        folder = Path(path)
+        parts = _parts(folder)
+        names = [item.name for item in class_folders(parts[0])]
+        numbers = {name: number for number, name in enumerate(names)}
+        part = parts[0] if train else parts[-1]
+        files, labels = labelled(class_folders(part), numbers)
+        if len(parts) == 1:
+            chosen = _test_files(folder, files, labels)
+            kept = [(file in chosen) != train for file in files]
+            rule = "leave an image in either part"
+            require(any(kept), str(folder), rule, f"{len(files)} images")
+            files = [file for file, keep in zip(files, kept, strict=True) if keep]
+            labels = [label for label, keep in zip(labels, kept, strict=True) if keep]
+        super().__init__(
+            files,
+            labels,
+            frame=None if size is None else Frame(size),
+            normalize=Normalize(mean, std),
+            classes=tuple(names),
+        )
+
+
+def _parts(folder: Path) -> tuple[Path, ...]:
+    """Return the folders of the training and the test part, or the one of both."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"path must be a folder of images, got {folder}")
+    train = folder / "train"
+    if not train.is_dir():
+        return (folder,)
+    tests = [folder / name for name in ("test", "val") if (folder / name).is_dir()]
+    if not tests:
+        raise FileNotFoundError(f"{folder} must hold test or val beside train")
+    return train, tests[0]
+
+
+def _test_files(folder: Path, files: list[Path], labels: list[int]) -> set[Path]:
+    """Return a fifth of each class, by names alone."""
+    by_class: dict[int, list[Path]] = {}
+    for file, label in zip(files, labels, strict=True):
+        by_class.setdefault(label, []).append(file)
+
+    def place(file: Path) -> int:
+        return derive(0, "image folder", file.relative_to(folder).as_posix())
+
+    return {
+        file
+        for group in by_class.values()
+        for file in sorted(group, key=place)[: round(TEST_SHARE * len(group))]
+    }

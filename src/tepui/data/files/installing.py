@@ -1,0 +1,264 @@
+"""Fetching, installing and verifying the files of a data set.
+
+A set appears in the data folder by one rename, after every file was downloaded, hashed
+and unpacked; a failure at any point leaves the data folder as it was. With the set
+comes a record of the hash of each of its files, against which it can be verified.
+"""
+
+import hashlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json, write_json
+from tepui.data.files.sources import ENVIRONMENT, Download, Source, data_folder
+from tepui.data.files.unpacking import is_archive, unpack
+
+RECORD = ".tepui.json"
+FORMAT = 1
+_CHUNK = 1 << 20
+_ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
+
+
+def located(
+    name: str, source: Source, root: str | Path | None = None, download: bool = False
+) -> Path:
+    """Return the folder of a data set, fetched first if that is asked for.
+
+    Args:
+        name: What the set is called in messages.
+        source: What it needs.
+        root: The data folder; that of the environment by default.
+        download: Fetch the set if it is not there.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        FileNotFoundError: If it is not there; the message says how to get it.
+    """
+    folder = source.find(root)
+    if folder is not None:
+        return folder
+    if download and source.downloads:
+        return install(source, root)
+    raise FileNotFoundError(
+        f"{name} is not in {data_folder() if root is None else root}. "
+        f"{advice(name, source)}"
+    )
+
+
+def advice(name: str, source: Source) -> str:
+    """Return how to get a data set that is absent."""
+    ways = []
+    if source.downloads:
+        ways.append(f"Fetch it with: tepui data fetch {name} (or download=True).")
+    if source.by_hand:
+        ways.append(f"{source.by_hand} Then: tepui data verify {name}.")
+    ways.append(f"Another data folder: root, or the variable {ENVIRONMENT}.")
+    return " ".join(ways)
+
+
+def install(source: Source, root: str | Path | None = None) -> Path:
+    """Download a data set and put it in its folder, whole or not at all.
+
+    An archive that already lies in the data folder is used if it has the known hash,
+    and stays there; one that was downloaded goes when it is unpacked. What a killed
+    download of the same set left in the data folder is removed once nothing was written
+    there for a day.
+
+    Args:
+        source: What to install.
+        root: The data folder; that of the environment by default.
+
+    Returns:
+        The set's folder.
+
+    Raises:
+        ConnectionError: If a download fails.
+        FileExistsError: If the folder is there already.
+        ValueError: If there is nothing to download, a hash differs, or an archive is
+            damaged or holds something else than the set.
+    """
+    require(len(source.downloads) > 0, "source", "have downloads", source.by_hand)
+    base = data_folder() if root is None else Path(root)
+    base.mkdir(parents=True, exist_ok=True)
+    target = base / source.folders[0]
+    if target.exists():
+        raise FileExistsError(f"{target} exists; remove it to fetch the set again")
+    with _staging(base, target.name) as stage:
+        ready = stage / target.name
+        for download in source.downloads:
+            _add(download, base, stage, ready)
+        require(
+            ready.is_dir(),
+            source.downloads[0].file,
+            f"hold a folder {target.name}",
+            sorted(path.name for path in stage.iterdir()),
+        )
+        write_json(ready / RECORD, _record(source, ready))
+        ready.rename(target)
+    return target
+
+
+def verify(folder: Path) -> int | None:
+    """Compare the files of an installed data set with the hashes in its record.
+
+    Args:
+        folder: The set's folder.
+
+    Returns:
+        How many files agree; None if there is no record, as in a set placed by hand.
+
+    Raises:
+        ValueError: If a file is missing or differs, or the record is damaged.
+    """
+    if not (folder / RECORD).exists():
+        return None
+    record = read_json(folder / RECORD)
+    known = record.get("files") if isinstance(record, dict) else None
+    if not isinstance(known, dict):
+        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {known!r}")
+    for name, expected in known.items():
+        path = folder / name
+        require(path.is_file(), str(path), "be there, as it was installed", "nothing")
+        found = _sha256(path)
+        require(found == expected, str(path), f"have sha256 {expected}", found)
+    return len(known)
+
+
+@contextmanager
+def _staging(base: Path, name: str) -> Iterator[Path]:
+    """Yield a temporary folder on the file system of the data folder.
+
+    What a process that was killed left behind goes first: folders for the same set in
+    which nothing was written for a day.
+    """
+    for left in base.glob(f".{escape(name)}.*.partial"):
+        if _last_written(left) < time.time() - _ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=base))
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage)
+
+
+def _last_written(folder: Path) -> float:
+    """Return when anything in a folder was written last, in seconds of the epoch.
+
+    A file that vanishes meanwhile belongs to a process that lives.
+    """
+    try:
+        return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
+    except FileNotFoundError:
+        return time.time()
+
+
+def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
+    """Bring one file of a set into the staging folder, unpacked if it is an archive."""
+    placed = base / download.file
+    archive = placed if placed.exists() else stage / download.file
+    if archive is placed:
+        _check_placed(placed, download)
+    else:
+        _retrieve(download, stage)
+    if is_archive(archive):
+        unpack(archive, stage)
+        (stage / download.file).unlink(missing_ok=True)
+        return
+    ready.mkdir(exist_ok=True)
+    if archive is placed:
+        shutil.copy2(placed, ready)
+    else:
+        archive.rename(ready / download.file)
+
+
+def _check_placed(path: Path, download: Download) -> None:
+    import pooch
+
+    algorithm, _, expected = download.known_hash.partition(":")
+    found = pooch.file_hash(str(path), alg=algorithm)
+    rule = f"have {algorithm} {expected} (remove it to download the file)"
+    require(found == expected, str(path), rule, found)
+
+
+def _retrieve(download: Download, folder: Path) -> None:
+    """Download one file; pooch checks its hash before it gets its name."""
+    import pooch
+    from requests import RequestException
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")
+    try:
+        with _bar(download) as bar:
+            pooch.retrieve(
+                download.url,
+                download.known_hash,
+                fname=download.file,
+                path=folder,
+                downloader=pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK),
+            )
+    except RequestException as error:
+        raise ConnectionError(
+            f"{download.url} could not be downloaded whole: {error}"
+        ) from error
+    finally:
+        logger.setLevel(level)
+
+
+class _Bar:
+    """What pooch asks of a progress bar, shown by rich."""
+
+    def __init__(self, display: Any, task: Any) -> None:
+        self._display, self._task = display, task
+
+    @property
+    def total(self) -> int:
+        return 0
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._display.update(self._task, total=size or None)
+
+    def update(self, size: int) -> None:
+        self._display.advance(self._task, size)
+
+    def reset(self) -> None:
+        self._display.update(self._task, completed=0)
+
+    def close(self) -> None:
+        self._display.stop()
+
+
+@contextmanager
+def _bar(download: Download) -> Iterator[_Bar]:
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    hidden = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), disable=hidden) as display:
+        yield _Bar(display, display.add_task(download.file, total=None))
+
+
+def _record(source: Source, folder: Path) -> dict[str, Any]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        "format": FORMAT,
+        "from": {item.url: item.known_hash for item in source.downloads},
+        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in files},
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,59 @@
+"""Unlabelled images, for what a model should not recognise.
+
+OpenImages-O, the iNaturalist subset for out-of-distribution detection, textures, or any
+other folder of images. Every label is -1, which no loss and no accuracy accepts.
+"""
+
+from pathlib import Path
+from typing import final
+
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.data.arrays import Arrays
+from tepui.data.image_files import IMAGENET, Frame, ImageFiles, images_in
+
+NO_LABEL = -1
+
+
+@final
+class UnlabeledFolder(ImageFiles):
+    """All images in a folder and below it, without labels.
+
+    Args:
+        path: The folder.
+        size: Side of the images in pixels, as in :class:`tepui.data.ImageFolder`.
+        like: A data set whose size of images and normalisation to take instead, so
+            that a model trained on it sees these images as it saw those.
+
+    Raises:
+        FileNotFoundError: If the folder is not there.
+        ValueError: If it holds no images, or ``like`` no square colour images.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        size: int | None = None,
+        like: Arrays | ImageFiles | None = None,
+    ) -> None:
+        folder = Path(path)
+        if not folder.is_dir():
+            raise FileNotFoundError(f"path must be a folder of images, got {folder}")
+        files = images_in(folder)
+        require(len(files) > 0, str(folder), "hold images", "none")
+        size = size if like is None else _side(like)
+        super().__init__(
+            files,
+            [NO_LABEL] * len(files),
+            frame=None if size is None else Frame(size),
+            normalize=IMAGENET if like is None else like.normalize,
+        )
+
+
+def _side(like: Arrays | ImageFiles) -> int:
+    image = like[0][0]
+    shape = tuple(image.shape) if isinstance(image, Tensor) else ()
+    square = len(shape) == 3 and shape == (3, shape[1], shape[1])
+    require(square, "like", "hold square colour images", shape)
+    return shape[1]

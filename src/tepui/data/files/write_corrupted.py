@@ -1,0 +1,200 @@
+"""Writing corrupted copies in the two layouts of the published sets.
+
+:func:`tepui.data.files.corrupted_files` reads either.
+
+``arrays`` is that of CIFAR-10-C: ``<type>.npy`` holds the images of all five severities
+one after the other, bytes of shape ``(5 * samples, height, width, channels)``, and
+``labels.npy`` the labels five times. ``folders`` is that of Tiny-ImageNet-C and
+ImageNet-C: ``<type>/<severity>/<class>/<name>.JPEG`` in quality 85, so that images read
+back are not quite those written.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json, replacing, write_json
+from tepui.data.arrays import Arrays
+from tepui.data.corruptions.copies import SEVERITIES, Corrupted
+
+Layout = Literal["arrays", "folders"]
+MANIFEST = "corruptions.json"
+LABELS = "labels.npy"
+_QUALITY = 85
+_FORMAT = 1
+
+
+def store(
+    copies: Corrupted,
+    out: str | Path,
+    *,
+    layout: Layout = "arrays",
+    resume: bool = False,
+    done: Callable[[tuple[str, int]], None] = lambda cell: None,
+) -> None:
+    """Write corrupted copies to a folder.
+
+    What is written appears whole or not at all: a type in the layout ``arrays``, a
+    severity of a type in ``folders``.
+
+    Args:
+        copies: From :func:`tepui.data.corrupted`, with all five severities.
+        out: The folder.
+        layout: ``"arrays"`` or ``"folders"``.
+        resume: Add what is missing to a folder with the same images, strength and
+            seed; types may be others.
+        done: Told each type and severity that is there.
+
+    Raises:
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        ValueError: If ``out`` was written from something else, a severity is left
+            out, or images or classes do not suit the layout.
+    """
+    folder = Path(out)
+    rule = "be all of 1 to 5"
+    require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
+    classes = _class_folders(copies.dataset) if layout == "folders" else ()
+    _claim(folder, {"layout": layout, **_about(copies)}, resume)
+    if layout == "arrays":
+        _store_arrays(copies, folder, done)
+    else:
+        _store_folders(copies, folder, classes, done)
+
+
+def _about(copies: Corrupted) -> dict[str, Any]:
+    """Return what tells these copies from others, as JSON holds it."""
+    dataset = copies.dataset
+    assert isinstance(dataset.inputs, Tensor)
+    return {
+        "format": _FORMAT,
+        "strength": copies.strength,
+        "seed": copies.seed,
+        "samples": len(dataset),
+        "images": digest(dataset.inputs, dataset.targets),
+        "frost": digest(*copies.textures) if copies.textures else "procedural",
+    }
+
+
+def digest(*tensors: Tensor) -> str:
+    """Return a hash of tensors' types, shapes and values.
+
+    Args:
+        tensors: On any device; the hash does not depend on it.
+
+    Returns:
+        Hexadecimal digits.
+    """
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().data)
+    return found.hexdigest()
+
+
+def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+    """Write the manifest, or check that the one that is there says the same."""
+    manifest = folder / MANIFEST
+    if not folder.exists() or not any(folder.iterdir()):
+        write_json(manifest, about)
+        return
+    if not resume:
+        raise FileExistsError(
+            f"{folder} is not empty; pass resume=True (--resume) to add to it, or "
+            "choose another folder"
+        )
+    if not manifest.is_file():
+        raise FileExistsError(f"{folder} is not empty and has no {MANIFEST}")
+    known = read_json(manifest)
+    for name, value in about.items():
+        there = known.get(name) if isinstance(known, dict) else known
+        rule = f"be {there!r} to add to {folder}"
+        require(there == value, name, rule, value)
+
+
+def _store_arrays(
+    copies: Corrupted, folder: Path, done: Callable[[tuple[str, int]], None]
+) -> None:
+    labels = copies.dataset.targets.cpu().numpy()
+    if not (folder / LABELS).exists():
+        with replacing(folder / LABELS) as temporary, temporary.open("wb") as file:
+            np.save(file, np.tile(labels, len(SEVERITIES)))
+    for name in copies.types:
+        if not (folder / f"{name}.npy").exists():
+            with replacing(folder / f"{name}.npy") as temporary:
+                _write_array(copies, name, temporary, done)
+        else:
+            for severity in SEVERITIES:
+                done((name, severity))
+
+
+def _write_array(
+    copies: Corrupted,
+    name: str,
+    file: Path,
+    done: Callable[[tuple[str, int]], None],
+) -> None:
+    assert isinstance(copies.dataset.inputs, Tensor)
+    samples, channels, height, width = copies.dataset.inputs.shape
+    shape = (len(SEVERITIES) * samples, height, width, channels)
+    array = np.lib.format.open_memmap(file, "w+", dtype=np.uint8, shape=shape)
+    for severity in SEVERITIES:
+        start = (severity - 1) * samples
+        array[start : start + samples] = _pictures(copies[name, severity])
+        done((name, severity))
+    array.flush()
+
+
+def _store_folders(
+    copies: Corrupted,
+    folder: Path,
+    classes: tuple[str, ...],
+    done: Callable[[tuple[str, int]], None],
+) -> None:
+    for name, severity in copies:
+        final = folder / name / str(severity)
+        if not final.exists():
+            temporary = final.with_name(f".{severity}.tmp")
+            shutil.rmtree(temporary, ignore_errors=True)
+            _write_folder(copies[name, severity], temporary, classes)
+            temporary.rename(final)
+        done((name, severity))
+
+
+def _write_folder(copy: Arrays, folder: Path, classes: tuple[str, ...]) -> None:
+    from PIL import Image
+
+    for name in classes:
+        (folder / name).mkdir(parents=True)
+    labels = copy.targets.tolist()
+    digits = len(str(len(labels) - 1))
+    for number, picture in enumerate(_pictures(copy)):
+        file = folder / classes[labels[number]] / f"{number:0{digits}d}.JPEG"
+        grey = picture.shape[2] == 1
+        image = Image.fromarray(picture[:, :, 0] if grey else picture)
+        image.save(file, "JPEG", quality=_QUALITY)
+
+
+def _pictures(copy: Arrays) -> NDArray[np.uint8]:
+    assert isinstance(copy.inputs, Tensor)
+    return copy.inputs.permute(0, 2, 3, 1).cpu().contiguous().numpy()
+
+
+def _class_folders(dataset: Arrays) -> tuple[str, ...]:
+    """Return one name of a folder for each class."""
+    assert isinstance(dataset.inputs, Tensor)
+    channels = dataset.inputs.shape[1]
+    require(channels in (1, 3), "layout", "be arrays unless 1 or 3 channels", channels)
+    names = dataset.classes
+    if not names:
+        names = tuple(str(label) for label in range(int(dataset.targets.max()) + 1))
+    for name in names:
+        plain = name == Path(name).name and name not in ("", ".", "..")
+        require(plain, "classes", "be names of folders", name)
+    return names

@@ -1,0 +1,280 @@
+"""ImageNet and the test sets that share its classes.
+
+Nothing here can be downloaded without an account or a person's choice, so each set is
+placed by hand: one folder per class, named by its WordNet identifier. A label is the
+position of that identifier among the 1000 of ImageNet in sorted order, which come from
+``imagenet/wnids.txt`` or from the class folders of ImageNet itself.
+
+ImageNet-A and ImageNet-R hold 200 of the 1000 classes; the folders that are there say
+which. :attr:`mask` marks them, and :func:`restricted` leaves a model's logits and the
+labels with those alone, as :func:`tepui.evaluate` does.
+
+References:
+    Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
+    Hendrycks et al. (2021), Natural Adversarial Examples, CVPR (ImageNet-A).
+    Hendrycks et al. (2021), The Many Faces of Robustness, ICCV (ImageNet-R).
+    Wang et al. (2019), Learning Robust Global Representations by Penalizing Local
+    Predictive Power, NeurIPS (ImageNet-Sketch).
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import class_indices, class_mask, require
+from tepui.data.files.installing import located
+from tepui.data.files.sources import Source
+from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
+from tepui.data.prepared_like import whole
+
+CLASSES = 1000
+FRAME = Frame(224, margin=256 / 224)
+_BY_HAND = (
+    "Place it by hand (from {}): {}, one folder per class named by its WordNet "
+    "identifier."
+)
+
+
+class _ClassFolders(ImageFiles):
+    """Images in folders named by ImageNet's classes.
+
+    Attributes:
+        mask: Of all 1000 classes, those that have a folder.
+    """
+
+    mask: Tensor
+
+    def __init__(self, folder: Path, wnids: tuple[str, ...], size: int) -> None:
+        numbers = {wnid: number for number, wnid in enumerate(wnids)}
+        folders = class_folders(folder)
+        files, labels = labelled(folders, numbers)
+        frame = Frame(size, FRAME.margin)
+        super().__init__(files, labels, frame=frame, classes=wnids)
+        self.mask = torch.zeros(len(wnids), dtype=torch.bool)
+        self.mask[[numbers[item.name] for item in folders]] = True
+
+
+@final
+class ImageNet(_ClassFolders):
+    """ImageNet of 2012: 1 281 167 training images; the 50 000 of validation as test.
+
+    Args:
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
+        train: The folder ``train`` if true, else ``val``.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
+        size: Side of the images in pixels, cut from the centre of images whose shorter
+            side is 8/7 of it.
+
+    Raises:
+        FileNotFoundError: If a folder is not there; the message says how to place it.
+        ValueError: If a folder is not that of a class, or empty.
+    """
+
+    source: ClassVar[Source] = Source(
+        about="ImageNet (ILSVRC 2012), 1000 classes",
+        folders=("imagenet",),
+        by_hand=_BY_HAND.format("image-net.org", "imagenet/train and imagenet/val"),
+    )
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        download: bool = False,
+        size: int = 224,
+    ) -> None:
+        folder = located("ImageNet", self.source, root, download)
+        part = folder / ("train" if train else "val")
+        super().__init__(part, imagenet_wnids(folder), size)
+
+
+@final
+class ImageNetA(_ClassFolders):
+    """ImageNet-A: 7500 natural images that fool classifiers, 200 classes.
+
+    Args:
+        root: The data folder; ImageNet's classes are looked up in it too.
+        train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
+        size: Side of the images in pixels, as for :class:`ImageNet`.
+
+    Raises:
+        FileNotFoundError: If a folder is not there; the message says how to place it.
+        ValueError: If ``train`` is true, or a folder is not that of a class.
+    """
+
+    source: ClassVar[Source] = Source(
+        about="ImageNet-A, 7500 natural images that fool classifiers, 200 classes",
+        folders=("imagenet-a",),
+        by_hand=_BY_HAND.format(
+            "github.com/hendrycks/natural-adv-examples", "imagenet-a"
+        ),
+    )
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
+    ) -> None:
+        _test_only(train)
+        folder = located("ImageNetA", self.source, root, download)
+        super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
+
+
+@final
+class ImageNetR(_ClassFolders):
+    """ImageNet-R: 30 000 renditions (art, toys, sketches), 200 classes.
+
+    Args:
+        root: The data folder; ImageNet's classes are looked up in it too.
+        train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
+        size: Side of the images in pixels, as for :class:`ImageNet`.
+
+    Raises:
+        FileNotFoundError: If a folder is not there; the message says how to place it.
+        ValueError: If ``train`` is true, or a folder is not that of a class.
+    """
+
+    source: ClassVar[Source] = Source(
+        about="ImageNet-R, 30 000 renditions (art, toys, sketches), 200 classes",
+        folders=("imagenet-r",),
+        by_hand=_BY_HAND.format("github.com/hendrycks/imagenet-r", "imagenet-r"),
+    )
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
+    ) -> None:
+        _test_only(train)
+        folder = located("ImageNetR", self.source, root, download)
+        super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
+
+
+@final
+class ImageNetSketch(_ClassFolders):
+    """ImageNet-Sketch: 50 000 black and white sketches, 1000 classes.
+
+    Args:
+        root: The data folder; ImageNet's classes are looked up in it too.
+        train: Must be false: there is a test part only.
+        download: It cannot be fetched and must be placed by hand; true changes
+            nothing.
+        size: Side of the images in pixels, as for :class:`ImageNet`.
+
+    Raises:
+        FileNotFoundError: If a folder is not there; the message says how to place it.
+        ValueError: If ``train`` is true, or a folder is not that of a class.
+    """
+
+    source: ClassVar[Source] = Source(
+        about="ImageNet-Sketch, 50 000 black and white sketches, 1000 classes",
+        folders=("imagenet-sketch",),
+        by_hand=_BY_HAND.format(
+            "github.com/HaohanWang/ImageNet-Sketch", "imagenet-sketch"
+        ),
+    )
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
+    ) -> None:
+        _test_only(train)
+        folder = located("ImageNetSketch", self.source, root, download)
+        super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
+
+
+def imagenet_wnids(folder: Path) -> tuple[str, ...]:
+    """Return the identifiers of ImageNet's classes in sorted order.
+
+    Args:
+        folder: ImageNet's folder: with the list ``wnids.txt``, or with class folders
+            in ``val`` or ``train``.
+
+    Returns:
+        1000 identifiers.
+
+    Raises:
+        FileNotFoundError: If the folder tells nothing of the classes.
+        ValueError: If it tells of another number of them.
+    """
+    if (folder / "wnids.txt").is_file():
+        found = sorted((folder / "wnids.txt").read_text().split())
+    else:
+        parts = [folder / name for name in ("val", "train")]
+        part = next((part for part in parts if part.is_dir()), None)
+        if part is None:
+            raise FileNotFoundError(
+                f"{folder / 'wnids.txt'} must list the {CLASSES} WordNet identifiers "
+                "of ImageNet's classes, or val beside it hold their folders"
+            )
+        found = [item.name for item in class_folders(part)]
+    right = len(found) == len(set(found)) == CLASSES
+    require(right, str(folder), f"name {CLASSES} classes", len(found))
+    return tuple(found)
+
+
+def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Leave logits and labels with some of the classes.
+
+    Args:
+        logits: Of all classes, along the last axis.
+        labels: Class indices, all of classes that are left.
+        mask: Which classes are left.
+
+    Returns:
+        The logits of those classes, and the labels numbered among them.
+
+    Raises:
+        ValueError: If the mask has another length than there are classes, or a label
+            is of a class that is not left.
+
+    Example:
+        >>> mask = torch.tensor([False, True, False, True])
+        >>> restricted(torch.eye(4), torch.tensor([3, 1, 1, 3]), mask)[1]
+        tensor([1, 0, 0, 1])
+    """
+    classes = logits.shape[-1]
+    class_mask(mask, classes)
+    class_indices(labels, classes)
+    outside = int((~mask[labels]).sum())
+    require(outside == 0, "labels", "be of classes in the mask", f"{outside} outside")
+    return logits[..., mask], (mask.cumsum(0) - 1)[labels]
+
+
+def held_classes(dataset: Dataset[Any]) -> Tensor | None:
+    """Return which of ImageNet's classes a data set holds.
+
+    Args:
+        dataset: Any data set, or a ``Subset`` of one.
+
+    Returns:
+        Its mask; None for a set of other classes, or of all.
+    """
+    source = whole(dataset)
+    if not isinstance(source, _ClassFolders) or source.mask.all():
+        return None
+    return source.mask
+
+
+def _imagenet(root: str | Path | None, folder: Path) -> Path:
+    """Return where ImageNet lies, or should: beside the set that shares its classes."""
+    return ImageNet.source.find(root) or folder.parent / "imagenet"
+
+
+def _test_only(train: bool) -> None:
+    require(not train, "train", "be false for a set with a test part only", train)

@@ -1,0 +1,161 @@
+"""The Microsoft Research Paraphrase Corpus: do two sentences say the same?
+
+Two files of tab-separated text, 4076 training and 1725 test pairs from news. Of the
+training pairs 408 are held out for validation: the published ones where their ids are
+supplied (two per line, as in the ``dev_ids.tsv`` of the GLUE benchmark), else ones
+drawn from tepui's generators.
+
+References:
+    Dolan and Brockett (2005), Automatically Constructing a Corpus of Sentential
+    Paraphrases, IWP.
+"""
+
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple, final, get_args
+
+import torch
+
+from tepui.core.checks import one_of, require
+from tepui.core.seeding import generator
+from tepui.data.arrays import Arrays
+from tepui.data.files.installing import located
+from tepui.data.files.sources import Source, require_file
+from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
+
+Test = Literal["validation", "official"]
+
+PAIRS = {"train": 4076, "test": 1725}
+VALIDATION = 408
+IDS = "dev_ids.tsv"
+_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+
+
+class _Pair(NamedTuple):
+    label: int
+    ids: tuple[int, int]
+    first: str
+    second: str
+
+
+@final
+class MRPC(Arrays):
+    """MRPC: pairs of sentences, two classes, as tokens.
+
+    Inputs are a dict of ``input_ids``, ``attention_mask`` and ``token_type_ids`` of
+    shape ``(pairs, tokens)``; the label is 1 for a paraphrase. The vocabulary comes
+    from the 3668 training pairs, whichever part is asked for.
+
+    Args:
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
+        train: The 3668 training pairs if true, else the test part.
+        download: No source publishes a hash, so the set must be placed by hand; true
+            changes nothing.
+        test: What the test part is: the 408 validation pairs on which papers report,
+            or the 1725 official test pairs.
+        validation_ids: A file of the published validation ids; by default
+            ``dev_ids.tsv`` beside the pairs, if it is there.
+        vocabulary: The most different tokens.
+        length: The most tokens in a pair.
+        tokenizer: Name or folder of a Hugging Face tokenizer in place of tepui's own.
+
+    Attributes:
+        tokenizer: What turned sentences into numbers; turns others too.
+
+    Raises:
+        FileNotFoundError: If a file is not there; the message says how to get it.
+        ValueError: If a file is truncated or foreign.
+    """
+
+    source: ClassVar[Source] = Source(
+        about="MRPC, 5801 pairs of sentences, paraphrases or not",
+        folders=("mrpc", "MRPC"),
+        by_hand="Place msr_paraphrase_train.txt and msr_paraphrase_test.txt of the "
+        "Microsoft Research Paraphrase Corpus in a folder mrpc.",
+    )
+    tokenizer: Tokenizer | HuggingFaceTokenizer
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        download: bool = False,
+        test: Test = "validation",
+        validation_ids: str | Path | None = None,
+        vocabulary: int = 8192,
+        length: int = 128,
+        tokenizer: str | None = None,
+    ) -> None:
+        one_of("test", test, get_args(Test))
+        folder = located("MRPC", self.source, root, download)
+        kept, held_out = _divided(_read(folder, "train"), folder, validation_ids)
+        own: Tokenizer | HuggingFaceTokenizer
+        if tokenizer is None:
+            texts = (text for pair in kept for text in (pair.first, pair.second))
+            own = Tokenizer.build(texts, vocabulary)
+        else:
+            own = HuggingFaceTokenizer(tokenizer)
+        pairs = kept if train else held_out
+        if not train and test == "official":
+            pairs = _read(folder, "test")
+        super().__init__(
+            own.pairs([p.first for p in pairs], [p.second for p in pairs], length),
+            torch.tensor([pair.label for pair in pairs]),
+            classes=("different", "paraphrase"),
+        )
+        object.__setattr__(self, "tokenizer", own)
+
+
+def _read(folder: Path, part: str) -> list[_Pair]:
+    path = folder / f"msr_paraphrase_{part}.txt"
+    require_file(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text, but: {error}") from error
+    header = lines[0].split("\t") if lines else []
+    require(header == _HEADER, f"first line of {path}", f"be {_HEADER}", header)
+    pairs = [
+        _pair(line, f"line {number} of {path}")
+        for number, line in enumerate(lines[1:], start=2)
+    ]
+    require(
+        len(pairs) == PAIRS[part], str(path), f"hold {PAIRS[part]} pairs", len(pairs)
+    )
+    return pairs
+
+
+def _pair(line: str, where: str) -> _Pair:
+    parts = line.split("\t")
+    fits = len(parts) == 5 and parts[0] in ("0", "1")
+    fits = fits and parts[1].isdecimal() and parts[2].isdecimal()
+    rule = "hold a label 0 or 1, two ids and two sentences between tabs"
+    require(fits, where, rule, line[:60])
+    ids = int(parts[1]), int(parts[2])
+    return _Pair(int(parts[0]), ids, parts[3].strip(), parts[4].strip())
+
+
+def _divided(
+    pairs: list[_Pair], folder: Path, validation_ids: str | Path | None
+) -> tuple[list[_Pair], list[_Pair]]:
+    """Return the training and the validation pairs, each in the order of the file."""
+    path = folder / IDS if validation_ids is None else Path(validation_ids)
+    if validation_ids is not None or path.exists():
+        rows = _published(pairs, path)
+    else:
+        stream = generator(0, "mrpc", "validation")
+        rows = set(torch.randperm(len(pairs), generator=stream)[:VALIDATION].tolist())
+    kept = [pair for row, pair in enumerate(pairs) if row not in rows]
+    return kept, [pair for row, pair in enumerate(pairs) if row in rows]
+
+
+def _published(pairs: list[_Pair], path: Path) -> set[int]:
+    require_file(path)
+    known = {pair.ids: row for row, pair in enumerate(pairs)}
+    rows = set()
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        ids = tuple(int(part) for part in line.split() if part.isdecimal())
+        where = f"line {number} of {path}"
+        require(ids in known, where, "hold the two ids of a training pair", line[:60])
+        rows.add(known[ids[0], ids[1]])
+    require(len(rows) == VALIDATION, str(path), f"name {VALIDATION} pairs", len(rows))
+    return rows

@@ -1,0 +1,114 @@
+"""TinyImageNet-200: 100 000 training images of 64×64 pixels, 200 classes.
+
+The labels of the official test images are not public; as everywhere in the field, the
+10 000 validation images serve as the test part. They lie in ``val/images`` with their
+classes in ``val_annotations.txt``, or already sorted into one folder per class.
+
+References:
+    Le and Yang (2015), Tiny ImageNet Visual Recognition Challenge, CS 231N.
+"""
+
+from pathlib import Path
+from typing import ClassVar, final
+
+import torch
+
+from tepui.core.checks import require
+from tepui.data.arrays import Arrays, Normalize
+from tepui.data.files.installing import located
+from tepui.data.files.sources import Download, Source, require_file
+from tepui.data.image_files import class_folders, decode_all, labelled
+
+CLASSES = 200
+SAMPLES = {True: 100_000, False: 10_000}
+
+
+@final
+class TinyImageNet(Arrays):
+    """TinyImageNet-200, with the official validation images as test part.
+
+    Images are bytes of shape ``(samples, 3, 64, 64)``, labels the position of their
+    class in the sorted list of WordNet identifiers, int64.
+
+    Args:
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
+        train: The 100 000 training images if true, else the 10 000 of validation.
+        download: Fetch the set if it is not there.
+
+    Raises:
+        FileNotFoundError: If a file is not there; the message says how to get it.
+        ValueError: If an image is damaged, unlabelled or of another size, or one is
+            missing.
+    """
+
+    source: ClassVar[Source] = Source(
+        about="TinyImageNet-200, 110 000 images of 64 px in 200 classes",
+        folders=("tiny-imagenet-200",),
+        downloads=(
+            Download(
+                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "md5:90528d7ca1a48142e341f4ef8d21d0de",
+                "loaders of other libraries; the authors publish none",
+                248_000_000,
+            ),
+        ),
+    )
+    normalization: ClassVar[Normalize] = Normalize(
+        (0.480, 0.448, 0.397), (0.276, 0.269, 0.282)
+    )
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = True,
+        download: bool = False,
+    ) -> None:
+        folder = located("TinyImageNet", self.source, root, download)
+        wnids = read_wnids(folder)
+        numbers = {wnid: number for number, wnid in enumerate(wnids)}
+        if train:
+            files, labels = labelled(class_folders(folder / "train"), numbers)
+        elif (folder / "val" / "val_annotations.txt").exists():
+            files, labels = _annotated(folder / "val", numbers)
+        else:
+            files, labels = labelled(class_folders(folder / "val"), numbers)
+        rule = f"hold {SAMPLES[train]} images"
+        require(len(files) == SAMPLES[train], str(folder), rule, len(files))
+        images = decode_all(files)
+        rule = "hold images of 64x64 pixels"
+        require(images.shape[2:] == (64, 64), str(folder), rule, images.shape[2:])
+        super().__init__(images, torch.tensor(labels), self.normalization, wnids)
+
+
+def read_wnids(folder: Path) -> tuple[str, ...]:
+    """Return the classes of TinyImageNet: WordNet identifiers in sorted order.
+
+    Args:
+        folder: The set's folder.
+
+    Returns:
+        What ``wnids.txt`` lists.
+
+    Raises:
+        FileNotFoundError: If there is no such list.
+        ValueError: If it does not list 200 classes.
+    """
+    require_file(folder / "wnids.txt")
+    wnids = sorted((folder / "wnids.txt").read_text().split())
+    right = len(wnids) == len(set(wnids)) == CLASSES
+    require(right, str(folder / "wnids.txt"), f"list {CLASSES} classes", len(wnids))
+    return tuple(wnids)
+
+
+def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[int]]:
+    """Return the validation images with the classes of ``val_annotations.txt``."""
+    files, labels = [], []
+    path = folder / "val_annotations.txt"
+    for line in path.read_text().splitlines():
+        fields = line.split("\t")
+        right = len(fields) > 1 and fields[1] in numbers
+        require(right, str(path), "hold a file and its class in each line", line)
+        require(Path(fields[0]).name == fields[0], str(path), "name files", fields[0])
+        files.append(folder / "images" / fields[0])
+        labels.append(numbers[fields[1]])
+    return files, labels

@@ -1,0 +1,468 @@
+"""An ensemble: members, their seeds, and what they say together."""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import logits_shape, one_of, require
+from tepui.core.seeding import member_seeds, seeded
+from tepui.core.storage import raw_bytes, read_tensors, write_tensors
+from tepui.core.version import __version__
+from tepui.data.arrays import Inputs
+from tepui.data.loading import inputs_to
+from tepui.ensembles.prediction import Prediction
+from tepui.metrics import Rule
+from tepui.models.split import Frozen, OnFeatures, frozen
+from tepui.modules.running import chunks, device_of, evaluating, forward
+from tepui.modules.state import (
+    description,
+    load_tensor_state,
+    rebuilt,
+    take_dtypes,
+    tensor_state,
+)
+
+Factory = Callable[[], nn.Module]
+States = dict[str, dict[str, Tensor]]
+
+FILE = "ensemble.safetensors"
+KIND = "ensemble"
+FORMAT = 1
+EXTRACTOR = "extractor"
+
+
+class Ensemble(nn.Module):
+    """Members that predict together.
+
+    Args:
+        modules: The members; each maps a batch of inputs to ``(samples, outputs)``.
+        seed: One seed, or one per member: what their training draws derive from.
+        extractor: If given, the modules are heads that share it; see
+            :meth:`on_features`.
+
+    Attributes:
+        members: The members; each takes raw inputs.
+        seeds: One seed per member.
+        extractor: The frozen part that all members share, if there is one.
+
+    Example:
+        >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=13)
+        >>> out = ensemble.predict(torch.zeros(5, 4))
+        >>> out.logits.shape, out.probs.shape
+        (torch.Size([2, 5, 3]), torch.Size([5, 3]))
+    """
+
+    extractor: Frozen | None
+
+    def __init__(
+        self,
+        modules: Iterable[nn.Module],
+        seed: int | Sequence[int] = 0,
+        extractor: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.extractor = None if extractor is None else frozen(extractor)
+        self.members = nn.ModuleList(modules)
+        require(len(self.members) > 0, "modules", "hold at least one member", 0)
+        repeated = len({id(member) for member in self.members}) < len(self.members)
+        require(
+            not repeated,
+            "modules",
+            "be different objects (call the factory once per member)",
+            f"{len(self.members)} members with one object repeated",
+        )
+        self.seeds = member_seeds(seed, len(self.members))
+        if self.extractor is not None:
+            on_it = [OnFeatures(self.extractor, head) for head in self.members]
+            self.members = nn.ModuleList(on_it)
+
+    @classmethod
+    def build(
+        cls,
+        factory: Factory | Sequence[Factory],
+        members: int | None = None,
+        seed: int | Sequence[int] = 0,
+    ) -> Self:
+        """Build members from independent, reproducible initialisations.
+
+        Args:
+            factory: Returns a new module at every call; or one factory per member.
+            members: How many members; as many as factories or seeds if not given.
+            seed: One integer, or one per member. Member ``i`` depends on its own seed
+                alone, so adding members changes no other.
+
+        Returns:
+            The ensemble, in train mode, on the CPU.
+
+        Raises:
+            ValueError: If the counts disagree, or a factory returns no new module.
+        """
+        modules = _made(factory, members, seed)
+        ensemble = cls(modules, seed)
+        _report_identical(modules)
+        return ensemble
+
+    @classmethod
+    def on_features(
+        cls,
+        extractor: nn.Module,
+        head_factory: Factory | Sequence[Factory],
+        members: int | None = None,
+        seed: int | Sequence[int] = 0,
+    ) -> Self:
+        """Build heads that share one frozen extractor.
+
+        Train :attr:`heads` on :func:`tepui.cached_features` of the extractor, which
+        runs it once per sample; the ensemble itself takes raw inputs, in ``fit`` too,
+        and runs the extractor once per batch for all heads.
+
+        Args:
+            extractor: Any module that returns a tensor of features. It is frozen in
+                place: no gradients, always in eval mode.
+            head_factory: Returns a new head at every call; or one factory per member.
+            members: How many members; as many as factories or seeds if not given.
+            seed: As for :meth:`build`.
+
+        Returns:
+            The ensemble; heads in train mode, on the CPU, the extractor where it lies.
+
+        Raises:
+            ValueError: If the extractor has BatchNorm in train mode, the counts
+                disagree, or a factory returns no new module.
+
+        Example:
+            >>> body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+            >>> ensemble = Ensemble.on_features(body, lambda: nn.Linear(8, 3), 5)
+            >>> ensemble.logits(torch.zeros(2, 4)).shape
+            torch.Size([5, 2, 3])
+            >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
+            135
+        """
+        heads = _made(head_factory, members, seed)
+        ensemble = cls(heads, seed, extractor)
+        _report_identical(heads)
+        return ensemble
+
+    @property
+    def heads(self) -> "Ensemble":
+        """The heads as an ensemble that takes features; without extractor, itself.
+
+        Both hold the same modules: what trains the heads trains this ensemble.
+        """
+        if self.extractor is None:
+            return self
+        return Ensemble(self._heads(), self.seeds)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Return every member's outputs, ``(members, samples, outputs)``."""
+        if self.extractor is None:
+            return torch.stack([forward(member, inputs) for member in self.members])
+        heads = self._heads()
+        places = device_of(self.extractor), device_of(heads[0])
+        rule = "hold extractor and heads in one place (.to(device) moves both)"
+        require(places[0] == places[1], "ensemble", rule, places)
+        features = forward(self.extractor, inputs)
+        return torch.stack([forward(head, features) for head in heads])
+
+    def _heads(self) -> list[nn.Module]:
+        return [member.get_submodule("head") for member in self.members]
+
+    def logits(self, inputs: Inputs, batch_size: int = 1024) -> Tensor:
+        """Return every member's outputs in eval mode, without gradients.
+
+        Args:
+            inputs: A tensor, or a mapping of tensors, anywhere.
+            batch_size: How many samples go through a member at once.
+
+        Returns:
+            Shape ``(members, samples, outputs)``, on the device of the inputs.
+        """
+        require(batch_size > 0, "batch_size", "be positive", batch_size)
+        device = device_of(self)
+        parts = []
+        with evaluating(self), torch.no_grad():
+            for chunk in chunks(inputs, batch_size):
+                first = (
+                    chunk if isinstance(chunk, Tensor) else next(iter(chunk.values()))
+                )
+                parts.append(self(inputs_to(chunk, device)).to(first.device))
+        return torch.cat(parts, dim=1)
+
+    def predict(
+        self, inputs: Inputs, rule: Rule = "probability", batch_size: int = 1024
+    ) -> Prediction:
+        """Predict with all members.
+
+        Args:
+            inputs: A tensor, or a mapping of tensors.
+            rule: How members are joined.
+            batch_size: How many samples go through a member at once.
+
+        Returns:
+            Probabilities, labels, confidence and scores, from one forward pass.
+        """
+        one_of("rule", rule, get_args(Rule))
+        logits = self.logits(inputs, batch_size)
+        logits_shape(logits)
+        return Prediction(logits, rule)
+
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Save members and seeds as one safetensors file with a JSON header.
+
+        An extractor that members share is stored once.
+
+        Args:
+            path: A folder; the file in it is ``ensemble.safetensors``.
+            overwrite: Replace an ensemble that is there.
+
+        Returns:
+            The file.
+
+        Raises:
+            FileExistsError: If an ensemble is there and ``overwrite`` is false.
+        """
+        file = Path(path) / FILE
+        if file.exists() and not overwrite:
+            raise FileExistsError(
+                f"{file} exists; choose another path or pass overwrite=True"
+            )
+        tensors = {
+            f"{owner}.{name}": tensor
+            for owner, module in _parts(self).items()
+            for name, tensor in tensor_state(module).items()
+        }
+        document: dict[str, Any] = {
+            "kind": KIND,
+            "format": FORMAT,
+            "tepui": __version__,
+            "seeds": list(self.seeds),
+            "members": [description(head) for head in self.heads.members],
+            "extractor": None,
+        }
+        if self.extractor is not None:
+            document["extractor"] = description(self.extractor)
+        write_tensors(file, tensors, document)
+        return file
+
+
+def load(
+    path: str | Path,
+    factory: Factory | Sequence[Factory] | None = None,
+    extractor: Factory | None = None,
+) -> Ensemble:
+    """Load an ensemble that :meth:`Ensemble.save` or a run wrote.
+
+    Nothing in the file is executed: models of ``tepui.models`` are rebuilt from their
+    names and arguments, all others by the factory.
+
+    Args:
+        path: The folder.
+        factory: Returns an untrained member, or head where members share an extractor;
+            needed only for models tepui does not know. One, or one per member.
+        extractor: Returns the extractor that members share, with any weights; needed
+            only where they do and it is no part of a model that tepui knows.
+
+    Returns:
+        The ensemble, on the CPU, in eval mode.
+
+    Raises:
+        FileNotFoundError: If there is no ensemble.
+        ValueError: If the file is foreign or damaged, or does not fit the factories.
+    """
+    states, document, file = _read(path)
+    described, shared = document["members"], document.get("extractor")
+    require(
+        extractor is None or shared is not None,
+        "extractor",
+        f"be None for {file}, whose members share none",
+        extractor,
+    )
+    with seeded("load"):
+        if factory is None:
+            modules = _rebuilt_members(described, file)
+        else:
+            modules = [make() for make in _factories(factory, len(described))]
+        front = None
+        if extractor is not None:
+            front = frozen(extractor().eval())
+        elif shared is not None:
+            front = frozen(rebuilt(shared, file, "extractor"))
+    ensemble = Ensemble(modules, document["seeds"], front)
+    for owner, module in _parts(ensemble).items():
+        given = extractor if owner == EXTRACTOR else factory
+        if given is None:
+            take_dtypes(module, states[owner])
+    _load_parts(ensemble, states, file)
+    return ensemble.eval()
+
+
+def load_into(ensemble: Ensemble, path: str | Path) -> None:
+    """Load saved weights into an ensemble of the same shape.
+
+    Args:
+        ensemble: Its members' weights are replaced.
+        path: The folder.
+
+    Raises:
+        ValueError: If members differ in number, names or shapes, or share an extractor
+            in one and not in the other.
+    """
+    states, document, file = _read(path)
+    members = len(document["members"])
+    require(
+        members == len(ensemble),
+        f"members in {file}",
+        f"be as many as the ensemble's ({len(ensemble)})",
+        members,
+    )
+    require(
+        (EXTRACTOR in states) == (ensemble.extractor is not None),
+        f"members in {file}",
+        "share an extractor if those of the ensemble do, and only then",
+        EXTRACTOR in states,
+    )
+    _load_parts(ensemble, states, file)
+
+
+def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
+    """Return the state of every part, the document and the file."""
+    file = Path(path) / FILE
+    tensors, document = read_tensors(file)
+    require(
+        document.get("kind") == KIND,
+        str(file),
+        "hold an ensemble",
+        document.get("kind"),
+    )
+    require(
+        document.get("format") == FORMAT,
+        f"format of {file}",
+        f"be {FORMAT}",
+        document.get("format"),
+    )
+    states: States = {str(index): {} for index in range(len(document["members"]))}
+    if document.get("extractor") is not None:
+        states[EXTRACTOR] = {}
+    for name, tensor in tensors.items():
+        owner, _, own_name = name.partition(".")
+        require(owner in states, f"tensors in {file}", "belong to members", name)
+        states[owner][own_name] = tensor
+    return states, document, file
+
+
+def _rebuilt_members(described: list[dict[str, Any]], file: Path) -> list[nn.Module]:
+    """Build members that tepui knows; equal ones are built once and copied."""
+    built: dict[str, nn.Module] = {}
+    for item in described:
+        key = json.dumps(item)
+        if key not in built:
+            built[key] = rebuilt(item, file)
+    return [deepcopy(built[json.dumps(item)]) for item in described]
+
+
+def _parts(ensemble: Ensemble) -> dict[str, nn.Module]:
+    """Return what is saved, each part once: heads by number, and the extractor."""
+    parts = {str(index): head for index, head in enumerate(ensemble.heads.members)}
+    if ensemble.extractor is not None:
+        parts[EXTRACTOR] = ensemble.extractor
+    return parts
+
+
+def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
+    for owner, module in _parts(ensemble).items():
+        name = owner if owner == EXTRACTOR else f"member {owner}"
+        load_tensor_state(module, states[owner], f"{name} of {file}")
+
+
+def _made(
+    factory: Factory | Sequence[Factory],
+    members: int | None,
+    seed: int | Sequence[int],
+) -> list[nn.Module]:
+    """Call the factory for every member, each under its own seed."""
+    require(
+        not isinstance(factory, nn.Module),
+        "factory",
+        "be a callable that returns a new module, or one per member",
+        f"a module of type {type(factory).__name__}",
+    )
+    count = _count(factory, members, seed)
+    factories = _factories(factory, count)
+    modules = []
+    for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
+        with seeded(member_seed, "initialisation"):
+            modules.append(make())
+    for module in modules:
+        require(
+            isinstance(module, nn.Module),
+            "factory",
+            "return an nn.Module",
+            type(module).__name__,
+        )
+    return modules
+
+
+def _factories(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:
+    """Return one factory per member."""
+    factories = [factory] * count if callable(factory) else list(factory)
+    require(len(factories) == count, "factory", f"be one or {count}", len(factories))
+    return factories
+
+
+def _count(
+    factory: Factory | Sequence[Factory],
+    members: int | None,
+    seed: int | Sequence[int],
+) -> int:
+    if members is None:
+        if not callable(factory):
+            return len(factory)
+        require(
+            isinstance(seed, Sequence),
+            "members",
+            "be given unless factories or seeds are listed one per member",
+            None,
+        )
+        return len(seed)  # type: ignore[arg-type]
+    require(members > 0, "members", "be positive", members)
+    return members
+
+
+def _report_identical(modules: Sequence[nn.Module]) -> None:
+    """Warn, once, when members start from the same weights or share a part of them."""
+    owners: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
+    for index, module in enumerate(modules):
+        for digest, size in _digests(module).items():
+            owners.setdefault(digest, []).append(index)
+            sizes[digest] = size
+    shared = {digest: found for digest, found in owners.items() if len(found) > 1}
+    if shared:
+        alike = sorted({index for found in shared.values() for index in found})
+        same = sum(sizes[d] for d, found in shared.items() if alike[0] in found)
+        share = same / sum(_digests(modules[alike[0]]).values())
+        warnings.warn(
+            f"members {alike} start from identical weights ({share:.0%} of them): only "
+            "data order, augmentation and the method will tell those apart",
+            stacklevel=3,
+        )
+
+
+def _digests(module: nn.Module) -> dict[str, int]:
+    """Return hash and size of every drawn or loaded tensor, constants left out."""
+    tensors = [v for v in module.state_dict().values() if isinstance(v, Tensor)]
+    return {
+        hashlib.sha256(raw_bytes(tensor).numpy().tobytes()).hexdigest(): tensor.numel()
+        for tensor in tensors
+        if tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
+    }

@@ -1,0 +1,170 @@
+"""One prediction from several members: every way beside every other.
+
+Members' predictions can be joined, their weights averaged
+(:mod:`tepui.evaluation.soup`), or one of them chosen. Choosing by the very labels that
+judge the choice is no method but a bound, and every result of it carries the word
+oracle.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui import metrics
+from tepui.data.class_names import class_names, same_classes
+from tepui.data.sets.imagenet import restricted
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.soup import greedy_soup, uniform_soup
+from tepui.metrics import Rule
+
+
+@dataclass(frozen=True)
+class OracleSelection:
+    """The member that is best on the labels it is judged by.
+
+    An upper bound on choosing a single member, not a method: nobody has these labels
+    when the choice is to be made.
+
+    Attributes:
+        member: Which member; of equally accurate ones the first.
+        accuracy: Its accuracy on those labels.
+    """
+
+    member: int
+    accuracy: float
+
+
+def oracle_selection(logits: Tensor, labels: Tensor) -> OracleSelection:
+    """Choose the member that is best on the test labels themselves.
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+
+    Returns:
+        The member and its accuracy, marked as an oracle by their type.
+
+    Raises:
+        ValueError: If logits or labels break their rules.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])
+        >>> oracle_selection(logits, torch.tensor([1]))
+        OracleSelection(member=1, accuracy=1.0)
+    """
+    accuracies = metrics.individual_accuracy(logits, labels)
+    best = int(accuracies.argmax())
+    return OracleSelection(best, float(accuracies[best]))
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """How accurate one way of joining members is.
+
+    Attributes:
+        way: Its name.
+        accuracy: Accuracy on the test data.
+        oracle: Whether it has seen the test labels, which no method may.
+    """
+
+    way: str
+    accuracy: float
+    oracle: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name as tables show it; an oracle says what it is."""
+        return f"{self.way} (oracle: sees test labels)" if self.oracle else self.way
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as JSON holds it."""
+        return asdict(self)
+
+
+def aggregations(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    *,
+    soups: bool = True,
+    held_out: Dataset[Any] | None = None,
+    statistics: Dataset[Any] | None = None,
+    mask: Tensor | None = None,
+    batch_size: int = 1024,
+) -> tuple[Aggregated, ...]:
+    """Compare all ways to join the members of an ensemble on test data.
+
+    Args:
+        ensemble: The members, where they lie; left as they were.
+        dataset: Labelled test data.
+        soups: Whether weights are averaged too; members must be of one architecture.
+        held_out: Data that chooses for the greedy soup; without it there is none.
+        statistics: Training data for BatchNorm's statistics, where a soup needs them.
+        mask: Which of the classes the data hold. Logits are then restricted to these,
+            which is the usual protocol, and the released :func:`subset_vote
+            <tepui.metrics.subset.subset_vote>` is shown beside it.
+        batch_size: Samples that go through a member at once.
+
+    Returns:
+        The members' mean accuracy, then one row for each way.
+
+    Example:
+        >>> import torch
+        >>> from tepui.data import Arrays
+        >>> ensemble = Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> data = Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+        >>> for row in aggregations(ensemble, data):
+        ...     print(row.label)
+        mean of the members
+        ensemble, probability
+        ensemble, logit
+        ensemble, vote
+        uniform soup
+        best member (oracle: sees test labels)
+    """
+    if held_out is not None:
+        names = class_names(held_out), class_names(dataset)
+        same_classes("held_out", *names, "dataset")
+    joined: dict[str, Ensemble] = {}
+    if soups:
+        joined["uniform soup"] = uniform_soup(ensemble, statistics=statistics)
+    if soups and held_out is not None:
+        found = greedy_soup(
+            ensemble, held_out, statistics=statistics, batch_size=batch_size
+        )
+        joined["greedy soup"] = found.ensemble
+    rows = list(_of_logits(*dataset_logits(ensemble, dataset, batch_size), mask))
+    for way, soup in joined.items():
+        logits, labels = _inside(*dataset_logits(soup, dataset, batch_size), mask)
+        rows.insert(-1, Aggregated(way, float(metrics.accuracy(logits, labels))))
+    return tuple(rows)
+
+
+def _of_logits(
+    logits: Tensor, labels: Tensor, mask: Tensor | None
+) -> Iterator[Aggregated]:
+    inside, numbered = _inside(logits, labels, mask)
+    mean = metrics.individual_accuracy(inside, numbered).mean()
+    yield Aggregated("mean of the members", float(mean))
+    for rule in get_args(Rule):
+        accuracy = metrics.accuracy(inside, numbered, rule)
+        yield Aggregated(f"ensemble, {rule}", float(accuracy))
+    if mask is not None:
+        accuracy = metrics.subset_accuracy(
+            logits, labels, mask.to(logits.device), "subset_vote"
+        )
+        yield Aggregated("ensemble, subset vote", float(accuracy))
+    best = oracle_selection(inside, numbered)
+    yield Aggregated("best member", best.accuracy, oracle=True)
+
+
+def _inside(
+    logits: Tensor, labels: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if mask is None:
+        return logits, labels
+    return restricted(logits, labels, mask.to(logits.device))

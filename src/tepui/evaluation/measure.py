@@ -1,0 +1,131 @@
+"""Measuring the sharpness of all members of an ensemble."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from tepui.core.checks import require
+from tepui.core.seeding import generator
+from tepui.ensembles.ensemble import Ensemble
+from tepui.losses import Loss, cross_entropy
+from tepui.sharpness import (
+    Measurement,
+    fisher_rao,
+    relative_flatness,
+    worst_case,
+)
+from tepui.sharpness.selection import Data
+
+Measure = Callable[..., Measurement | tuple[Measurement, ...]]
+
+
+@dataclass(frozen=True)
+class EnsembleMeasurement:
+    """One measure of every member.
+
+    Attributes:
+        members: One measurement per member, in their order.
+    """
+
+    members: tuple[Measurement, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean over members."""
+        return fmean(found.value for found in self.members)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean over members, NaN for one."""
+        if len(self.members) < 2:
+            return math.nan
+        values = [found.value for found in self.members]
+        return stdev(values) / math.sqrt(len(values))
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as JSON holds it."""
+        return {
+            "mean": _finite(self.mean),
+            "standard_error": _finite(self.standard_error),
+            "members": [found.document() for found in self.members],
+        }
+
+
+def measure(
+    ensemble: Ensemble,
+    data: Data,
+    measures: Measure | Sequence[Measure] | Mapping[str, Measure] = (
+        worst_case,
+        fisher_rao,
+        relative_flatness,
+    ),
+    *,
+    loss: Loss = cross_entropy,
+    seed: int = 0,
+) -> dict[str, EnsembleMeasurement]:
+    """Measure all members of an ensemble, each on the same samples and draws.
+
+    Args:
+        ensemble: Its members, where they lie; left as they were.
+        data: A data set, or a loader that does not shuffle.
+        measures: One of :mod:`tepui.sharpness`, several, or several by name;
+            ``functools.partial`` sets their options.
+        loss: Returns one loss per sample.
+        seed: What random draws derive from; the same for every member.
+
+    Returns:
+        What was measured, by name; where a measure gives several values, such as one
+        per ``rho``, they are numbered: ``worst_case[0]``, ``worst_case[1]``.
+
+    Example:
+        >>> import torch, tepui
+        >>> from functools import partial
+        >>> from tepui.sharpness import worst_case
+        >>> data = tepui.data.Arrays(torch.randn(20, 4), torch.arange(20) % 3)
+        >>> ensemble = Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> found = measure(ensemble, data, partial(worst_case, rho=0.1, norm="linf"))
+        >>> found["worst_case"].mean > 0
+        True
+    """
+    results: dict[str, EnsembleMeasurement] = {}
+    for name, function in _named(measures).items():
+        rows = []
+        for member in ensemble.members:
+            stream = generator(seed, "measure", name)
+            found = function(member, data, loss=loss, generator=stream)
+            rows.append((found,) if isinstance(found, Measurement) else tuple(found))
+        for number, column in enumerate(zip(*rows, strict=True)):
+            single = len(rows[0]) == 1
+            key = name if single else f"{name}[{number}]"
+            results[key] = EnsembleMeasurement(column)
+    return results
+
+
+def _named(
+    measures: Measure | Sequence[Measure] | Mapping[str, Measure],
+) -> dict[str, Measure]:
+    if isinstance(measures, Mapping):
+        named = dict(measures)
+    else:
+        several = [measures] if callable(measures) else list(measures)
+        names = [_name(function) for function in several]
+        require(
+            len(set(names)) == len(names),
+            "measures",
+            "have names of their own (pass a mapping to name them)",
+            names,
+        )
+        named = dict(zip(names, several, strict=True))
+    require(len(named) > 0, "measures", "hold at least one", len(named))
+    return named
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _name(function: Measure) -> str:
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", repr(inner)))

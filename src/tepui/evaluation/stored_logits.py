@@ -1,0 +1,106 @@
+"""Logits that an evaluation stored, for metrics that need no model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from torch import Tensor
+
+from tepui.core.checks import labels_match, logits_shape, require
+from tepui.core.storage import read_tensors
+from tepui.metrics import Rule, pairwise_disagreement
+
+Cell = tuple[str, int]
+LOGITS = "logits.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredLogits:
+    """Every member's logits on clean, shifted and unfamiliar data.
+
+    Attributes:
+        rule: How the evaluation joined members.
+        clean: Logits ``(members, samples, classes)`` and labels ``(samples,)``.
+        shifted: The same by type and severity of the shift.
+        ood: Logits on unfamiliar data, which have no labels, by name.
+    """
+
+    rule: Rule
+    clean: tuple[Tensor, Tensor]
+    shifted: Mapping[Cell, tuple[Tensor, Tensor]]
+    ood: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def pairwise(
+        self, metric: Callable[[Tensor], Tensor] = pairwise_disagreement
+    ) -> dict[Cell, Tensor]:
+        """Return a matrix of pairs of members for each type and severity.
+
+        Args:
+            metric: ``pairwise_disagreement``, ``pairwise_kl`` or another function of
+                logits that returns a matrix.
+
+        Returns:
+            Matrices ``(members, members)`` by type and severity.
+        """
+        return {cell: metric(logits) for cell, (logits, _) in self.shifted.items()}
+
+
+def read_logits(folder: str | Path) -> StoredLogits:
+    """Read the logits that ``tepui.evaluate(..., out=folder)`` wrote.
+
+    Args:
+        folder: Where they are.
+
+    Returns:
+        The logits, on the CPU.
+
+    Raises:
+        FileNotFoundError: If there are none.
+        ValueError: If the file is truncated, foreign or damaged.
+
+    Example:
+        >>> import tempfile, torch, tepui
+        >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     shifted = {("noise", 1): data}
+        ...     _ = tepui.evaluate(ensemble, data, shifted=shifted, out=folder)
+        ...     stored = read_logits(folder)
+        >>> stored.pairwise()["noise", 1].shape
+        torch.Size([2, 2])
+    """
+    file = Path(folder) / LOGITS
+    tensors, document = read_tensors(file)
+    try:
+        rule = document["rule"]
+        cells = [(str(kind), int(severity)) for kind, severity in document["cells"]]
+        clean = _checked(tensors, "clean")
+        shifted = {cell: _checked(tensors, f"{cell[0]}/{cell[1]}") for cell in cells}
+        ood = {
+            str(name): _unlabeled(tensors[f"ood/{name}"], clean[0])
+            for name in document.get("ood", [])
+        }
+        if rule not in get_args(Rule):
+            raise ValueError(f"rule {rule!r} is unknown")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file} must hold an evaluation's logits, but: {error!r}"
+        ) from (error)
+    return StoredLogits(rule, clean, shifted, ood)
+
+
+def _checked(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
+    logits, labels = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
+    logits_shape(logits)
+    labels_match(labels, logits)
+    return logits, labels
+
+
+def _unlabeled(logits: Tensor, clean: Tensor) -> Tensor:
+    logits_shape(logits)
+    members, _, classes = clean.shape
+    rule = f"hold {members} member(s) and {classes} classes"
+    same = (len(logits), logits.shape[2]) == (members, classes)
+    require(same, "logits", rule, tuple(logits.shape))
+    return logits

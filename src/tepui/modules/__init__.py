@@ -1,0 +1,6 @@
+"""What can be done to any module: run, save, prune it, cache its features."""
+
+from tepui.modules.features import cached_features
+from tepui.modules.pruning import Prune
+
+__all__ = ["Prune", "cached_features"]

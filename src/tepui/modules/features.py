@@ -1,0 +1,272 @@
+"""What a frozen extractor says about a data set, computed once and kept on disk.
+
+A cache is named by the hash of everything it depends on: the extractor's structure and
+weights, the samples and their augmentation. Another extractor or other data therefore
+never meet a cache that is not theirs; nothing is overwritten. Since a module may
+compute what neither its text nor its weights show, two samples are computed again
+whenever a cache is read.
+
+An augmented sample has other features at every pass. Several passes are kept as so many
+times more rows, pass after pass: row ``k · samples + i`` is sample ``i`` in pass ``k``.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.core.seeding import generator
+from tepui.core.storage import raw_bytes, read_tensors, write_tensors
+from tepui.data.arrays import Arrays, Batch, Inputs, to_float
+from tepui.data.augment import Augmentation, augmented
+from tepui.data.loading import as_arrays, in_order, inputs_to, length, loaded
+from tepui.modules.running import device_of, evaluating, forward
+
+KIND = "features"
+
+
+def cached_features(
+    extractor: nn.Module,
+    dataset: Dataset[Any],
+    folder: str | Path,
+    *,
+    passes: int = 1,
+    augment: Sequence[Augmentation] = (),
+    seed: int = 0,
+    batch_size: int = 256,
+    workers: int = 0,
+) -> Arrays:
+    """Return an extractor's outputs for a data set, from disk if they are there.
+
+    Args:
+        extractor: Runs in eval mode, where it lies; left as it was.
+        dataset: The samples, as the extractor sees them, in a fixed order. Draws of
+            the data set's own transforms are the same at every call.
+        folder: Where caches are kept.
+        passes: How often every sample is read, each time with other draws.
+        augment: Random changes of image batches, in order, drawn anew in every pass.
+        seed: What the draws of ``augment`` derive from.
+        batch_size: Samples per pass through the extractor.
+        workers: Processes that load a data set not held in tensors.
+
+    Returns:
+        Features as inputs, with the data set's targets and classes, on the CPU;
+        ``passes`` times as many rows as samples, pass after pass.
+
+    Raises:
+        ValueError: If the cache is damaged or not what its name says, or if passes
+            would all be the same.
+
+    Example:
+        >>> import tempfile
+        >>> data = Arrays(torch.ones(3, 2), torch.tensor([0, 1, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first = cached_features(nn.Linear(2, 4), data, folder)
+        ...     files = len(list(Path(folder).iterdir()))
+        >>> tuple(first.inputs.shape), files
+        ((3, 4), 1)
+    """
+    how = _Reading(passes, tuple(augment), seed, batch_size, workers)
+    how.check(dataset)
+    key = features_key(
+        extractor,
+        dataset,
+        passes=passes,
+        augment=augment,
+        seed=seed,
+        batch_size=batch_size,
+        workers=workers,
+    )
+    file = Path(folder) / f"features-{key[:32]}.safetensors"
+    if not file.exists():
+        parts = _extracted(extractor, dataset, how)
+        write_tensors(file, parts, {"kind": KIND, "key": key})
+    tensors, document = read_tensors(file)
+    found = document.get("kind"), document.get("key")
+    require(found == (KIND, key), str(file), "hold the features its name says", found)
+    require(
+        _is_from(extractor, dataset, how, tensors["features"]),
+        str(file),
+        "hold what the extractor says (delete it to compute it anew)",
+        "other features",
+    )
+    return Arrays(tensors["features"], tensors["targets"], classes=_classes(dataset))
+
+
+def features_of(
+    extractor: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    batch_size: int = 256,
+    workers: int = 0,
+) -> Arrays:
+    """Return an extractor's outputs for a data set, computed now and kept nowhere.
+
+    Args:
+        extractor: Runs in eval mode, where it lies; left as it was.
+        dataset: The samples, as the extractor sees them.
+        batch_size: Samples per pass through the extractor.
+        workers: Processes that load a data set not held in tensors.
+
+    Returns:
+        Features as inputs, with the data set's targets and classes, on the CPU.
+
+    Example:
+        >>> data = Arrays(torch.ones(3, 2), torch.tensor([0, 1, 0]))
+        >>> features_of(nn.Linear(2, 4), data).inputs.shape
+        torch.Size([3, 4])
+    """
+    how = _Reading(batch_size=batch_size, workers=workers)
+    parts = _extracted(extractor, dataset, how)
+    return Arrays(parts["features"], parts["targets"], classes=_classes(dataset))
+
+
+def features_key(
+    extractor: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    passes: int = 1,
+    augment: Sequence[Augmentation] = (),
+    seed: int = 0,
+    batch_size: int = 256,
+    workers: int = 0,
+) -> str:
+    """Return a hash of everything that features depend on.
+
+    Args:
+        extractor: Its structure, as it prints, and its weights and buffers count.
+        dataset: All samples, targets and the normalisation count.
+        passes: How often every sample is read.
+        augment: Random changes of image batches; they count as they print.
+        seed: What the draws of ``augment`` derive from.
+        batch_size: Samples read at once; the hash does not depend on it.
+        workers: Processes that load a data set not held in tensors.
+
+    Returns:
+        A SHA-256 in hexadecimal.
+    """
+    streams = {"extractor": hashlib.sha256(repr(extractor).encode())}
+    for name, tensor in extractor.state_dict().items():
+        _add(streams, f"weight {name} {tuple(tensor.shape)}", tensor)
+    draws = repr((passes, tuple(augment), seed if augment else None))
+    streams["draws"] = hashlib.sha256(draws.encode())
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        streams["normalize"] = hashlib.sha256(repr(arrays.normalize).encode())
+        _add_samples(streams, arrays.inputs, arrays.targets)
+    else:
+        cpu = torch.device("cpu")
+        for batch in in_order(dataset, batch_size, device=cpu, workers=workers):
+            _add_samples(streams, batch.inputs, batch.targets)
+    total = hashlib.sha256()
+    for name, stream in sorted(streams.items()):
+        total.update(f"{name} {stream.hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the samples of a data set are read; see :func:`cached_features`."""
+
+    passes: int = 1
+    augmentations: tuple[Augmentation, ...] = ()
+    seed: int = 0
+    batch_size: int = 256
+    workers: int = 0
+
+    def check(self, dataset: Dataset[Any]) -> None:
+        require(self.passes > 0, "passes", "be positive", self.passes)
+        differ = bool(self.augmentations) or as_arrays(dataset) is None
+        rule = "be 1 where nothing is drawn: give augment=, or a data set that draws"
+        require(self.passes == 1 or differ, "passes", rule, self.passes)
+
+    def batches(
+        self, dataset: Dataset[Any], number: int, device: torch.device
+    ) -> Iterator[Batch]:
+        """Yield one of the passes, as a model sees it."""
+        columns = sum(augmentation.draws for augmentation in self.augmentations)
+        stream = generator(self.seed, "features", number)
+        draws = torch.rand(length(dataset), columns, generator=stream)
+        arrays = as_arrays(dataset)
+        prepare = _floating if arrays is None else arrays.prepare
+        found = self._raw(dataset, arrays, number, device)
+        for batch, uniform in zip(found, draws.split(self.batch_size), strict=True):
+            changed = augmented(batch.inputs, self.augmentations, uniform.to(device))
+            yield batch._replace(inputs=prepare(changed))
+
+    def _raw(
+        self,
+        dataset: Dataset[Any],
+        arrays: Arrays | None,
+        number: int,
+        device: torch.device,
+    ) -> Iterator[Batch]:
+        rows = torch.arange(length(dataset)).split(self.batch_size)
+        if arrays is None:
+            indices = [row.tolist() for row in rows]
+            key = ("in order", number) if number else ("in order",)
+            yield from loaded(
+                dataset, indices, device=device, workers=self.workers, key=key
+            )
+            return
+        for row in rows:
+            index = row.to(arrays.device)
+            inputs = inputs_to(arrays.raw(index), device)
+            yield Batch(inputs, arrays.targets[index].to(device), row)
+
+
+def _floating(inputs: Inputs) -> Inputs:
+    return to_float(inputs) if isinstance(inputs, Tensor) else inputs
+
+
+def _classes(dataset: Dataset[Any]) -> tuple[str, ...]:
+    arrays = as_arrays(dataset)
+    return () if arrays is None else arrays.classes
+
+
+def _extracted(
+    extractor: nn.Module, dataset: Dataset[Any], how: _Reading
+) -> dict[str, Tensor]:
+    rows, targets = [], []
+    device = device_of(extractor)
+    with evaluating(extractor), torch.no_grad():
+        for number in range(how.passes):
+            for batch in how.batches(dataset, number, device):
+                rows.append(forward(extractor, batch.inputs).cpu())
+                targets.append(batch.targets.cpu())
+    return {"features": torch.cat(rows), "targets": torch.cat(targets)}
+
+
+def _is_from(
+    extractor: nn.Module, dataset: Dataset[Any], how: _Reading, kept: Tensor
+) -> bool:
+    """Compare two samples: a module may compute what neither text nor weights show."""
+    few = replace(how, batch_size=2)
+    batch = next(few.batches(dataset, 0, device_of(extractor)))
+    with evaluating(extractor), torch.no_grad():
+        fresh = forward(extractor, batch.inputs).cpu()
+    kept = kept[: len(fresh)]
+    if fresh.shape != kept.shape:
+        return False
+    return torch.allclose(fresh, kept, rtol=0, atol=0.01 * float(kept.abs().max()))
+
+
+def _add_samples(
+    streams: dict[str, Any], inputs: Tensor | Mapping[str, Tensor], targets: Tensor
+) -> None:
+    named = {"": inputs} if isinstance(inputs, Tensor) else inputs
+    for name, tensor in named.items():
+        _add(streams, f"inputs {name} {tuple(tensor.shape[1:])}", tensor)
+    _add(streams, f"targets {tuple(targets.shape[1:])}", targets)
+
+
+def _add(streams: dict[str, Any], name: str, tensor: Tensor) -> None:
+    """Add a tensor's bytes to a stream; how samples are batched does not show."""
+    stream = streams.setdefault(name, hashlib.sha256(str(tensor.dtype).encode()))
+    stream.update(raw_bytes(tensor).numpy())

@@ -1,0 +1,169 @@
+r"""Sparse members: the smallest weights of a whole network become zero and stay so.
+
+Global magnitude pruning removes the share :math:`s` of smallest :math:`|w|` among all
+weights of linear and convolutional layers taken together; biases, normalisation and
+embeddings stay dense and do not count. Each pruned weight has a boolean mask beside it,
+a buffer named after it (``weight_mask`` beside ``weight``), so that masks travel with
+state dicts, devices and copies. Training multiplies gradients and weights by their
+masks, and measures of sharpness leave masked weights out.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import require
+from tepui.core.per_member import per_member, values_of
+
+SUFFIX = "_mask"
+
+PRUNABLE = (nn.Linear, nn.modules.conv._ConvNd, nn.MultiheadAttention)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Prune:
+    """When and how far members are pruned during a run.
+
+    Attributes:
+        sparsity: Share of the weights to remove; one value, or one per member.
+        after: Share of the run that members train densely before. At zero the initial
+            weights decide, whose scale differs by layer: high sparsity can then empty
+            whole layers, which is said.
+    """
+
+    sparsity: float | tuple[float, ...] = per_member(0.9)
+    after: float = 0.5
+
+    def __post_init__(self) -> None:
+        inside = all(0 <= share < 1 for share in values_of(self.sparsity))
+        require(inside, "sparsity", "be a share in [0, 1)", self.sparsity)
+        require(0 <= self.after < 1, "after", "be a share in [0, 1)", self.after)
+
+
+def prune_(module: nn.Module, sparsity: float) -> None:
+    """Set the smallest weights of a network to zero, for good.
+
+    Args:
+        module: Any module, changed in place; one that is pruned already keeps its zeros
+            as long as ``sparsity`` is no lower than before.
+        sparsity: Share of the weights of linear and convolutional layers to remove.
+
+    Example:
+        >>> layer = nn.Linear(4, 1, bias=False)
+        >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0, 0.5, -2.0]]))
+        >>> prune_(layer, 0.5)
+        >>> layer.weight.data
+        tensor([[ 3., -0.,  0., -2.]])
+    """
+    require(0 <= sparsity < 1, "sparsity", "be a share in [0, 1)", sparsity)
+    add_masks(module)
+    masks = masks_of(module)
+    parameters = dict(module.named_parameters())
+    sizes = torch.cat([parameters[name].detach().abs().flatten() for name in masks])
+    # A stable order decides among equals, so that the count is exact.
+    smallest = sizes.sort(stable=True).indices[: round(sparsity * len(sizes))]
+    kept = torch.ones(len(sizes), dtype=torch.bool, device=sizes.device)
+    kept[smallest] = False
+    parts = kept.split([mask.numel() for mask in masks.values()])
+    for (name, mask), part in zip(masks.items(), parts, strict=True):
+        mask.copy_(part.view(mask.shape))
+        if not part.any():
+            warnings.warn(
+                f"all weights of {name} are pruned at sparsity {sparsity}", stacklevel=2
+            )
+    apply_masks(module)
+
+
+def add_masks(module: nn.Module) -> None:
+    """Give every weight that can be pruned a mask, true everywhere.
+
+    Args:
+        module: Any module with linear or convolutional layers; existing masks stay.
+    """
+    found = list(_prunable(module))
+    require(
+        len(found) > 0, "module", "have linear or convolutional layers", type(module)
+    )
+    for layer, name, weight in found:
+        if name + SUFFIX not in layer._buffers:
+            mask = torch.ones_like(weight, dtype=torch.bool, requires_grad=False)
+            layer.register_buffer(name + SUFFIX, mask)
+
+
+def masks_of(module: nn.Module) -> dict[str, Tensor]:
+    """Return the masks of a module's weights by the name of the weight.
+
+    Args:
+        module: Any module.
+
+    Returns:
+        Boolean tensors, true where a weight is alive; empty for a dense module.
+    """
+    buffers = dict(module.named_buffers())
+    return {
+        name: buffers[name + SUFFIX]
+        for name, _ in module.named_parameters()
+        if name + SUFFIX in buffers
+    }
+
+
+def adopt_masks(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Give a module the masks that a state holds and the module lacks.
+
+    Args:
+        module: Any module.
+        state: Tensors by name; their values are not loaded here.
+    """
+    parameters = dict(module.named_parameters())
+    own = dict(module.named_buffers())
+    for name in state:
+        weight = name.removesuffix(SUFFIX)
+        if name.endswith(SUFFIX) and name not in own and weight in parameters:
+            layer, _, leaf = weight.rpartition(".")
+            mask = torch.ones_like(parameters[weight], dtype=torch.bool)
+            module.get_submodule(layer).register_buffer(leaf + SUFFIX, mask)
+
+
+def apply_masks(module: nn.Module) -> None:
+    """Set masked weights to zero.
+
+    Args:
+        module: Any module, changed in place.
+    """
+    masks = masks_of(module)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name in masks:
+                parameter.mul_(masks[name])
+
+
+def sparsity_of(module: nn.Module) -> float:
+    """Return the share of zeros among the weights that can be pruned.
+
+    Args:
+        module: Any module.
+
+    Returns:
+        The share; NaN if there are no such weights.
+    """
+    weights = [weight for _, _, weight in _prunable(module)]
+    zeros = sum(int((weight == 0).sum()) for weight in weights)
+    count = sum(weight.numel() for weight in weights)
+    return zeros / count if count else float("nan")
+
+
+def _prunable(module: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """Yield layer, name and value of every weight that can be pruned, each once."""
+    seen: set[int] = set()
+    for layer in module.modules():
+        if not isinstance(layer, PRUNABLE):
+            continue
+        for name, weight in layer.named_parameters(recurse=False):
+            if weight.ndim > 1 and weight.requires_grad and id(weight) not in seen:
+                seen.add(id(weight))
+                yield layer, name, weight

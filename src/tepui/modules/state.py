@@ -1,0 +1,148 @@
+"""A module's state as tensors, and the models that can be rebuilt from a file."""
+
+from inspect import isclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from tepui import models
+from tepui.core.checks import one_of, require
+from tepui.models.base import Composed, Model
+from tepui.models.split import Frozen
+from tepui.modules.pruning import adopt_masks
+
+
+def tensor_state(module: nn.Module) -> dict[str, Tensor]:
+    """Return a module's state dict, which must hold tensors only.
+
+    Args:
+        module: Any module.
+
+    Returns:
+        Tensors by name.
+
+    Raises:
+        ValueError: If an entry is no tensor.
+    """
+    state: dict[str, Any] = module.state_dict()
+    for name, value in state.items():
+        require(
+            isinstance(value, Tensor),
+            f"state of {type(module).__name__}",
+            "hold tensors only",
+            f"{type(value).__name__} in {name!r}",
+        )
+    return state
+
+
+def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -> None:
+    """Load tensors into a module, naming what does not fit.
+
+    Args:
+        module: The module.
+        state: Tensors by name; masks of pruned weights are taken over.
+        where: What they are, for the message.
+
+    Raises:
+        ValueError: If names or shapes differ.
+    """
+    adopt_masks(module, state)
+    own = tensor_state(module)
+    missing = [name for name in own if name not in state]
+    unexpected = [name for name in state if name not in own]
+    if missing or unexpected:
+        raise ValueError(
+            f"{where} must fit {type(module).__name__}, got missing {missing[:3]} "
+            f"({len(missing)}) and unexpected {unexpected[:3]} ({len(unexpected)})"
+        )
+    for name, tensor in state.items():
+        require(
+            tensor.shape == own[name].shape,
+            f"{name!r} in {where}",
+            f"have shape {tuple(own[name].shape)}",
+            tuple(tensor.shape),
+        )
+    module.load_state_dict(state)
+
+
+def description(module: nn.Module) -> dict[str, Any]:
+    """Return how to rebuild a module, as JSON holds it.
+
+    Args:
+        module: Any module.
+
+    Returns:
+        Name and arguments of a model of ``tepui.models``, with the number of layers of
+        its tail where the module is cut from one; of any other the name only.
+    """
+    origin = module.origin if isinstance(module, Frozen | Composed) else None
+    if origin is not None and _is_own(origin.model):
+        part = "extractor" if isinstance(module, Frozen) else "tail"
+        whole = {"model": origin.model.__name__, "config": origin.config}
+        return {**whole, "part": part, "layers": origin.layers}
+    kind = type(module)
+    if isinstance(module, Model) and _is_own(kind):
+        return {"model": kind.__name__, "config": module.config}
+    return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
+
+
+def rebuilt(
+    described: dict[str, Any], file: Path, argument: str = "factory"
+) -> nn.Module:
+    """Build the model that :func:`description` described; nothing else is run.
+
+    Args:
+        described: Name and arguments, and which part it is if not the whole.
+        file: Where they were read, for messages.
+        argument: What the caller would have to give, for messages.
+
+    Returns:
+        The untrained model.
+
+    Raises:
+        ValueError: If it is not one of ``tepui.models``, or its arguments do not fit.
+    """
+    name = described["model"]
+    if described["config"] is None:
+        raise ValueError(
+            f"{argument} must be given: {file} holds parts of type {name}, which is "
+            "not one of tepui.models"
+        )
+    one_of(f"model in {file}", name, _rebuildable())
+    try:
+        module: nn.Module = getattr(models, name)(**described["config"])
+    except TypeError as error:
+        raise ValueError(
+            f"config in {file} must hold the arguments of {name}, but: {error}"
+        ) from error
+    if "part" not in described:
+        return module
+    part, layers = described["part"], described["layers"]
+    one_of(f"part in {file}", part, ["extractor", "tail"])
+    require(isinstance(layers, int), f"layers in {file}", "be an integer", layers)
+    split = models.split_last_layers(module, layers)
+    return split.extractor if part == "extractor" else split.pattern
+
+
+def _is_own(kind: type) -> bool:
+    return getattr(models, kind.__name__, None) is kind
+
+
+def _rebuildable() -> list[str]:
+    """Names of models; a file may not call the functions beside them."""
+    kinds = {name: getattr(models, name) for name in models.__all__}
+    return [n for n, kind in kinds.items() if isclass(kind) and issubclass(kind, Model)]
+
+
+def take_dtypes(module: nn.Module, state: dict[str, Tensor]) -> None:
+    """Give a rebuilt module the number types it was saved in.
+
+    Args:
+        module: The module, changed in place.
+        state: Tensors by name.
+    """
+    for name, own in (*module.named_parameters(), *module.named_buffers()):
+        saved = state.get(name, own)
+        if saved.is_floating_point():
+            own.data = own.data.to(saved.dtype)

@@ -1,0 +1,175 @@
+"""What a claim is, what is found about it, and how a verdict follows.
+
+A claim's judge compares numbers and returns findings. A finding has an effect with its
+standard error, and the region in which the claim says that the effect lies: above zero
+for "A is better than B", around zero for "is constant". Each finding speaks for the
+claim with one p-value (that the effect is *not* in the region) and against it with
+another (that it is *not* outside).
+
+How findings join depends on what is claimed:
+
+- ``always``: holds if every finding does (intersection-union test: the largest p); one
+  clear counter-example refutes it (the smallest p, times the number of findings).
+- ``generally``: every finding must hold, or every one must fail.
+- ``somewhere``: one that holds suffices; refuted if every one fails.
+
+Findings whose error is not known say nothing either way and are left out. One that was
+picked from several by its numbers counts as often as there were (Bonferroni).
+
+References:
+    Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
+    Holm (1979), A simple sequentially rejective multiple test procedure.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tepui.studies.results import Record
+from tepui.studies.statistics import tails
+
+if TYPE_CHECKING:
+    from tepui.papers.claims.evidence import Evidence
+
+Outcome = Literal["supported", "refuted", "undecided"]
+Scope = Literal["always", "generally", "somewhere"]
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One comparison, oriented as the claim is.
+
+    Attributes:
+        where: Which numbers were compared.
+        effect: What was found.
+        error: Its standard error; zero for exact numbers, None if it is not known.
+        freedom: Degrees of freedom of the error.
+        n: Repetitions, or points of a fit; zero for printed numbers.
+        low: The claim says that the effect lies above this ...
+        high: ... and below this.
+        looks: How many comparisons this one was picked from by its numbers.
+        commands: What makes the numbers again.
+    """
+
+    where: str
+    effect: float
+    error: float | None
+    freedom: float
+    n: int
+    low: float = 0.0
+    high: float = math.inf
+    looks: int = 1
+    commands: tuple[str, ...] = ()
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % confidence interval of the effect; None if it is not known."""
+        if self.error is None:
+            return None
+        reach = quantile(self.freedom) * self.error if self.error else 0.0
+        return self.effect - reach, self.effect + reach
+
+    @property
+    def depth(self) -> float:
+        """How far the effect lies inside the claimed region; negative outside."""
+        return min(self.effect - self.low, self.high - self.effect)
+
+    @cached_property
+    def p_for(self) -> float:
+        """How surprising the finding is if the claim fails here."""
+        if self.error is None:
+            return 1.0
+        above = tails(self.effect, self.error, self.freedom, self.low)[1]
+        below = tails(self.effect, self.error, self.freedom, self.high)[0]
+        return min(1.0, self.looks * max(above, below))
+
+    @cached_property
+    def p_against(self) -> float:
+        """How surprising the finding is if the claim holds here."""
+        if self.error is None:
+            return 1.0
+        below = tails(self.effect, self.error, self.freedom, self.low)[0]
+        above = tails(self.effect, self.error, self.freedom, self.high)[1]
+        return min(1.0, self.looks * min(below, above))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence that a paper stands for, and how to judge it.
+
+    Attributes:
+        name: Such as ``"sharpbalance/gap-severity"``.
+        text: What is claimed, in our words.
+        source: Where the paper says so.
+        needs: Figures and tables whose numbers it is judged by.
+        judge: Returns what the numbers present say.
+        effect: What the effect is, with its unit.
+        scope: How findings join.
+        computed: Returns numbers that need no training, for claims about theory.
+    """
+
+    name: str
+    text: str
+    source: str
+    needs: tuple[str, ...]
+    judge: "Callable[[Evidence], Iterable[Finding]]"
+    effect: str
+    scope: Scope = "always"
+    computed: Callable[[], tuple[Record, ...]] | None = None
+
+
+class Decision(NamedTuple):
+    """What findings say together, before a correction for the number of claims.
+
+    Attributes:
+        holds: Whether they speak for the claim rather than against it.
+        p: Two-sided.
+        finding: The one that decides.
+        role: What it is among the findings.
+    """
+
+    holds: bool
+    p: float
+    finding: Finding
+    role: str
+
+
+def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
+    """Join findings.
+
+    Args:
+        findings: Those whose error is not known are left out.
+        scope: How they join.
+
+    Returns:
+        The direction they point in, with the p-value of the opposite; None if no error
+        is known.
+    """
+    known = [finding for finding in findings if finding.error is not None]
+    if not known:
+        return None
+    support = sorted(known, key=lambda each: (each.p_for, -each.depth))
+    doubt = sorted(known, key=lambda each: (each.p_against, each.depth))
+    count = len(known)
+    if scope == "somewhere":
+        holding, for_it, role = support[0], count * support[0].p_for, "best support"
+    else:
+        holding, for_it, role = support[-1], support[-1].p_for, "weakest support"
+    if scope == "always":
+        failing, against = doubt[0], count * doubt[0].p_against
+    else:
+        failing, against = doubt[-1], doubt[-1].p_against
+    if against < for_it:
+        role = "clearest" if scope == "always" else "mildest"
+        return Decision(False, min(1.0, 2 * against), failing, f"{role} failure")
+    return Decision(True, min(1.0, 2 * for_it), holding, role)
+
+
+def quantile(freedom: float) -> float:
+    """Return how many standard errors an interval reaches to each side."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 1 - LEVEL / 2))

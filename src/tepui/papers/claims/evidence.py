@@ -1,0 +1,198 @@
+"""The numbers that claims are judged by: ours, and those that the papers print."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from tepui.core.checks import require
+from tepui.papers.published import AXES, published
+from tepui.studies.results import FILE, Record, Results, read_results
+
+PRINTED = "printed"
+COMPUTED = "computed"
+# Numbers of this size show that the code runs, and nothing else.
+NO_EVIDENCE = "smoke"
+
+
+@dataclass(frozen=True)
+class Datum:
+    """A number and where it comes from.
+
+    Attributes:
+        record: The number.
+        size: Of its study; ``"printed"`` for a paper's own number.
+        command: What makes it again.
+    """
+
+    record: Record
+    size: str
+    command: str = ""
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """What names the number, with the size of its study."""
+        return {**self.record.names, "size": self.size}
+
+
+Group = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All numbers that claims are judged by.
+
+    Attributes:
+        data: The numbers.
+        smoke: Figures, tables and panels with numbers that are no evidence.
+    """
+
+    data: tuple[Datum, ...]
+    smoke: frozenset[str] = frozenset()
+
+    def __add__(self, other: "Evidence") -> "Evidence":
+        return Evidence(self.data + other.data, self.smoke | other.smoke)
+
+    def has(self, item: str) -> bool:
+        """Return whether there is a number of a figure, table or panel."""
+        return any(_belongs(datum.record.item, item) for datum in self.data)
+
+    def left_out(self, item: str) -> bool:
+        """Return whether there are numbers of it that are no evidence."""
+        return any(_belongs(smoke, item) for smoke in self.smoke)
+
+    def find(self, items: Iterable[str], **names: Any) -> list[Datum]:
+        """Return the numbers of some figures and tables.
+
+        Args:
+            items: Names of figures and tables, with all of their panels, or of panels.
+            names: Data set, architecture, method, metric, or keys of ``at``.
+
+        Returns:
+            Those that are defined and agree in all names.
+        """
+        wanted, known = names.items(), tuple(items)
+        return [
+            datum
+            for datum in self.data
+            if datum.record.value is not None
+            and wanted <= datum.names.items()
+            and any(_belongs(datum.record.item, item) for item in known)
+        ]
+
+    def groups(
+        self, items: Iterable[str], inside: Sequence[str], **names: Any
+    ) -> Iterator[tuple[Group, dict[Any, Datum]]]:
+        """Yield numbers that agree in all of their names but some.
+
+        Args:
+            items: Names of figures and tables.
+            inside: Names in which numbers of a group differ; those without one of the
+                names are left out.
+            names: As for :meth:`find`.
+
+        Yields:
+            What the numbers of a group share, and the numbers by what they differ in:
+            by a value for one name, by a tuple for several.
+        """
+        found: dict[str, tuple[Group, dict[Any, Datum]]] = {}
+        for datum in self.find(items, **names):
+            if not {*inside} <= {*datum.names}:
+                continue
+            shared = {k: v for k, v in datum.names.items() if k not in inside}
+            place = tuple(datum.names[name] for name in inside)
+            key = repr(sorted(shared.items()))
+            _, members = found.setdefault(key, (shared, {}))
+            members[place if len(inside) > 1 else place[0]] = datum
+        yield from found.values()
+
+
+def read_evidence(folder: str | Path) -> Evidence:
+    """Read all results below a folder, as ``tepui reproduce --out`` writes them.
+
+    Args:
+        folder: Holds ``<size>/<paper>/<item>/results.json``, or part of such a tree.
+
+    Returns:
+        The numbers, without those of size ``smoke``, of which it only keeps the items.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If results are of another format, or two files hold different
+            numbers of the same names; says what to do.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root} is no folder; make one with: tepui reproduce")
+    seen: dict[str, tuple[Datum, Path]] = {}
+    smoke: set[str] = set()
+    for file in sorted(root.rglob(FILE)):
+        results = read_results(file.parent)
+        if results.size == NO_EVIDENCE:
+            smoke.update(record.item for record in results.records)
+            continue
+        for datum in _data(results, file.parent):
+            key = repr(sorted(datum.names.items()))
+            first, where = seen.setdefault(key, (datum, file))
+            if first.record != datum.record:
+                raise ValueError(
+                    f"{where} and {file} hold different numbers of {datum.names}; "
+                    "remove one of them, or make both again with: tepui reproduce ITEM "
+                    "--overwrite"
+                )
+    return Evidence(tuple(datum for datum, _ in seen.values()), frozenset(smoke))
+
+
+@cache
+def printed_evidence() -> Evidence:
+    """Return the numbers that the papers print; ranges are left out."""
+    rows = [row for row in published() if isinstance(row["value"], int | float)]
+    return Evidence(tuple(Datum(_printed(row), PRINTED) for row in rows))
+
+
+def computed_evidence(records: Iterable[Record]) -> Evidence:
+    """Return numbers that the command computes itself."""
+    return Evidence(tuple(Datum(each, COMPUTED, "tepui claims") for each in records))
+
+
+def label(group: Group) -> str:
+    """Return the names that numbers share, in words."""
+    rest = {
+        name: value
+        for name, value in group.items()
+        if name not in ("item", "dataset", "architecture", "method", "metric", "size")
+    }
+    parts = [group["item"].split("/")[1], group["dataset"], group["architecture"]]
+    parts += [f"{name.replace('_', ' ')} {value}" for name, value in rest.items()]
+    if group["size"] not in (PRINTED, COMPUTED):
+        parts.append(f"{group['size']} size")
+    return ", ".join(map(str, parts))
+
+
+def _data(found: Results, folder: Path) -> list[Datum]:
+    paper, item = found.item.split("/", 1)
+    name = folder.name if _belongs(folder.name, item) else item
+    usual = f"tepui reproduce {paper}/{name} --size {found.size}"
+    command = found.settings.get("command", usual)
+    for record in found.records:
+        inside = _belongs(record.item, found.item)
+        require(inside, "records", f"belong to {found.item}", record.item)
+    return [Datum(record, found.size, command) for record in found.records]
+
+
+def _belongs(item: str, whole: str) -> bool:
+    """Return whether an item is a figure or table, or a panel of it."""
+    return re.fullmatch(rf"{re.escape(whole)}[a-z]?", item) is not None
+
+
+def _printed(row: Mapping[str, Any]) -> Record:
+    return Record(
+        **{name: row[name] for name in ("item", "dataset", "architecture", "method")},
+        metric=row["metric"],
+        value=float(row["value"]),
+        unit=row["unit"],
+        n=0,
+        at={axis: row[axis] for axis in AXES if axis in row},
+    )

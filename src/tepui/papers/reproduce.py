@@ -1,0 +1,252 @@
+"""Carrying out a recipe: train what is missing, then numbers, table and picture."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import nn
+
+from tepui.core.seeding import seeded
+from tepui.papers.published import printed
+from tepui.papers.recipe import Order, Recipe
+from tepui.papers.writing import as_markdown, free_paths, write_files
+from tepui.report.figures import as_png, as_svg
+from tepui.studies.derived_data import Features
+from tepui.studies.jobs import Work, carry_out, merged
+from tepui.studies.results import FILE as RESULTS
+from tepui.studies.results import Record, Results, as_csv, results, write_results
+from tepui.studies.specifications import Source, Trial, digest, made_from, sources_in
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan costs.
+
+    Attributes:
+        trials: Ensembles in the plan.
+        trained: Those that the store has.
+        member_epochs: Epochs of training that are left, counted for every member.
+        steps: What is left to do in all, tests and measurements included.
+    """
+
+    trials: int
+    trained: int
+    member_epochs: int
+    steps: int
+
+
+def cost(work: Sequence[Work], store: Store) -> Cost:
+    """Return what a plan costs.
+
+    Args:
+        work: The plan, merged.
+        store: Has some of it.
+
+    Returns:
+        Its cost.
+    """
+    left = [each.trial for each in work if not store.is_trained(each.trial)]
+    return Cost(
+        len(work),
+        len(work) - len(left),
+        sum(trial.member_epochs for trial in left),
+        sum(each.steps_left(store) for each in work),
+    )
+
+
+def reproduce(
+    item: str,
+    recipe: Recipe,
+    order: Order,
+    store: Store,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    advance: Callable[[int], None] = lambda steps: None,
+    overwrite: bool = False,
+) -> Results:
+    """Make a figure or table.
+
+    Args:
+        item: Its name.
+        recipe: The recipe of that name.
+        order: Which size and panels.
+        store: Trained ensembles, shared by all recipes.
+        out: The folder for numbers (JSON, CSV), table (Markdown) and picture.
+        workers: Trials at a time.
+        advance: Told how many of the plan's steps were done.
+        overwrite: Replace files that are there.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        FileExistsError: If results are there and ``overwrite`` is false.
+        FileNotFoundError: If data are missing; says how to get them.
+    """
+    free_paths(out, [RESULTS], overwrite=overwrite)
+    work = merged(recipe.plan(order))
+    check_needs(work, store)
+    carry_out(work, store, workers=workers, advance=advance)
+    found = results(
+        item,
+        recipe.title,
+        order.size,
+        settings_of(recipe, order),
+        recipe.records(store, order),
+        store.device,
+        trained_on=[store.environment(each.trial) for each in work],
+    )
+    write(out, found, recipe.draw)
+    return found
+
+
+def settings_of(recipe: Recipe, order: Order) -> dict[str, Any]:
+    """Return what results of a recipe say of their settings."""
+    return {"panels": list(order.panels), **recipe.settings(order)}
+
+
+def check_needs(work: Sequence[Work], store: Store) -> None:
+    """Load all data and build each model once, before anything is trained.
+
+    Data are loaded as they are for training: images in files are listed, not decoded.
+    Models may need weights that were published.
+
+    Args:
+        work: The plan.
+        store: Keeps what it loads.
+
+    Raises:
+        FileNotFoundError: If data are missing; says how to get all of them.
+        ImportError: If a model comes from a package that is not installed.
+        OSError: If published weights are neither at hand nor to be fetched.
+    """
+    missing: dict[str, None] = {}
+    for source in _once(source for each in work for source in _sources(each)):
+        if made_from(source):
+            continue
+        try:
+            store.dataset(source)
+        except FileNotFoundError as error:
+            missing[str(error)] = None
+    if missing:
+        raise FileNotFoundError("\n".join(missing))
+    left = [each for each in work if each.steps_left(store)]
+    for model in _once(model for each in left for model in _models(each)):
+        with seeded(0, "check"):
+            model()
+
+
+def write(
+    out: str | Path, found: Results, draw: "Callable[[Results], Figure] | None"
+) -> None:
+    """Write results, their table and their picture over what is there.
+
+    Args:
+        out: The folder.
+        found: The results.
+        draw: Makes the picture, if there is one.
+    """
+    contents = {
+        "results.csv": as_csv(found).encode(),
+        "table.md": table(found).encode(),
+    }
+    if draw is not None:
+        figure = draw(found)
+        contents |= {
+            "figure.svg": as_svg(figure).encode(),
+            "figure.png": as_png(figure),
+        }
+    write_files(out, contents, overwrite=True)
+    write_results(out, found)  # last: where it lies, all is there
+
+
+def table(found: Results) -> str:
+    """Return the numbers of results beside the paper's, in Markdown.
+
+    Args:
+        found: The results.
+
+    Returns:
+        A heading, a table, what differs from the paper, and a note if there is one.
+    """
+    axes = list(dict.fromkeys(name for each in found.records for name in each.at))
+    headings = ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"]
+    rows = [
+        [
+            record.item.split("/")[1],
+            record.dataset,
+            record.method,
+            *(str(record.at.get(axis, "")) for axis in axes),
+            record.metric,
+            paper_cell(record),
+            own_cell(record),
+            str(record.n),
+        ]
+        for record in found.records
+    ]
+    labels = {"differs": "What differs from the paper", "note": "Note"}
+    notes = "".join(
+        f"\n{label}: {found.settings[key]}\n"
+        for key, label in labels.items()
+        if found.settings.get(key)
+    )
+    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, rows)}{notes}"
+
+
+def paper_cell(record: Record) -> str:
+    """Return the paper's number, empty where it prints none."""
+    row = printed(record)
+    if row is None:
+        return ""
+    if isinstance(row["value"], list):
+        return " to ".join(f"{end:g}" for end in row["value"])
+    error = f" ± {row['sem']:g}" if row.get("sem") is not None else ""
+    return f"{row['value']:g}{error}"
+
+
+def own_cell(record: Record) -> str:
+    """Return our number with its standard error or, for a fit, its interval."""
+    if record.value is None:
+        return "not defined"
+    if record.sem is not None:
+        return f"{record.value:.4g} ± {record.sem:.2g}"
+    if record.interval is not None:
+        low, high = record.interval
+        return f"{record.value:.4g} ({low:.3g} to {high:.3g})"
+    return f"{record.value:.4g}"
+
+
+def _once(values: Iterable[T]) -> list[T]:
+    """Return values with those left out whose description came before."""
+    found: dict[str, T] = {}
+    for value in values:
+        found.setdefault(digest(value), value)
+    return [*found.values()]
+
+
+def _sources(work: Work) -> Iterator[Source]:
+    """Yield all data that work needs, and what they are made from."""
+    trial: Trial = work.trial
+    found: list[Source] = [trial.data]
+    found += [] if trial.unlabeled is None else [trial.unlabeled]
+    found += [exam.test for exam in work.exams]
+    found += [source for exam in work.exams for _, source in exam.ood]
+    found += [m.data for m in work.measures if m.data is not None]
+    for source in found:
+        yield from sources_in(source)
+
+
+def _models(work: Work) -> Iterator[Callable[[], nn.Module]]:
+    """Yield what makes a member, and extractors that come trained."""
+    yield work.trial.model
+    for source in _sources(work):
+        if isinstance(source, Features) and not isinstance(source.extractor, Trial):
+            yield source.extractor

@@ -1,0 +1,123 @@
+"""Figure 1: one image under the corruptions.
+
+The paper shows examples from ImageNet. Here it is a photograph that comes with
+scikit-learn, corrupted by the same rules, at severity 3. The numbers say by how much
+each corruption changes it.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tepui.data import STANDARD, corrupt
+from tepui.papers.recipe import Order, Recipe, Size
+from tepui.report.corrupted_images import image_grid
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 3
+SEVERITIES = (1, 2, 3, 4, 5)
+CREDIT = "flower.jpg of scikit-learn, by vultilion, CC BY 2.0"
+
+
+class View(NamedTuple):
+    """How the photograph is shown.
+
+    Attributes:
+        pixels: Height and width.
+        strength: Whose parameters the corruptions take.
+    """
+
+    pixels: int
+    strength: Literal["tiny_imagenet", "imagenet"]
+
+
+VIEWS: dict[Size, View] = {
+    "paper": View(224, "imagenet"),
+    "small": View(224, "imagenet"),
+    "smoke": View(64, "tiny_imagenet"),
+}
+
+
+def photograph(pixels: int) -> Tensor:
+    """Return the middle of the photograph.
+
+    Args:
+        pixels: Height and width of what comes out.
+
+    Returns:
+        Bytes of shape ``(1, 3, pixels, pixels)``.
+    """
+    from sklearn.datasets import load_sample_image
+
+    whole = torch.tensor(load_sample_image("flower.jpg")).permute(2, 0, 1)[None]
+    side = min(whole.shape[2:])
+    left = (whole.shape[3] - side) // 2
+    middle = whole[..., left : left + side].float()
+    small = F.interpolate(middle, pixels, mode="bilinear", antialias=True)
+    return small.round().clamp(0, 255).to(torch.uint8)
+
+
+def plan(order: Order) -> list[Work]:
+    """Return nothing: no network takes part."""
+    return []
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return how much every corruption changes the photograph, by severity."""
+    view = VIEWS[order.size]
+    image = photograph(view.pixels)
+    for kind in STANDARD:
+        for severity in SEVERITIES:
+            changed = corrupt(image, kind, severity, strength=view.strength)
+            change = (changed.float() - image.float()).abs().mean() / 255
+            yield Record(
+                item="rethinking/figure1",
+                dataset="imagenet_c",
+                architecture="none",
+                method="none",
+                metric="mean_absolute_change",
+                value=float(change),
+                unit="fraction",
+                n=1,
+                at={"corruption": kind, "severity": severity},
+            )
+
+
+def settings(order: Order) -> dict[str, Any]:
+    """Return which photograph is corrupted, and how."""
+    view = VIEWS[order.size]
+    return {
+        "image": CREDIT,
+        "pixels": view.pixels,
+        "strength": view.strength,
+        "severity shown": SHOWN,
+        "differs": f"{CREDIT}, for images of ImageNet",
+    }
+
+
+def draw(found: Results) -> "Figure":
+    """Return the photograph, clean and under every corruption."""
+    view = VIEWS[cast(Size, found.size)]
+    image = photograph(view.pixels)
+    images = {"clean": image[0]}
+    for kind in dict.fromkeys(record.at["corruption"] for record in found.records):
+        changed = corrupt(image, kind, SHOWN, strength=view.strength)
+        images[kind.replace("_", " ")] = changed[0]
+    return image_grid(images)
+
+
+RECIPE = Recipe(
+    title="one image under the fifteen corruptions",
+    plan=plan,
+    records=records,
+    settings=settings,
+    draw=draw,
+)

@@ -1,0 +1,357 @@
+"""The six controls, at three sizes; shared by the paper's tables.
+
+A network is trained plainly (the baseline), with augmentation or with weight decay,
+each without and with SAM, and with nothing else changed: a seed stands for the same
+first weights and the same order of data in all six. One ensemble holds the networks of
+all seeds of a control, so that they are tested and measured together.
+
+At ``paper`` size everything is the paper's. At ``small`` size, for two processors, each
+of its data sets has a stand-in: scikit-learn's digits for CIFAR-10, a part of
+Fashion-MNIST for CIFAR-100 and a part of CIFAR-10 for TinyImageNet; its networks are
+small ones. ``smoke`` is for tests of the code.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from tepui.data import (
+    CIFAR10,
+    CIFAR100,
+    STANDARD,
+    Augmentation,
+    Digits,
+    FashionMNIST,
+    HorizontalFlip,
+    RandomCrop,
+    RandomResizedCrop,
+    TinyImageNet,
+)
+from tepui.methods import SAM, DeepEnsemble
+from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, timm
+from tepui.papers.recipe import Size
+from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
+from tepui.studies.augmented_copies import Augmented
+from tepui.studies.specifications import Exam, Measure, Samples, Trial, seeds
+from tepui.training import SGD, Constant, Cosine, Schedule
+from tepui.training.run_folder import described
+
+RHO = 0.05
+WEIGHT_DECAY = 5e-4
+SHARPNESS_DATA = ("clean", "augmented")
+IDENTICAL = (
+    "tables 3 and 6 of the paper print the same numbers in all 30 cells for two "
+    "different networks, so that at least one of them is wrong"
+)
+
+
+class Study(NamedTuple):
+    """How the networks of one table are trained, tested and measured.
+
+    Attributes:
+        dataset: What is trained on.
+        train: Training samples; None takes all.
+        test: Test samples; None takes all.
+        model: Returns a new network.
+        networks: How many seeds.
+        epochs: Length of a run.
+        rate: Learning rate.
+        augment: What the augmentation control applies.
+        schedule: Of the learning rate.
+        batch_size: Samples per step.
+        types: Corruptions of the test samples.
+        severities: Of each corruption.
+        strength: Whose parameters corruptions take.
+        places: Random places at which SAM-sharpness is measured.
+        sharp_samples: Training samples for SAM-sharpness; None takes all.
+    """
+
+    dataset: Callable[..., Any]
+    train: int | None
+    test: int | None
+    model: Callable[[], nn.Module]
+    networks: int
+    epochs: int
+    rate: float
+    augment: tuple[Augmentation, ...]
+    schedule: Schedule = Constant()
+    batch_size: int = 256
+    types: tuple[str, ...] = STANDARD
+    severities: tuple[int, ...] = (1, 2, 3, 4, 5)
+    strength: str = "cifar"
+    places: int = 100
+    sharp_samples: int | None = None
+
+
+def vgg19_on_32px(**options: Any) -> nn.Module:
+    """Return a VGG-19 with BatchNorm that enlarges smaller images to 32 pixels.
+
+    Args:
+        options: Arguments of :class:`tepui.models.VGG19BN`.
+
+    Returns:
+        The network.
+    """
+    return nn.Sequential(Resize(32), VGG19BN(**options))
+
+
+_CIFAR10 = Study(
+    dataset=CIFAR10,
+    train=None,
+    test=None,
+    model=ResNet18,
+    networks=10,
+    epochs=100,
+    rate=1e-3,
+    augment=(RandomCrop(padding=4, fill=128 / 255), HorizontalFlip()),
+)
+_CIFAR100 = _CIFAR10._replace(
+    dataset=CIFAR100,
+    model=partial(ResNet18, num_classes=100),
+    rate=1e-2,
+    schedule=Cosine(),
+)
+_TINY_IMAGENET = _CIFAR10._replace(
+    dataset=TinyImageNet,
+    model=partial(timm, name="resnet18.tv_in1k", num_classes=200, pretrained=True),
+    augment=(RandomResizedCrop(size=64), HorizontalFlip()),
+    strength="tiny_imagenet",
+    sharp_samples=20_000,
+)
+_DIGITS = Study(
+    dataset=Digits,
+    train=200,
+    test=None,
+    model=ConvNet,
+    networks=3,
+    epochs=30,
+    rate=0.05,
+    augment=(RandomCrop(padding=1),),
+    batch_size=32,
+    severities=(1, 3, 5),
+    sharp_samples=50,
+)
+_FASHION = _DIGITS._replace(
+    dataset=FashionMNIST,
+    train=500,
+    test=200,
+    model=partial(ConvNet, width=4),
+    epochs=15,
+    augment=(RandomCrop(padding=2), HorizontalFlip()),
+    schedule=Cosine(),
+)
+_CIFAR_PART = _FASHION._replace(
+    dataset=CIFAR10,
+    model=partial(ConvNet, in_channels=3, width=4),
+    epochs=10,
+    augment=(RandomResizedCrop(), HorizontalFlip()),
+    schedule=Constant(),
+)
+_SMOKE = _DIGITS._replace(
+    train=60,
+    test=30,
+    model=partial(ConvNet, width=2),
+    networks=2,
+    epochs=2,
+    types=("gaussian_noise", "contrast"),
+    places=3,
+    sharp_samples=20,
+)
+_SMOKE_VGG = _SMOKE._replace(
+    model=partial(vgg19_on_32px, in_channels=1, width=1), epochs=1
+)
+_SMOKE_VIT = _SMOKE._replace(
+    model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1)
+)
+STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
+    "paper": {
+        ("cifar10", "resnet18"): _CIFAR10,
+        ("cifar100", "resnet18"): _CIFAR100,
+        ("tiny_imagenet", "resnet18_pretrained"): _TINY_IMAGENET,
+        ("cifar10", "vgg19"): _CIFAR10._replace(model=VGG19),
+        ("cifar100", "vgg19"): _CIFAR100._replace(
+            model=partial(VGG19, num_classes=100)
+        ),
+        ("tiny_imagenet", "vgg19_bn_pretrained"): _TINY_IMAGENET._replace(
+            model=partial(
+                timm, name="vgg19_bn.tv_in1k", num_classes=200, pretrained=True
+            )
+        ),
+        ("cifar10", "vit"): _CIFAR10._replace(model=ViTTiny),
+        ("cifar100", "vit"): _CIFAR100._replace(
+            model=partial(ViTTiny, num_classes=100)
+        ),
+    },
+    "small": {
+        ("cifar10", "resnet18"): _DIGITS._replace(networks=5),
+        ("cifar100", "resnet18"): _FASHION,
+        ("tiny_imagenet", "resnet18_pretrained"): _CIFAR_PART,
+        ("cifar10", "vgg19"): _DIGITS._replace(
+            test=200,
+            model=partial(vgg19_on_32px, in_channels=1, width=2),
+            epochs=20,
+            places=40,
+        ),
+        ("cifar100", "vgg19"): _FASHION._replace(
+            model=partial(vgg19_on_32px, in_channels=1, width=2), epochs=8, places=40
+        ),
+        ("tiny_imagenet", "vgg19_bn_pretrained"): _CIFAR_PART._replace(
+            model=partial(VGG19BN, width=2), epochs=8, places=40
+        ),
+        ("cifar10", "vit"): _DIGITS._replace(
+            model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1),
+            rate=0.01,
+        ),
+        ("cifar100", "vit"): _FASHION._replace(
+            model=partial(
+                ViTTiny, in_channels=1, image_size=28, patch_size=14, depth=1
+            ),
+            rate=0.01,
+        ),
+    },
+    "smoke": {
+        ("cifar10", "resnet18"): _SMOKE,
+        ("cifar100", "resnet18"): _SMOKE._replace(train=56),
+        ("tiny_imagenet", "resnet18_pretrained"): _SMOKE._replace(train=52),
+        ("cifar10", "vgg19"): _SMOKE_VGG,
+        ("cifar100", "vgg19"): _SMOKE_VGG._replace(train=56),
+        ("tiny_imagenet", "vgg19_bn_pretrained"): _SMOKE_VGG._replace(train=52),
+        ("cifar10", "vit"): _SMOKE_VIT,
+        ("cifar100", "vit"): _SMOKE_VIT._replace(train=56),
+    },
+}
+
+
+def controls(study: Study) -> dict[str, Trial]:
+    """Return the six controls by their names in the paper's numbers.
+
+    Args:
+        study: What they share.
+
+    Returns:
+        One ensemble each, with a member per seed.
+    """
+    plain = SGD(lr=study.rate, momentum=0.9, weight_decay=0.0)
+    baseline = Trial(
+        data=Samples(study.dataset, count=study.train),
+        model=study.model,
+        method=DeepEnsemble(),
+        seeds=seeds(0, study.networks),
+        epochs=study.epochs,
+        batch_size=study.batch_size,
+        optimizer=plain,
+        schedule=study.schedule,
+    )
+    decayed = replace(plain, weight_decay=WEIGHT_DECAY)
+    found = {
+        "baseline": baseline,
+        "augmentation": replace(baseline, augment=study.augment),
+        "weight_decay": replace(baseline, optimizer=decayed),
+    }
+    return {
+        f"{name}{suffix}": replace(trial, method=method)
+        for name, trial in found.items()
+        for suffix, method in (("", DeepEnsemble()), ("_sam", SAM(rho=RHO)))
+    }
+
+
+def exam(study: Study) -> Exam:
+    """Return the clean and corrupted test of a study."""
+    test = Samples(study.dataset, part="test", count=study.test)
+    return Exam(test, study.types, study.severities, study.strength)
+
+
+def measures(study: Study) -> dict[tuple[str, str], Measure]:
+    """Return the sharpness measures by name and by what they are measured on.
+
+    Args:
+        study: What is measured.
+
+    Returns:
+        Each measure on the clean training data and on one augmented copy of them, the
+        same two for all controls.
+    """
+    clean = Samples(study.dataset, count=study.train)
+    sources = (None, Augmented(clean, study.augment))  # None: what it learnt from
+    functions: dict[str, Callable[..., Any]] = {
+        "fisher_rao": fisher_rao,
+        "sam_sharpness": partial(
+            sam_sharpness, draws=study.places, num_samples=study.sharp_samples
+        ),
+        "relative_flatness": relative_flatness,
+    }
+    return {
+        (metric, name): Measure(function, source)
+        for metric, function in functions.items()
+        for name, source in zip(SHARPNESS_DATA, sources, strict=True)
+    }
+
+
+def settings(size: Size, dataset: str, architecture: str) -> dict[str, Any]:
+    """Return how a table is made, for its results.
+
+    Args:
+        size: Of the study.
+        dataset: Name of the paper's data set.
+        architecture: Name of the paper's network.
+
+    Returns:
+        Numbers and words, with what differs from the paper.
+    """
+    study = STUDIES[size][dataset, architecture]
+    document: dict[str, Any] = {
+        "trained on": study.dataset.__name__,
+        "training samples": study.train or "all",
+        "test samples": study.test or "all",
+        "model": described(study.model),
+        "seeds": list(seeds(0, study.networks)),
+        "epochs": study.epochs,
+        "batch size": study.batch_size,
+        "learning rate": study.rate,
+        "schedule": described(study.schedule),
+        "augmentation": described(study.augment),
+        "weight decay": WEIGHT_DECAY,
+        "rho": RHO,
+        "corruptions": list(study.types),
+        "severities": list(study.severities),
+        "places of SAM-sharpness": study.places,
+        "samples of SAM-sharpness": study.sharp_samples or "all",
+        "sharpness data": "every control on clean and on augmented training data; the "
+        "paper takes augmented data for the augmentation controls, clean data for the "
+        "others",
+        "differs": "; ".join(_differences(size, dataset, architecture)),
+    }
+    if dataset == "tiny_imagenet":
+        document["note"] = IDENTICAL
+    return document
+
+
+def _differences(size: Size, dataset: str, architecture: str) -> list[str]:
+    study, paper = (STUDIES[s][dataset, architecture] for s in (size, "paper"))
+    found = [
+        "corrupted copies are made by tepui",
+        "relative flatness is the exact mean over all training samples, where the "
+        "paper's size suggests a sum over batches",
+    ]
+    if architecture == "vit":
+        found.append("the paper names no size of its vision transformer")
+    if size == "paper":
+        smooth = "the learning rate falls at every step, not once an epoch"
+        return [*found, smooth] if study.schedule == Cosine() else found
+    inner = study.model.func if isinstance(study.model, partial) else study.model
+    count = study.train or "all"
+    return [
+        f"{study.dataset.__name__} ({count} training samples) for {dataset}",
+        f"{inner.__name__} for {architecture}",
+        f"{study.networks} seeds for {paper.networks}",
+        f"{study.epochs} epochs for {paper.epochs}",
+        f"batches of {study.batch_size} for {paper.batch_size}",
+        f"a learning rate of {study.rate:g} for {paper.rate:g}",
+        f"corruptions of severities {study.severities}",
+        f"SAM-sharpness at {study.places} places and of {study.sharp_samples} samples",
+        "another augmentation",
+        *found,
+    ]

@@ -1,0 +1,122 @@
+"""Figure 4: detection against the size of the ensemble, and what a step costs.
+
+The paper draws SED's AUROC on ImageNet-C at severity 1, and says beside it that SED's
+step costs the same for any number of members while that of A2D and DivDis grows with
+its square. Step times here are those of the fastest epoch of a short run, divided by
+those of the smallest ensemble; they vary with what else the machine does.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tepui.papers.recipe import Order, Recipe
+from tepui.papers.sed.protocol import (
+    ARCHITECTURE,
+    DETECTED,
+    answers,
+    aurocs,
+    examined,
+    extractors,
+    settings,
+    trials,
+)
+from tepui.papers.sed.scales import SCALES, Scale
+from tepui.report.curves import Curves, curve_panels
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results, averaged
+from tepui.studies.specifications import Trial
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TIMED = ("sed_a2d", "a2d", "divdis")
+EPOCHS = 3
+
+
+def plan(order: Order) -> list[Work]:
+    """Return SED at every size, and the short runs that are timed."""
+    scale = SCALES[order.size]
+    work = extractors(scale)
+    for size in scale.sizes:
+        work += examined(scale, trials(scale, "sed_a2d", size))
+    short = [run for name in TIMED for run in timed(scale, name).values()]
+    return work + [Work(each) for runs in short for each in runs]
+
+
+def timed(scale: Scale, name: str) -> dict[int, list[Trial]]:
+    """Return short runs of a method at every size."""
+    return {size: trials(scale, name, size, epochs=EPOCHS) for size in scale.sizes}
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return SED's AUROCs by size, and the step times of three methods."""
+    scale = SCALES[order.size]
+    for size in scale.sizes:
+        runs = trials(scale, "sed_a2d", size)
+        found = [aurocs(sets) for sets in answers(store, scale, runs, size)]
+        for dataset in DETECTED:
+            yield averaged(
+                [each["pds", dataset] for each in found],
+                runs,
+                item="sed/figure4",
+                dataset=dataset,
+                architecture=ARCHITECTURE,
+                method="sed_a2d",
+                metric="auroc",
+                unit="fraction",
+                at={"ensemble_size": size, "score": "PDS"},
+            )
+    for name in TIMED:
+        short = timed(scale, name)
+        first = _seconds(store, short[scale.sizes[0]])
+        for size, runs in short.items():
+            yield averaged(
+                [a / b for a, b in zip(_seconds(store, runs), first, strict=True)],
+                runs,
+                item="sed/figure4",
+                dataset="imagenet_train",
+                architecture=ARCHITECTURE,
+                method=name,
+                metric="relative_step_time",
+                unit="ratio",
+                at={"ensemble_size": size},
+                note=f"time of an epoch over that of {scale.sizes[0]} members",
+            )
+
+
+def draw(found: Results) -> "Figure":
+    """Return a panel for detection and one for the time of a step."""
+    detection = found.find(metric="auroc")
+    sets = dict.fromkeys(record.dataset for record in detection)
+    times = found.find(metric="relative_step_time")
+    return curve_panels(
+        [
+            Curves(
+                "SED's detection",
+                "ensemble_size",
+                "AUROC of PDS",
+                {name: [r for r in detection if r.dataset == name] for name in sets},
+            ),
+            Curves(
+                "time of a step",
+                "ensemble_size",
+                "relative to the smallest",
+                {name: [r for r in times if r.method == name] for name in TIMED},
+            ),
+        ]
+    )
+
+
+def _seconds(store: Store, runs: list[Trial]) -> list[float]:
+    """Return the time of the fastest epoch in each repetition."""
+    return [min(epoch.seconds for epoch in store.run(each).history) for each in runs]
+
+
+RECIPE = Recipe(
+    title="detection against ensemble size, and the time of a step",
+    plan=plan,
+    records=records,
+    settings=lambda order: settings(order.size, sizes=list(SCALES[order.size].sizes)),
+    draw=draw,
+)

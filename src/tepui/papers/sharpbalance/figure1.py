@@ -1,0 +1,162 @@
+"""Figure 1: the trade-off in theory (b) and in trained networks (c).
+
+Panel a is a diagram. Panel b is what Theorems 1 and 2 say of random quadratics, over
+radii; SAM's published radii lie where it diverges. Panel c trains ResNet-18 on CIFAR-10
+with SAM and with SharpBalance over the same radii; the colour is the ensemble's
+accuracy on corrupted data.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from tepui.methods import SharpBalance
+from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.sharpbalance.protocol import SCALES, title_of
+from tepui.papers.sharpbalance.radius_sweep import (
+    DIVERSITY,
+    GRIDS,
+    MEASURES,
+    Grid,
+    Sweep,
+    colour_label,
+    point_records,
+    sweep,
+    sweep_settings,
+)
+from tepui.papers.sharpbalance.theory_curves import FULL, QUICK, figure1b_curves
+from tepui.report.scatter import Cloud, Scatter, scatter_panels
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tepui.report.trade_offs import Curve
+
+METHODS = {"sam": "SAM", "sharpbalance": "SharpBalance"}
+OWN_GRIDS: Mapping[Size, Grid] = {
+    "paper": Grid((0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.2, 0.3), 1),
+    "small": Grid((0.05, 0.2, 0.4), 2),
+    "smoke": GRIDS["smoke"]["cifar10"],
+}
+METRICS = ("variance", "ensemble_accuracy", "ensemble_improvement", "eir")
+
+
+def sweeps(size: Size) -> list[Sweep]:
+    """Return the ensembles of SAM and of SharpBalance over radii."""
+    scale, grid = SCALES[size]["cifar10"], OWN_GRIDS[size]
+
+    def balanced(rho: float) -> SharpBalance:
+        return SharpBalance.paper(
+            rho=rho, fraction=scale.fraction, switch_epoch=scale.switch
+        )
+
+    return [
+        sweep(size, "cifar10", grid=grid),
+        sweep(size, "cifar10", grid=grid, name="sharpbalance", method=balanced),
+    ]
+
+
+def plan(order: Order) -> list[Work]:
+    """Return the ensembles of panel c; panel b is computed."""
+    if "c" not in order.panels:
+        return []
+    return [work for swept in sweeps(order.size) for work in swept.work("worst_case")]
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return sharpness and diversity over radii, in theory and trained."""
+    if "b" in order.panels:
+        curves = figure1b_curves(QUICK if order.size == "smoke" else FULL)
+        yield from chain.from_iterable(map(_theory_records, curves))
+    if "c" in order.panels:
+        names: dict[str, Any] = {
+            "item": "sharpbalance/figure1c",
+            "architecture": "resnet18",
+        }
+        for swept in sweeps(order.size):
+            yield from point_records(store, swept, METRICS, **names)
+
+
+def _theory_records(curve: "Curve") -> Iterator[Record]:
+    """Return the upper bound of sharpness and the diversity at each radius."""
+    columns = (curve.rho, curve.stable, curve.sharpness_upper, curve.diversity)
+    for rho, stable, *values in zip(*(c.tolist() for c in columns), strict=True):
+        for metric, value in zip(("sharpness", "diversity"), values, strict=True):
+            yield Record(
+                item="sharpbalance/figure1b",
+                dataset="random_quadratic",
+                architecture="linear",
+                method=curve.method.lower(),
+                metric=metric,
+                value=value,
+                unit="none",
+                n=1,
+                at={"rho": rho},
+                note="" if stable else "SAM diverges",
+            )
+
+
+def draw(found: Results) -> "Figure":
+    """Return theory's curves and a cloud of ensembles for each method."""
+    panels = {"b": _theory_panel, "c": _trained_panel}
+    return scatter_panels([panels[name](found) for name in found.settings["panels"]])
+
+
+def _theory_panel(found: Results) -> Scatter:
+    item, clouds = "sharpbalance/figure1b", []
+    for method, label in METHODS.items():
+        x, y = (
+            found.find(item=item, method=method, metric=metric)
+            for metric in ("sharpness", "diversity")
+        )
+        diverges = ", divergent" if x[0].note else ""
+        across, up = ([each.value for each in axis] for axis in (x, y))
+        clouds.append(Cloud(f"{label}{diverges}", across, up, joined=True))
+    return Scatter("(b) theory", "sharpness (upper bound)", "diversity", tuple(clouds))
+
+
+def _trained_panel(found: Results) -> Scatter:
+    def values(method: str, metric: str) -> list[float | None]:
+        shown = found.find(item="sharpbalance/figure1c", method=method, metric=metric)
+        return list(chain.from_iterable(each.values for each in shown))
+
+    return Scatter(
+        f"(c) {title_of(found, 'cifar10')}",
+        MEASURES["worst_case"],
+        DIVERSITY["variance"],
+        tuple(
+            Cloud(
+                label,
+                values(method, "sharpness"),
+                values(method, "variance"),
+                values(method, "ensemble_accuracy"),
+            )
+            for method, label in METHODS.items()
+        ),
+        colour_label("ensemble_accuracy") + ", corrupted",
+        log=True,
+    )
+
+
+def settings(order: Order) -> dict[str, Any]:
+    """Return the settings of both panels."""
+    theory = (QUICK if order.size == "smoke" else FULL).setting
+    return {
+        **sweep_settings(order.size, ["cifar10"], OWN_GRIDS[order.size]),
+        "theory": {**theory, "steps": 3, "step size": 0.01},
+    }
+
+
+RECIPE = Recipe(
+    title="the trade-off in theory (b) and in trained networks (c); panel a is a "
+    "diagram",
+    plan=plan,
+    records=records,
+    settings=settings,
+    draw=draw,
+    panels=("b", "c"),
+    diagrams=("a",),
+)

@@ -1,0 +1,110 @@
+"""Figure 12: the trade-off by other measures of sharpness and diversity.
+
+Panels a and d take the worst case within a cube, b and e the average case, c and f the
+KL divergence; all axes are logarithmic. The paper's text does not say in what its two
+rows differ: here a to c are coloured by what ensembles gain and d to f by the members'
+accuracy, as in figure 4.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tepui.papers.recipe import Order, Recipe
+from tepui.papers.sharpbalance.protocol import title_of
+from tepui.papers.sharpbalance.radius_sweep import (
+    DIVERSITY,
+    MEASURES,
+    beta_record,
+    clouds,
+    colour_label,
+    point_records,
+    sweep,
+    sweep_settings,
+)
+from tepui.report.scatter import Scatter, scatter_panels
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Panel(NamedTuple):
+    """What a panel shows.
+
+    Attributes:
+        measure: Of sharpness.
+        diversity: Measure of diversity.
+        colour: Metric that colours the marks.
+    """
+
+    measure: str
+    diversity: str
+    colour: str
+
+
+PAIRS = (
+    ("worst_case_linf", "der"),
+    ("average_case", "der"),
+    ("worst_case", "kl"),
+)
+PANELS = dict(
+    zip(
+        "abcdef",
+        [Panel(*pair, c) for c in ("eir", "individual_accuracy") for pair in PAIRS],
+        strict=True,
+    )
+)
+
+
+def plan(order: Order) -> list[Work]:
+    """Return the ensembles over radii, with the measures of all panels."""
+    measures = dict.fromkeys(PANELS[letter].measure for letter in order.panels)
+    return sweep(order.size, "cifar10").work(*measures)
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return sharpness, diversity, colour and slope, by panel."""
+    swept = sweep(order.size, "cifar10")
+    for letter in order.panels:
+        measure, diversity, colour = PANELS[letter]
+        names: dict[str, Any] = {
+            "item": f"sharpbalance/figure12{letter}",
+            "architecture": "resnet18",
+        }
+        yield from point_records(store, swept, [diversity, colour], [measure], **names)
+        yield beta_record(store, swept, measure, diversity, **names)
+
+
+def draw(found: Results) -> "Figure":
+    """Return all panels, coloured by what ensembles gain or by members' accuracy."""
+    shown = {letter: PANELS[letter] for letter in found.settings["panels"]}
+    return scatter_panels(
+        [
+            Scatter(
+                f"({letter}) {title_of(found, 'cifar10')}",
+                MEASURES[panel.measure],
+                DIVERSITY[panel.diversity],
+                clouds(
+                    found,
+                    "cifar10",
+                    **panel._asdict(),
+                    item=f"sharpbalance/figure12{letter}",
+                ),
+                colour_label(panel.colour),
+                log=True,
+            )
+            for letter, panel in shown.items()
+        ]
+    )
+
+
+RECIPE = Recipe(
+    title="the trade-off by other measures of sharpness and diversity",
+    plan=plan,
+    records=records,
+    settings=lambda order: sweep_settings(order.size, ["cifar10"]),
+    draw=draw,
+    panels=tuple(PANELS),
+)

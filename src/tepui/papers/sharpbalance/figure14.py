@@ -1,0 +1,210 @@
+"""Figure 14: do other scores rank samples as the Fisher trace does?
+
+The paper ranks 1000 samples by the Fisher trace and by the loss's curvature around the
+input, and says that both agree. Here also by the other scores that SharpBalance can
+take, and by the loss itself. Members are those of figure 7 trained with SAM, as members
+are when SharpBalance scores samples; the correlation is averaged over them.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tepui.data import Arrays
+from tepui.data.loading import in_order
+from tepui.losses import Loss
+from tepui.metrics.ranks import rank_correlation, ranks
+from tepui.modules.running import device_of, evaluating, forward
+from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.sharpbalance.protocol import (
+    SCALES,
+    methods,
+    settings,
+    title_of,
+    trials,
+)
+from tepui.report.scatter import Cloud, Scatter, scatter_panels
+from tepui.sharpness import (
+    Measurement,
+    fisher_trace,
+    sam_gap,
+    sample_hessian_trace,
+    sample_input_curvature,
+    worst_case_gap,
+)
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results, averaged, config_hash
+from tepui.studies.specifications import Measure
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ITEM, DATASET = "sharpbalance/figure14", "cifar10"
+SCORES = {
+    "input_curvature": "curvature around the input",
+    "worst_case": "largest rise near the weights",
+    "hessian_trace": "trace of the Hessian",
+    "sam_gap": "rise after the batch's SAM step",
+    "loss": "loss",
+}
+SHOWN = "input_curvature"
+
+
+def score_agreement(
+    model: nn.Module,
+    data: Arrays,
+    *,
+    loss: Loss,
+    generator: torch.Generator,
+    num_samples: int = 1000,
+    probes: int = 10,
+    rho: float = 0.05,
+) -> tuple[Measurement, ...]:
+    """Return the rank correlation of each score with the Fisher trace.
+
+    Args:
+        model: A trained network; left as it was.
+        data: Training data.
+        loss: Returns one loss per sample.
+        generator: Draws samples and probes.
+        num_samples: At most so many samples.
+        probes: Random directions of the two curvatures.
+        rho: Radius of the two rises.
+
+    Returns:
+        A measurement per name of :data:`SCORES`; the first has the ranks by both
+        scores, sample by sample.
+    """
+    drawn = torch.randperm(len(data), generator=generator)[:num_samples]
+    few = data.subset(drawn.sort().values.to(data.targets.device))
+    fisher = fisher_trace(model, few, loss=loss)
+    others = {
+        "input_curvature": sample_input_curvature(model, few, loss=loss, probes=probes),
+        "worst_case": worst_case_gap(model, few, loss=loss, rho=rho),
+        "hessian_trace": sample_hessian_trace(
+            model, few, loss=loss, probes=probes, generator=generator
+        ),
+        "sam_gap": sam_gap(model, few, loss=loss, rho=rho),
+        "loss": sample_losses(model, few, loss),
+    }
+    return tuple(
+        Measurement(
+            float(rank_correlation(fisher.double(), score.double())),
+            float("nan"),
+            {
+                "measure": "score_agreement",
+                "score": name,
+                "num_samples": len(few),
+                "ranks": [_ranked(fisher), _ranked(score)] if name == SHOWN else [],
+            },
+        )
+        for name, score in others.items()
+    )
+
+
+def sample_losses(model: nn.Module, data: Arrays, loss: Loss) -> Tensor:
+    """Return the loss of every sample.
+
+    Args:
+        model: A trained network; left as it was.
+        data: The samples.
+        loss: Returns one loss per sample.
+
+    Returns:
+        Shape ``(samples,)``.
+    """
+    with evaluating(model), torch.no_grad():
+        return torch.cat(
+            [
+                loss(forward(model, batch.inputs), batch.targets)
+                for batch in in_order(data, 1024, device=device_of(model))
+            ]
+        )
+
+
+def _ranked(scores: Tensor) -> list[float]:
+    found: list[float] = ranks(scores).tolist()
+    return found
+
+
+MEASURES: Mapping[Size, Measure] = {
+    "paper": Measure(score_agreement),
+    "small": Measure(score_agreement),
+    "smoke": Measure(partial(score_agreement, num_samples=30, probes=2)),
+}
+
+
+def plan(order: Order) -> list[Work]:
+    """Return figure 7's ensembles of SAM, with the agreement of scores."""
+    scale = SCALES[order.size][DATASET]
+    runs = trials(scale, methods(scale)["sam"])
+    return [Work(each, measures=(MEASURES[order.size],)) for each in runs]
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return rank correlations, and the ranks of one member's samples."""
+    scale = SCALES[order.size][DATASET]
+    runs = trials(scale, methods(scale)["sam"])
+    found = [list(store.measured(t, MEASURES[order.size]).values()) for t in runs]
+    names: dict[str, Any] = {
+        "item": ITEM,
+        "dataset": DATASET,
+        "architecture": "resnet18",
+        "method": "sam",
+    }
+    for number, score in enumerate(SCORES):
+        yield averaged(
+            [each[number]["mean"] for each in found],
+            runs,
+            metric="rank_correlation",
+            unit="none",
+            at={"score": score, "ensemble_size": scale.members},
+            **names,
+        )
+    both = found[0][0]["members"][0]["settings"]["ranks"]
+    for score, values in zip(("fisher_trace", SHOWN), both, strict=True):
+        yield Record(
+            metric="mean_rank",
+            unit="none",
+            value=sum(values) / len(values),
+            n=len(values),
+            values=tuple(values),
+            at={"score": score, "ensemble_size": scale.members},
+            config_hash=config_hash(runs[:1]),
+            note="values are the ranks of samples, for the picture: one member's",
+            **names,
+        )
+
+
+def draw(found: Results) -> "Figure":
+    """Return each sample's ranks by both scores."""
+    x, y = (
+        found.one(metric="mean_rank", score=score).values
+        for score in ("fisher_trace", SHOWN)
+    )
+    agreement = found.one(metric="rank_correlation", score=SHOWN).value
+    said = title_of(found, DATASET)
+    if agreement is not None:
+        said += f"\nSpearman's correlation {agreement:.2f}"
+    panel = Scatter(
+        said, "rank by Fisher trace", f"rank by {SCORES[SHOWN]}", (Cloud("", x, y),)
+    )
+    return scatter_panels([panel])
+
+
+def study_settings(order: Order) -> dict[str, Any]:
+    """Return the settings of the study, with what the scores are."""
+    return {**settings(order.size, [DATASET]), "scores": SCORES}
+
+
+RECIPE = Recipe(
+    title="rank correlation of samples' Fisher trace with other scores",
+    plan=plan,
+    records=records,
+    settings=study_settings,
+    draw=draw,
+)

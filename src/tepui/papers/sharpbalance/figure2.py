@@ -1,0 +1,34 @@
+"""Figure 2: Theorem 1 beside simulation, as published and where SAM is stable."""
+
+import numpy as np
+
+from tepui.papers.sharpbalance.theory_curves import (
+    ETA,
+    SEED,
+    Lettered,
+    Scale,
+    curve_at,
+    matched,
+    theory_recipe,
+)
+from tepui.report.trade_offs import Panel
+from tepui.theory import largest_stable_rho
+
+
+def panels(scale: Scale) -> Lettered:
+    """Return the published radii, stable ones, and both methods equally sharp."""
+    published = np.linspace(0.5, 0.3, scale.points)
+    limit = float(largest_stable_rho(ETA, scale.setting["n"] / scale.setting["d"]))
+    within = np.linspace(limit, 0, scale.points)
+    curve = curve_at("SAM", 3, ETA, np.append(published, within), scale, SEED)
+    first = curve.part(slice(scale.points))
+    second = curve.part(slice(scale.points, None))
+    shown = [
+        Panel("as published, k = 3, rho 0.5 to 0.3", (first,)),
+        Panel(f"stable, k = 3, rho {limit:.2f} to 0", (second,)),
+        *matched([3], scale),
+    ]
+    return [("", panel) for panel in shown]
+
+
+RECIPE = theory_recipe("sharpbalance/figure2", "Theorem 1 beside simulation", panels)

@@ -1,0 +1,161 @@
+"""Figure 5: the trade-off's slope by width (a) and by sparsity (b) of the members.
+
+ResNet-18 on CIFAR-10. A network that stands in for it has a thousandth of its weights,
+so that its widths and sparsities are others, too: those of the paper name them.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from tepui.modules.pruning import Prune
+from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.sharpbalance.protocol import SCALES, title_of
+from tepui.papers.sharpbalance.radius_sweep import (
+    DIVERSITY,
+    GRIDS,
+    MEASURES,
+    Grid,
+    Sweep,
+    beta_record,
+    clouds,
+    colour_label,
+    point_records,
+    sweep,
+    sweep_settings,
+)
+from tepui.report.scatter import Cloud, Scatter, scatter_panels
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AXES = {"a": "width", "b": "sparsity"}
+# What stands for each of the paper's levels.
+LEVELS: Mapping[Size, Mapping[str, Mapping[float, Any]]] = {
+    "paper": {
+        "width": {8: 8, 16: 16, 64: 64, 128: 128},
+        "sparsity": {0: 0.0, 0.8: 0.8, 0.95: 0.95, 0.99: 0.99},
+    },
+    "small": {
+        "width": {8: 2, 16: 4, 64: 8, 128: 12},
+        "sparsity": {0: 0.0, 0.8: 0.5, 0.95: 0.8, 0.99: 0.9},
+    },
+    "smoke": {
+        "width": {8: 1, 64: 2},
+        "sparsity": {0: 0.0, 0.8: 0.5},
+    },
+}
+
+
+# Trained for less long where time is short, at fewer radii.
+EPOCHS: Mapping[Size, int | None] = {"paper": None, "small": 10, "smoke": None}
+OWN_GRIDS: Mapping[Size, Grid] = {
+    "paper": GRIDS["paper"]["cifar10"],
+    "small": Grid((0.05, 0.1, 0.2, 0.4), 1),
+    "smoke": GRIDS["smoke"]["cifar10"],
+}
+
+
+def level(size: Size, axis: str, name: float) -> Sweep:
+    """Return the ensembles of one width or sparsity.
+
+    Args:
+        size: Of the study.
+        axis: ``"width"`` or ``"sparsity"``.
+        name: The paper's level.
+
+    Returns:
+        The ensembles over radii; the paper's of the usual width, dense, are figure 4's.
+    """
+    value, grid = LEVELS[size][axis][name], OWN_GRIDS[size]
+    usual = SCALES[size]["cifar10"]
+    scale = usual._replace(epochs=EPOCHS[size] or usual.epochs)
+    if axis == "width":
+        return sweep(size, "cifar10", grid=grid, scale=scale, width=value)
+    prune = Prune(sparsity=value) if value else None
+    return sweep(size, "cifar10", grid=grid, scale=scale, prune=prune)
+
+
+def plan(order: Order) -> list[Work]:
+    """Return the ensembles of all widths and sparsities that the panels show."""
+    return [
+        work
+        for panel in order.panels
+        for name in LEVELS[order.size][AXES[panel]]
+        for work in level(order.size, AXES[panel], name).work("worst_case")
+    ]
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return sharpness, diversity, colour and slope, by panel and level."""
+    for panel in order.panels:
+        axis = AXES[panel]
+        for name, value in LEVELS[order.size][axis].items():
+            swept = level(order.size, axis, name)
+            names: dict[str, Any] = {
+                "item": f"sharpbalance/figure5{panel}",
+                "architecture": "resnet18",
+                "at": {axis: name},
+                "note": "" if value == name else f"{axis} {value:g} stands for {name}",
+            }
+            yield from point_records(store, swept, ["der", "eir"], **names)
+            yield beta_record(store, swept, **names)
+
+
+def draw(found: Results) -> "Figure":
+    """Return a panel for widths and one for sparsities, coloured by EIR."""
+    return scatter_panels(
+        [
+            Scatter(
+                f"({panel}) {AXES[panel]}, {title_of(found, 'cifar10')}",
+                MEASURES["worst_case"],
+                DIVERSITY["der"],
+                tuple(_clouds(found, panel)),
+                colour_label("eir"),
+                log=True,
+            )
+            for panel in found.settings["panels"]
+        ]
+    )
+
+
+def _clouds(found: Results, panel: str) -> Iterator[Cloud]:
+    item, axis = f"sharpbalance/figure5{panel}", AXES[panel]
+    for beta in found.find(item=item, metric="beta"):
+        level = {axis: beta.at[axis]}
+        for cloud in clouds(found, "cifar10", item=item, **level):
+            name = cloud.name.replace("SAM", f"{axis} {beta.at[axis]:g}")
+            yield Cloud(name, cloud.x, cloud.y, cloud.colour, cloud.slope)
+
+
+def settings(order: Order) -> dict[str, Any]:
+    """Return the settings of the study, with what stands for the paper's levels."""
+    document = sweep_settings(order.size, ["cifar10"], OWN_GRIDS[order.size])
+    if EPOCHS[order.size]:
+        document["cifar10"]["epochs"] = EPOCHS[order.size]
+        document["differs"] += f"; {EPOCHS[order.size]} epochs in this figure"
+    shown = {AXES[panel]: LEVELS[order.size][AXES[panel]] for panel in order.panels}
+    document["levels"] = {
+        axis: {f"{name:g}": value for name, value in levels.items()}
+        for axis, levels in shown.items()
+    }
+    if order.size != "paper":
+        pairs = chain.from_iterable(
+            (f"{axis} {value:g} for {name:g}" for name, value in levels.items())
+            for axis, levels in shown.items()
+        )
+        document["differs"] += f"; {', '.join(pairs)}"
+    return document
+
+
+RECIPE = Recipe(
+    title="slope of the trade-off by width and sparsity",
+    plan=plan,
+    records=records,
+    settings=settings,
+    draw=draw,
+    panels=tuple(AXES),
+)

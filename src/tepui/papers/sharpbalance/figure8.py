@@ -1,0 +1,86 @@
+"""Figure 8: accuracy and improvement rate as ensembles grow from one to five members.
+
+Panels a to d are accuracy on CIFAR-10, CIFAR-100 and their corrupted copies, e to h the
+ensemble improvement rate on the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tepui.papers.recipe import Order, Recipe
+from tepui.papers.sharpbalance.growing import (
+    growing_records,
+    growing_settings,
+    lines,
+    work,
+)
+from tepui.papers.sharpbalance.protocol import title_of
+from tepui.report.curves import Curves, curve_panels
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results
+from tepui.studies.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SETS = ("cifar10", "cifar100", "cifar10_c", "cifar100_c")
+METRICS = {"ensemble_accuracy": "accuracy in %", "eir": "improvement rate"}
+PANELS = dict(
+    zip("abcdefgh", [(m, data) for m in METRICS for data in SETS], strict=True)
+)
+
+
+def datasets(order: Order) -> list[str]:
+    """Return the data sets of the panels, each once."""
+    shown = (PANELS[panel][1].removesuffix("_c") for panel in order.panels)
+    return list(dict.fromkeys(shown))
+
+
+def records(store: Store, order: Order) -> Iterator[Record]:
+    """Return accuracy and improvement rate, by panel, method and size."""
+    letters = {what: letter for letter, what in PANELS.items()}
+    parts = {"clean": list(METRICS), "shifted": list(METRICS)}
+    for dataset in datasets(order):
+        for record in growing_records(
+            store, order.size, dataset, parts, item="", architecture="resnet18"
+        ):
+            letter = letters[record.metric, record.dataset]
+            if letter in order.panels:
+                yield replace(record, item=f"sharpbalance/figure8{letter}")
+
+
+def plan(order: Order) -> list[Work]:
+    """Return the ensembles of all sizes."""
+    return work(order.size, datasets(order))
+
+
+def draw(found: Results) -> "Figure":
+    """Return a panel per data set and metric, a line per method."""
+    return curve_panels(
+        [
+            Curves(
+                f"({letter}) {_title(found, PANELS[letter][1])}",
+                "ensemble_size",
+                METRICS[PANELS[letter][0]],
+                lines(found, item=f"sharpbalance/figure8{letter}"),
+            )
+            for letter in found.settings["panels"]
+        ],
+        columns=4,
+    )
+
+
+def _title(found: Results, name: str) -> str:
+    dataset = name.removesuffix("_c")
+    return title_of(found, dataset, corrupted=name != dataset)
+
+
+RECIPE = Recipe(
+    title="accuracy and improvement rate by ensemble size",
+    plan=plan,
+    records=records,
+    settings=lambda order: growing_settings(order.size, datasets(order)),
+    draw=draw,
+    panels=tuple(PANELS),
+)

@@ -1,0 +1,388 @@
+r"""Ensembles over SAM's radius: sharpness against diversity, and the slope beta.
+
+Shared by figures 1, 3, 4, 5 and 12. Radius 0 is the deep ensemble. Ensembles have the
+seeds of figure 7, so that those it trains (no radius, and the radius of its SAM) are
+not trained again. Beta is the slope of log diversity on log sharpness over all
+ensembles trained with SAM, not over the deep ensembles, as in the paper.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+from tepui.methods import SAM, DeepEnsemble, Method
+from tepui.modules.pruning import Prune
+from tepui.papers.recipe import Size
+from tepui.papers.sharpbalance.protocol import (
+    DATASETS,
+    SCALES,
+    Scale,
+    exam,
+    settings,
+    trials,
+)
+from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
+from tepui.report.scatter import Cloud
+from tepui.sharpness import average_case, worst_case
+from tepui.studies.jobs import Work
+from tepui.studies.results import Record, Results, averaged, config_hash
+from tepui.studies.specifications import Measure, Trial
+from tepui.studies.statistics import Slope, tradeoff_slope
+from tepui.studies.store import Store
+
+
+class Grid(NamedTuple):
+    """Which ensembles a sweep has.
+
+    Attributes:
+        radii: Of SAM.
+        ensembles: Repetitions at each radius.
+    """
+
+    radii: tuple[float, ...]
+    ensembles: int
+
+
+# The paper draws one ensemble for each radius.
+_PAPER = Grid((0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4), 1)
+GRIDS: Mapping[Size, Mapping[str, Grid]] = {
+    "paper": dict.fromkeys(DATASETS, _PAPER),
+    "small": {
+        "cifar10": Grid((0.05, 0.1, 0.2, 0.4), 2),
+        "cifar100": Grid((0.05, 0.1, 0.2, 0.4), 1),
+        "tiny_imagenet": Grid((0.05, 0.2, 0.4), 1),
+    },
+    "smoke": dict.fromkeys(DATASETS, Grid((0.05, 0.2), 2)),
+}
+# Samples, steps of ascent and draws: the paper's, and fewer.
+_EFFORT: Mapping[Size, tuple[int, int, int]] = {
+    "paper": (500, 20, 100),
+    "small": (100, 10, 20),
+    "smoke": (10, 3, 3),
+}
+SHARPNESS: Mapping[Size, Mapping[str, Measure]] = {
+    size: {
+        "worst_case": Measure(partial(worst_case, num_samples=samples, steps=steps)),
+        "worst_case_linf": Measure(
+            partial(worst_case, norm="linf", num_samples=samples, steps=steps)
+        ),
+        "average_case": Measure(
+            partial(average_case, num_samples=samples, draws=draws)
+        ),
+    }
+    for size, (samples, steps, draws) in _EFFORT.items()
+}
+MEASURES = {
+    "worst_case": "sharpness (worst case)",
+    "worst_case_linf": "sharpness (worst case, max norm)",
+    "average_case": "sharpness (average case)",
+}
+DIVERSITY = {
+    "der": "diversity (DER)",
+    "kl": "diversity (KL)",
+    "variance": "diversity (variance)",
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Ensembles of one network on one data set, over radii.
+
+    Attributes:
+        size: Of the study.
+        dataset: Name of the paper's data set.
+        method: Name of the method with a radius.
+        trials: An ensemble per repetition, by radius.
+    """
+
+    size: Size
+    dataset: str
+    method: str
+    trials: Mapping[float, Sequence[Trial]]
+
+    @property
+    def scale(self) -> Scale:
+        """How large the study of the data set is."""
+        return SCALES[self.size][self.dataset]
+
+    def work(self, *measures: str) -> list[Work]:
+        """Return what to train, test and measure.
+
+        Args:
+            measures: Names of :data:`SHARPNESS`.
+        """
+        asked = tuple(SHARPNESS[self.size][name] for name in measures)
+        runs = chain.from_iterable(self.trials.values())
+        return [Work(each, (exam(self.scale),), asked) for each in runs]
+
+    def sharpness(self, store: Store, rho: float, measure: str) -> list[float | None]:
+        """Return the mean sharpness of the members of each ensemble at a radius."""
+        question = SHARPNESS[self.size][measure]
+        found = (store.measured(each, question) for each in self.trials[rho])
+        return [next(iter(each.values()))["mean"] for each in found]
+
+    def scores(self, store: Store, rho: float) -> list[dict[str, float | None]]:
+        """Return the scores on corrupted data of each ensemble at a radius."""
+        asked = exam(self.scale)
+        return [store.evaluation(each, asked)["shifted"] for each in self.trials[rho]]
+
+
+def sweep(
+    size: Size,
+    dataset: str,
+    *,
+    grid: Grid | None = None,
+    name: str = "sam",
+    method: Callable[[float], Method] = lambda rho: SAM(rho=rho),
+    scale: Scale | None = None,
+    width: int | None = None,
+    prune: Prune | None = None,
+) -> Sweep:
+    """Return ensembles over radii.
+
+    Args:
+        size: Of the study.
+        dataset: Name of the paper's data set.
+        grid: Radii and repetitions; None takes those of :data:`GRIDS` and, at radius 0,
+            the deep ensemble.
+        name: Of the method.
+        method: Returns it for a radius.
+        scale: How large the study is, other than the data set's.
+        width: Of the members, other than the scale's.
+        prune: How far members are pruned.
+
+    Returns:
+        The ensembles.
+    """
+    usual = GRIDS[size][dataset]
+    radii, ensembles = grid or Grid((0, *usual.radii), usual.ensembles)
+    scale = (scale or SCALES[size][dataset])._replace(ensembles=ensembles)
+    at = {
+        rho: trials(
+            scale,
+            method(rho) if rho else DeepEnsemble(),
+            width=width,
+            prune=prune,
+        )
+        for rho in radii
+    }
+    return Sweep(size, dataset, name, at)
+
+
+def point_records(
+    store: Store,
+    swept: Sweep,
+    metrics: Sequence[str],
+    measures: Sequence[str] = ("worst_case",),
+    *,
+    at: Mapping[str, Any] | None = None,
+    **names: Any,
+) -> Iterator[Record]:
+    """Return sharpness and scores at each radius, a value per ensemble.
+
+    Args:
+        store: Has the ensembles and what was asked of them.
+        swept: The ensembles.
+        metrics: Scores on corrupted data.
+        measures: Names of :data:`SHARPNESS`.
+        at: Further coordinates.
+        names: Item, architecture, note.
+
+    Returns:
+        The records.
+    """
+    for rho, runs in swept.trials.items():
+        here = {"ensemble_size": len(runs[0].seeds), "rho": rho, **(at or {})}
+        method = swept.method if rho else "deep_ensemble"
+        for measure in measures:
+            yield averaged(
+                swept.sharpness(store, rho, measure),
+                runs,
+                dataset=swept.dataset,
+                method=method,
+                metric="sharpness",
+                unit="none",
+                at={**here, "sharpness_measure": measure},
+                **names,
+            )
+        yield from score_records(
+            swept.scores(store, rho),
+            metrics,
+            runs,
+            dataset=f"{swept.dataset}_c",
+            method=method,
+            at=here,
+            **names,
+        )
+
+
+def beta_record(
+    store: Store,
+    swept: Sweep,
+    measure: str = "worst_case",
+    diversity: str = "der",
+    *,
+    at: Mapping[str, Any] | None = None,
+    note: str = "",
+    **names: Any,
+) -> Record:
+    """Return the slope of log diversity on log sharpness over ensembles of SAM.
+
+    Args:
+        store: Has the ensembles and what was asked of them.
+        swept: The ensembles; deep ensembles among them are left out.
+        measure: How sharpness is measured.
+        diversity: How diversity is.
+        at: Further coordinates.
+        note: What differs from the paper.
+        names: Item and architecture.
+
+    Returns:
+        The slope over all ensembles, with its interval; ``values`` are the slopes of
+        each repetition alone.
+    """
+    radii = [rho for rho in swept.trials if rho]
+    columns = [
+        list(
+            zip(
+                swept.sharpness(store, rho, measure),
+                metric_values(swept.scores(store, rho), diversity),
+                strict=True,
+            )
+        )
+        for rho in radii
+    ]
+    line = fitted(list(chain.from_iterable(columns)))
+    each = [fitted(list(repetition)) for repetition in zip(*columns, strict=True)]
+    runs = [trial for rho in radii for trial in swept.trials[rho]]
+    return Record(
+        dataset=swept.dataset,
+        method="sam_rho_sweep",
+        metric="beta",
+        value=line.slope if line else None,
+        unit="none",
+        n=line.count if line else 0,
+        interval=(line.low, line.high) if line and line.count > 2 else None,
+        values=tuple(found.slope if found else None for found in each),
+        at={
+            "ensemble_size": len(runs[0].seeds),
+            "sharpness_measure": measure,
+            "diversity": diversity,
+            **(at or {}),
+        },
+        config_hash=config_hash(runs),
+        note=note,
+        **names,
+    )
+
+
+def fitted(points: Sequence[tuple[float | None, float | None]]) -> Slope | None:
+    """Return the slope through the points that have logarithms.
+
+    Args:
+        points: Sharpness and diversity of each ensemble; either may be undefined.
+
+    Returns:
+        The slope; None if it is not defined.
+
+    Example:
+        >>> line = fitted([(1.0, 1.0), (2.0, 4.0), (None, 1.0), (1.0, 0.0)])
+        >>> round(line.slope, 6), line.count
+        (2.0, 2)
+    """
+    known = [(x, y) for x, y in points if x and y and x > 0 and y > 0]
+    if len({x for x, _ in known}) < 2:
+        return None
+    return tradeoff_slope([x for x, _ in known], [y for _, y in known])
+
+
+def clouds(
+    found: Results,
+    dataset: str,
+    *,
+    measure: str = "worst_case",
+    diversity: str = "der",
+    colour: str = "eir",
+    **names: Any,
+) -> tuple[Cloud, ...]:
+    """Return an ensemble per mark, from records, with the line of slope beta.
+
+    Args:
+        found: The results.
+        dataset: Name of the paper's data set.
+        measure: How sharpness is measured.
+        diversity: What runs along the second axis.
+        colour: Metric that colours a mark.
+        names: What else the records have in common.
+
+    Returns:
+        SAM's ensembles and, where there are any, the deep ensembles.
+    """
+    betas = found.find(metric="beta", sharpness_measure=measure, **names)
+    slopes = [each for each in betas if each.at["diversity"] == diversity]
+    slopes = [each for each in slopes if each.dataset == dataset]
+    result = []
+    for method, label in (("sam", "SAM"), ("deep_ensemble", "no SAM")):
+
+        def values(metric: str, data: str, method: str = method, **more: Any) -> Any:
+            shown = found.find(
+                metric=metric, dataset=data, method=method, **more, **names
+            )
+            return list(chain.from_iterable(each.values for each in shown))
+
+        x = values("sharpness", dataset, sharpness_measure=measure)
+        if not x:
+            continue
+        beta = slopes[0] if slopes and method == "sam" else None
+        name = label if beta is None else f"{label}, {_said(beta)}"
+        slope = None if beta is None else beta.value
+        y, tint = (values(each, f"{dataset}_c") for each in (diversity, colour))
+        result.append(Cloud(name, x, y, tint, slope))
+    return tuple(result)
+
+
+def _said(beta: Record) -> str:
+    """Return a slope in words, with its interval."""
+    if beta.value is None:
+        return "beta not defined"
+    said = f"beta = {beta.value:.2f}"
+    if beta.interval is None:
+        return said
+    low, high = beta.interval
+    return f"{said} ({low:.2f} to {high:.2f})"
+
+
+def sweep_settings(
+    size: Size, datasets: Sequence[str], grid: Grid | None = None
+) -> dict[str, Any]:
+    """Return how a study over radii is made, for its results.
+
+    Args:
+        size: Of the study.
+        datasets: Names of the paper's data sets.
+        grid: Other than that of :data:`GRIDS`.
+
+    Returns:
+        The settings of the data sets, with radii and measures.
+    """
+    samples, steps, draws = _EFFORT[size]
+    document = settings(size, datasets)
+    for name in datasets:
+        radii, ensembles = grid or GRIDS[size][name]
+        document[name] |= {"radii": list(radii), "ensembles": ensembles}
+    document |= {
+        "sharpness": f"adaptive, radius 0.5, {samples} training samples in batches of "
+        f"5, {steps} steps of ascent; average case: {draws} draws",
+    }
+    if size != "paper":
+        document["differs"] += "; fewer radii, samples and steps of ascent"
+    return document
+
+
+def colour_label(metric: str) -> str:
+    """Return what a colour bar says of a metric."""
+    unit = " in %" if METRICS[metric][1] == "percent" else ""
+    words = {"eir": "improvement rate (EIR)"}
+    return f"{words.get(metric, metric.replace('_', ' '))}{unit}"

@@ -1,0 +1,63 @@
+"""Scores of trained ensembles as records, by the paper's names."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tepui.studies.results import Record, averaged
+from tepui.studies.specifications import Trial
+
+Scored = Mapping[str, float | None]
+# Metric: field of the scores, unit, and what the field is multiplied by.
+METRICS = {
+    "individual_accuracy": ("individual_accuracy", "percent", 100),
+    "ensemble_accuracy": ("accuracy", "percent", 100),
+    "ensemble_improvement": ("improvement", "percentage points", 100),
+    "eir": ("eir", "fraction", 1),
+    "der": ("der", "ratio", 1),
+    "kl": ("kl", "none", 1),
+    "variance": ("variance", "none", 1),
+    "ece": ("ece", "fraction", 1),
+    "nll": ("nll", "none", 1),
+}
+
+
+def metric_values(scores: Iterable[Scored], metric: str) -> list[float | None]:
+    """Return one metric of several ensembles.
+
+    Args:
+        scores: One set of scores per ensemble, as an evaluation's document has them.
+        metric: A name of :data:`METRICS`.
+
+    Returns:
+        A value per ensemble, in the metric's unit; None where it is not defined.
+
+    Example:
+        >>> metric_values([{"accuracy": 0.5}, {"accuracy": None}], "ensemble_accuracy")
+        [50.0, None]
+    """
+    field, _, factor = METRICS[metric]
+    found = [each[field] for each in scores]
+    return [None if value is None else factor * value for value in found]
+
+
+def score_records(
+    scores: Sequence[Scored],
+    metrics: Iterable[str],
+    trials: Sequence[Trial],
+    **names: Any,
+) -> Iterator[Record]:
+    """Return a record per metric, averaged over ensembles.
+
+    Args:
+        scores: One set of scores per ensemble.
+        metrics: Names of :data:`METRICS`.
+        trials: What the scores rest on.
+        names: Further fields of :class:`~tepui.studies.results.Record`.
+
+    Returns:
+        The records.
+    """
+    for metric in metrics:
+        unit = METRICS[metric][1]
+        values = metric_values(scores, metric)
+        yield averaged(values, trials, metric=metric, unit=unit, **names)

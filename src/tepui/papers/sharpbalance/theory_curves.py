@@ -1,0 +1,397 @@
+"""Curves of figures 1b, 2, 9, 10 and 11 of SharpBalance: theory beside simulation.
+
+Random data of 3000 x 150, 50 repetitions; teacher and initial weights of variance 0.1;
+sharpness within 0.01. Ranges are the paper's and, where it is silent (1b; steps and
+step sizes of 2 and 9), those of its notebook; figure 11 takes the radii of figure 10.
+Every figure marks the divergent regime and ends in a comparison that the paper does not
+make: both methods stable and equally sharp.
+
+Measured: docs/theory.md.
+
+References:
+    Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with SharpBalance,
+    NeurIPS 2024, Section 3 and Appendix C.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tepui.papers.recipe import Order, Recipe, Size
+from tepui.report.figures import COLOURS
+from tepui.report.trade_offs import Curve, Panel, trade_off_figure
+from tepui.studies.results import Record, Results
+from tepui.theory import (
+    Setting,
+    eta_at_sharpness,
+    simulate_subset_sam,
+    stable,
+    theorem1,
+    theorem2,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUBSETS = {"SAM": 1, "SharpBalance": 10}
+ETA = 0.01
+MATCHED_RHO = (0.4, 0.0)
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = COLOURS[:6]
+METHOD_COLOURS = {
+    "SAM": BLUE,
+    "SAM, rho = 0.4": GREEN,
+    "SAM, rho = 0": SKY,
+    "SharpBalance": VERMILION,
+    "SharpBalance, rho = 0.4": PURPLE,
+    "SharpBalance, rho = 0": ORANGE,
+}
+
+
+class Scale(NamedTuple):
+    """How large a figure's data are and how finely it is drawn.
+
+    Attributes:
+        setting: Size of the data, variances and radii.
+        matrices: Repetitions.
+        points: Points per curve.
+    """
+
+    setting: Setting
+    matrices: int
+    points: int
+
+
+FULL = Scale(Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5), 50, 20)
+QUICK = Scale(Setting(rho0=0.01, n=240, d=12, sigma2=0.1, theta_norm=1.2**0.5), 3, 4)
+
+
+SCALES: Mapping[Size, Scale] = {
+    "paper": FULL,
+    "small": FULL._replace(points=10),
+    "smoke": QUICK,
+}
+SEED = 0
+COLUMNS = 4  # panels side by side
+# Panels with the letter the paper gives them; ours have none.
+Lettered = Sequence[tuple[str, Panel]]
+# What records hold of a curve: its column, that of its standard error, metric, source.
+RECORDED = (
+    ("diversity", None, "diversity", "theory"),
+    ("sharpness_upper", None, "sharpness", "upper_bound"),
+    ("sharpness_lower", None, "sharpness", "lower_bound"),
+    ("diversity_simulated", "diversity_error", "diversity", "simulation"),
+    ("sharpness_simulated", "sharpness_error", "sharpness", "simulation"),
+)
+
+
+def theory_recipe(
+    item: str,
+    title: str,
+    panels_of: Callable[[Scale], Lettered],
+    *,
+    letters: str = "",
+    logarithmic: bool = False,
+) -> Recipe:
+    """Return the recipe of a figure of theory, which trains nothing.
+
+    Args:
+        item: Name of the figure.
+        title: What it shows.
+        panels_of: Returns its panels at a scale, those of ours after the paper's of
+            the same row.
+        letters: Of the paper's panels.
+        logarithmic: Whether the axes of the paper's panels are.
+
+    Returns:
+        The recipe.
+    """
+
+    def records(store: object, order: Order) -> Iterator[Record]:
+        scale = SCALES[order.size]
+        shown = panels_of(scale)
+        if order.panels != tuple(letters):
+            shown = [each for each in shown if each[0] in order.panels]
+        for letter, panel in shown:
+            yield from panel_records(panel, f"{item}{letter}", scale)
+
+    def draw(found: Results) -> "Figure":
+        panels = [
+            replace(panel, logarithmic=logarithmic and name != item)
+            for name, panel in recorded_panels(found)
+        ]
+        rows = [panels[n : n + COLUMNS] for n in range(0, len(panels), COLUMNS)]
+        return trade_off_figure(rows, METHOD_COLOURS)
+
+    return Recipe(
+        title=title,
+        plan=lambda order: [],
+        records=records,
+        settings=lambda order: _settings(order.size),
+        draw=draw,
+        panels=tuple(letters),
+    )
+
+
+def panel_records(panel: Panel, item: str, scale: Scale) -> Iterator[Record]:
+    """Return the points of a panel as records.
+
+    Args:
+        panel: Its curves.
+        item: Name of the figure, with the panel's letter.
+        scale: What it was made at.
+
+    Returns:
+        What theory says and what was simulated, one record each.
+    """
+    for curve in panel.curves:
+        for point, where in enumerate(_places(curve)):
+            for column, error, metric, source in RECORDED:
+                value = float(getattr(curve, column)[point])
+                if np.isnan(value):
+                    continue
+                yield Record(
+                    item=item,
+                    dataset="random_quadratic",
+                    architecture="linear",
+                    method=curve.method.split(",")[0].lower(),
+                    metric=metric,
+                    value=value,
+                    unit="none",
+                    n=0 if error is None else scale.matrices,
+                    sem=None if error is None else float(getattr(curve, error)[point]),
+                    at={
+                        "panel": panel.title,
+                        "curve": curve.method,
+                        **where,
+                        "source": source,
+                    },
+                )
+
+
+def recorded_panels(found: Results) -> list[tuple[str, Panel]]:
+    """Return the panels that records were made from, each with the name of its item.
+
+    Args:
+        found: Results with records of :func:`panel_records`.
+
+    Returns:
+        The panels, in the order of the records.
+    """
+    shown: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    for record in found.records:
+        curves = shown.setdefault((record.item, record.at["panel"]), {})
+        curves.setdefault(record.at["curve"], []).append(record)
+    return [
+        (item, Panel(title, tuple(_curve_of(*each) for each in curves.items())))
+        for (item, title), curves in shown.items()
+    ]
+
+
+def figure1b_panels(scale: Scale, seed: int = SEED) -> list[Panel]:
+    """Return the panels of figure 1b: SAM and SharpBalance by their theorems.
+
+    Args:
+        scale: How large the data are.
+        seed: What all draws derive from.
+
+    Returns:
+        The published panel and the comparison at equal sharpness.
+    """
+    published = Panel("as published, k = 3", figure1b_curves(scale))
+    return [published, *matched([3], scale, seed)]
+
+
+def figure1b_curves(scale: Scale) -> tuple[Curve, ...]:
+    """Return the curves of figure 1b as published.
+
+    Args:
+        scale: Size of the data and points per curve.
+
+    Returns:
+        SAM's and SharpBalance's, by their theorems.
+    """
+    radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
+    return tuple(
+        curve_at(method, 3, ETA, np.linspace(*ends, scale.points), scale, None)
+        for method, ends in radii.items()
+    )
+
+
+def by_steps(
+    method: str,
+    steps: Sequence[int],
+    etas: Sequence[float],
+    scale: Scale,
+    seed: int = SEED,
+) -> list[tuple[str, Panel]]:
+    """Return a row per number of steps: a panel per step size, then ours.
+
+    Args:
+        method: A name of ``SUBSETS``.
+        steps: Numbers of steps.
+        etas: Step sizes.
+        scale: How large the data are.
+        seed: What all draws derive from.
+
+    Returns:
+        Panels with their letters; those at equal sharpness have none.
+    """
+    rho = np.linspace(0.5, 0.3, scale.points)
+    k = np.reshape(steps, (-1, 1, 1))
+    curve = curve_at(method, k, np.reshape(etas, (-1, 1)), rho, scale, seed)
+    cells = [(step, eta) for step in steps for eta in etas]
+    letters = "abcdefghijklmnopqrstuvwxyz"[: len(cells)]
+    panels = [
+        (
+            letter,
+            Panel(
+                f"({letter}) k = {step}, eta = {eta}, rho 0.5 to 0.3",
+                (curve.part(slice(cell * len(rho), (cell + 1) * len(rho))),),
+            ),
+        )
+        for cell, (letter, (step, eta)) in enumerate(zip(letters, cells, strict=True))
+    ]
+    width = len(etas)
+    return [
+        panel
+        for row, own in enumerate(matched(steps, scale, seed))
+        for panel in (*panels[row * width : (row + 1) * width], ("", own))
+    ]
+
+
+def matched(steps: Sequence[int], scale: Scale, seed: int = SEED) -> list[Panel]:
+    """Return a panel per number of steps: both methods stable and equally sharp.
+
+    Args:
+        steps: Numbers of steps.
+        scale: How large the data are.
+        seed: What all draws derive from.
+
+    Returns:
+        The panels.
+    """
+    setting = scale.setting
+    start = theorem1(0, eta=0, rho=0, **setting).sharpness_upper
+    wanted = start * np.linspace(0.95, 0.1, scale.points)
+    curves: dict[int, list[Curve]] = {step: [] for step in steps}
+    for method, subsets in SUBSETS.items():
+        lines = [(step, rho) for step in steps for rho in MATCHED_RHO]
+        etas = [
+            eta_at_sharpness(wanted, step, rho=rho, subsets=subsets, **setting)
+            for step, rho in lines
+        ]
+        reached = [eta[~np.isnan(eta)] for eta in etas]
+        counts = [len(eta) for eta in reached]
+        k, rho = np.repeat(np.array(lines), counts, axis=0).T
+        whole = curve_at(method, k, np.concatenate(reached), rho, scale, seed)
+        ends = np.cumsum(counts)
+        for (step, radius), end, count in zip(lines, ends, counts, strict=True):
+            part = whole.part(slice(end - count, end))
+            name = f"{method}, rho = {radius:g}"
+            no_bound = np.full(count, np.nan)
+            curves[step].append(replace(part, method=name, sharpness_lower=no_bound))
+    return [
+        Panel(f"equally sharp, stable, k = {step}", tuple(found))
+        for step, found in curves.items()
+    ]
+
+
+def curve_at(
+    method: str,
+    k: ArrayLike,
+    eta: ArrayLike,
+    rho: ArrayLike,
+    scale: Scale,
+    seed: int | None,
+) -> Curve:
+    """Return theory and, where a seed is given, simulation at all points, flattened.
+
+    Args:
+        method: A name of ``SUBSETS``.
+        k: Steps; broadcasts with ``eta`` and ``rho``.
+        eta: Step sizes.
+        rho: SAM's radii.
+        scale: How large the data are.
+        seed: What all draws derive from; None does not simulate.
+
+    Returns:
+        The curve.
+    """
+    subsets, setting = SUBSETS[method], scale.setting
+    k, eta, rho = (part.ravel() for part in np.broadcast_arrays(k, eta, rho))
+    if subsets == 1:
+        said = theorem1(k, eta=eta, rho=rho, **setting)
+    else:
+        said = theorem2(k, eta=eta, rho=rho, subsets=subsets, **setting)
+    seen = [np.full(k.shape, np.nan)] * 4
+    if seed is not None:
+        simulated = simulate_subset_sam(
+            k,
+            eta=eta,
+            rho=rho,
+            subsets=subsets,
+            matrices=scale.matrices,
+            seed=seed,
+            **setting,
+        )
+        seen = [getattr(simulated, field.name) for field in fields(simulated)]
+    ratio = setting["n"] / setting["d"] / subsets
+    bounds = said.sharpness_upper, said.sharpness_lower
+    return Curve(
+        method, k, eta, rho, stable(eta, rho, ratio), said.diversity, *bounds, *seen
+    )
+
+
+def _places(curve: Curve) -> Iterator[dict[str, Any]]:
+    """Return where each point of a curve lies."""
+    points = zip(curve.k, curve.eta, curve.rho, curve.stable, strict=True)
+    for k, eta, rho, converges in points:
+        regime = "stable" if converges else "divergent"
+        yield {"k": int(k), "eta": float(eta), "rho": float(rho), "regime": regime}
+
+
+def _curve_of(name: str, records: Sequence[Record]) -> Curve:
+    """Return the curve that records were made from."""
+    places = ("k", "eta", "rho", "regime")
+    points: dict[tuple[Any, ...], dict[tuple[str, str], Record]] = {}
+    for record in records:
+        point = points.setdefault(tuple(record.at[name] for name in places), {})
+        point[record.metric, record.at["source"]] = record
+    columns: dict[str, list[float]] = {}
+    for column, error, metric, source in RECORDED:
+        found = [point.get((metric, source)) for point in points.values()]
+        columns[column] = [_number(each.value if each else None) for each in found]
+        if error is not None:
+            columns[error] = [_number(each.sem if each else None) for each in found]
+    k, eta, rho, regimes = zip(*points, strict=True)
+    return Curve(
+        method=name,
+        k=np.array(k, dtype=float),
+        eta=np.array(eta),
+        rho=np.array(rho),
+        stable=np.array([regime == "stable" for regime in regimes]),
+        **{column: np.array(values) for column, values in columns.items()},
+    )
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _settings(size: Size) -> dict[str, Any]:
+    scale = SCALES[size]
+    document = {
+        **{name: float(value) for name, value in scale.setting.items()},  # type: ignore[arg-type]
+        "repetitions": scale.matrices,
+        "points of a curve": scale.points,
+    }
+    if size == "paper":
+        return document
+    n, d = scale.setting["n"], scale.setting["d"]
+    differs = f"{scale.points} points of a curve for {FULL.points}"
+    if size == "smoke":
+        differs += f"; {scale.matrices} matrices of {n} x {d} for 50 of 3000 x 150"
+    return {**document, "differs": differs}

@@ -1,5 +1,0 @@
-"""Table 2: ResNet-18 on CIFAR-100."""
-
-from tepui.recipes.rethinking.six_controls import table
-
-RECIPE = table("table2", "cifar100", "resnet18")

@@ -1,5 +1,0 @@
-"""Table 3: a pretrained ResNet-18 on TinyImageNet."""
-
-from tepui.recipes.rethinking.six_controls import table
-
-RECIPE = table("table3", "tiny_imagenet", "resnet18_pretrained")

@@ -1,5 +1,0 @@
-"""Table 4: accuracy on corrupted TinyImageNet at each severity."""
-
-from tepui.recipes.sharpbalance.accuracy_tables import severity_table
-
-RECIPE = severity_table("sharpbalance/table4", "tiny_imagenet")

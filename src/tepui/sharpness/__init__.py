@@ -1,0 +1,49 @@
+"""Sharpness of a model's loss: functions of a model, a loss and data.
+
+Measures of a model take ``(model, data, *, loss=cross_entropy, ...)`` and return a
+:class:`Measurement`; measures of samples return one value per sample. None leaves a
+trace on the model.
+"""
+
+from tepui.sharpness.average_case import average_case
+from tepui.sharpness.cka import cka, linear_cka, pairwise_cka
+from tepui.sharpness.fisher import fisher_trace, mean_fisher_trace
+from tepui.sharpness.fisher_rao import fisher_rao
+from tepui.sharpness.hessian_eigenvalues import hessian_eigenvalues
+from tepui.sharpness.hessian_trace import hessian_trace
+from tepui.sharpness.input_curvature import (
+    input_curvature,
+    sample_input_curvature,
+)
+from tepui.sharpness.measurement import Measurement
+from tepui.sharpness.ntk_logdet import ntk_logdet
+from tepui.sharpness.per_sample import (
+    sam_gap,
+    sample_hessian_trace,
+    worst_case_gap,
+)
+from tepui.sharpness.relative_flatness import relative_flatness
+from tepui.sharpness.sam_sharpness import sam_sharpness
+from tepui.sharpness.worst_case import worst_case
+
+__all__ = [
+    "Measurement",
+    "average_case",
+    "cka",
+    "fisher_rao",
+    "fisher_trace",
+    "hessian_eigenvalues",
+    "hessian_trace",
+    "input_curvature",
+    "linear_cka",
+    "mean_fisher_trace",
+    "ntk_logdet",
+    "pairwise_cka",
+    "relative_flatness",
+    "sam_gap",
+    "sam_sharpness",
+    "sample_hessian_trace",
+    "sample_input_curvature",
+    "worst_case",
+    "worst_case_gap",
+]

@@ -1,0 +1,154 @@
+r"""Linear centred kernel alignment (CKA): how alike two models' features are.
+
+With centred features :math:`X` and :math:`Y` of the same samples,
+
+.. math::
+    \operatorname{CKA} = \frac{\lVert X^\top Y \rVert_F^2}
+    {\lVert X^\top X \rVert_F \, \lVert Y^\top Y \rVert_F} \in [0, 1],
+
+one for features that are equal up to rotation and scale.
+
+References:
+    Kornblith et al., Similarity of Neural Network Representations Revisited, ICML 2019.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import one_of, require
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.running import undisturbed
+from tepui.sharpness.last_layer import features_and_logits
+from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.selection import Data, select
+
+Of = Literal["features", "logits"]
+
+
+def linear_cka(first: Tensor, second: Tensor) -> Tensor:
+    """Return the linear CKA of two sets of features.
+
+    Args:
+        first: Shape ``(samples, width)``.
+        second: Shape ``(samples, other_width)``, of the same samples.
+
+    Returns:
+        A scalar in [0, 1]; NaN where all samples have the same features.
+
+    Raises:
+        ValueError: If shapes do not fit.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
+        >>> linear_cka(x, -5 * x.flip(1))
+        tensor(1.)
+    """
+    require(
+        first.ndim == second.ndim == 2 and len(first) == len(second),
+        "second",
+        f"be (samples, width) for the same samples as the first {tuple(first.shape)}",
+        tuple(second.shape),
+    )
+    x, y = (part - part.mean(0) for part in (first, second))
+    scale: Tensor = (x.T @ x).norm() * (y.T @ y).norm()
+    return (x.T @ y).square().sum() / scale
+
+
+def pairwise_cka(
+    models: Sequence[nn.Module],
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    of: Of = "features",
+    num_samples: int | None = None,
+    batch_size: int = 256,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Return the linear CKA of every pair of models.
+
+    Args:
+        models: At least two modules with linear last layers, such as
+            ``ensemble.members``; left as they were.
+        data: A data set, or a loader that does not shuffle.
+        loss: Only says which labels fit: features know none.
+        of: What the last layer sees (``"features"``) or says (``"logits"``).
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; the values do not depend on it.
+        generator: Draws the samples; None draws the same ones at every call.
+
+    Returns:
+        Shape ``(models, models)``, symmetric, float64, on the CPU.
+    """
+    one_of("of", of, get_args(Of))
+    require(len(models) > 1, "models", "be at least two", len(models))
+    features = []
+    state = None if generator is None else generator.get_state()
+    for model in models:
+        if generator is not None and state is not None:
+            generator.set_state(state)
+        batches = select(
+            model,
+            data,
+            loss,
+            batch_size=batch_size,
+            num_samples=num_samples,
+            generator=generator,
+        )
+        with undisturbed(model), features_and_logits(model) as seen:
+            which = get_args(Of).index(of)
+            parts = [seen(batch.inputs)[which].double().cpu() for batch in batches]
+        features.append(torch.cat(parts))
+    found = torch.eye(len(models), dtype=torch.float64)
+    for i, j in combinations(range(len(models)), 2):
+        found[i, j] = found[j, i] = linear_cka(features[i], features[j])
+    return found
+
+
+def cka(
+    models: Sequence[nn.Module],
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    of: Of = "features",
+    num_samples: int | None = None,
+    batch_size: int = 256,
+    generator: torch.Generator | None = None,
+) -> Measurement:
+    """Return the mean linear CKA over all pairs of models.
+
+    Args:
+        models: At least two modules with linear last layers, such as
+            ``ensemble.members``; left as they were.
+        data: A data set, or a loader that does not shuffle.
+        loss: Only says which labels fit: features know none.
+        of: What the last layer sees (``"features"``) or says (``"logits"``).
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; the value does not depend on it.
+        generator: Draws the samples; None draws the same ones at every call.
+
+    Returns:
+        A value in [0, 1], with its standard error over pairs (NaN for two models).
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> data = Arrays(torch.randn(9, 4), torch.arange(9) % 3)
+        >>> models = [nn.Linear(4, 3), nn.Linear(4, 3)]
+        >>> round(cka(models, data).value, 6)  # the same inputs are the features
+        1.0
+    """
+    found = pairwise_cka(
+        models,
+        data,
+        loss=loss,
+        of=of,
+        num_samples=num_samples,
+        batch_size=batch_size,
+        generator=generator,
+    )
+    rows, columns = torch.triu_indices(len(found), len(found), offset=1)
+    settings = {"measure": "cka", "of": of, "models": len(found)}
+    return mean_of(found[rows, columns], settings, "pair")

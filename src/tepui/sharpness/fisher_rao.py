@@ -1,0 +1,196 @@
+r"""The Fisher–Rao norm of the weights.
+
+.. math::
+    \lVert \theta \rVert_{FR}^2 = \theta^\top F(\theta) \, \theta
+    = \mathbb{E} \, \langle \theta, \nabla_\theta \ell \rangle^2.
+
+With the outputs :math:`f`, :math:`\langle \theta, \nabla_\theta \ell \rangle =
+\langle \partial \ell / \partial f, J \theta \rangle`. ``method="direct"`` takes
+:math:`J \theta` by forward differentiation along the weights, for any architecture. A
+network of :math:`D` linear layers with ReLU and without biases is homogeneous,
+:math:`J \theta = D f`, so that for cross-entropy
+
+.. math::
+    \lVert \theta \rVert_{FR} = D \sqrt{\mathbb{E} \, (\langle P, f \rangle - f_y)^2},
+
+the ``"analytic"`` form, from one forward pass. With biases, BatchNorm or residual
+connections the identity fails; the form with :math:`D = 1` stays well defined for any
+architecture and is the default.
+
+Differs from the released code it stems from, which keeps :math:`D = 6` for every
+architecture.
+
+References:
+    Liang et al., Fisher–Rao Metric, Geometry, and Complexity of Neural Networks,
+    AISTATS 2019.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.func import jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tepui.core.checks import one_of, require
+from tepui.data.arrays import Batch
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.running import forward, undisturbed
+from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.weights import WeightVector
+
+Method = Literal["analytic", "direct"]
+Labels = Literal["empirical", "model"]
+
+LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
+
+
+def fisher_rao(
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    method: Method = "analytic",
+    labels: Labels = "empirical",
+    depth: int | Literal["auto"] = 1,
+    squared: bool = False,
+    num_samples: int | None = None,
+    batch_size: int = 256,
+    generator: torch.Generator | None = None,
+) -> Measurement:
+    """Return the Fisher–Rao norm of a model's weights.
+
+    Args:
+        model: Any module; left as it was.
+        data: A data set, or a loader that does not shuffle.
+        loss: Returns one loss per sample.
+        method: ``"analytic"`` from the outputs, or ``"direct"`` along the weights.
+        labels: ``"empirical"`` takes the labels of the data; ``"model"`` the
+            expectation over the model's own predictions, for cross-entropy only.
+        depth: Factor of the analytic form: the number of linear layers of a
+            homogeneous network; ``"auto"`` counts linear and convolutional layers.
+        squared: Give the square of the norm.
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; the value does not depend on it.
+        generator: Draws the samples; None draws the same ones at every call.
+
+    Returns:
+        A value, not negative, with its standard error over samples.
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> _ = torch.manual_seed(0)
+        >>> layers = nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3, bias=False)
+        >>> model = nn.Sequential(*layers)
+        >>> data = Arrays(torch.randn(20, 4), torch.arange(20) % 3)
+        >>> analytic = fisher_rao(model, data, depth="auto").value
+        >>> direct = fisher_rao(model, data, method="direct").value
+        >>> abs(analytic - direct) < 1e-5
+        True
+    """
+    one_of("method", method, get_args(Method))
+    one_of("labels", labels, get_args(Labels))
+    factor = depth_of(model) if depth == "auto" else depth
+    require(factor > 0, "depth", "be positive, or 'auto'", depth)
+    require(
+        method == "analytic" or factor == 1,
+        "depth",
+        "be 1 for method='direct', which needs no factor",
+        depth,
+    )
+    require(
+        labels == "empirical" or loss is cross_entropy,
+        "loss",
+        "be cross_entropy for labels='model'",
+        name_of(loss),
+    )
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=batch_size,
+        num_samples=num_samples,
+        generator=generator,
+    )
+    weights = WeightVector(model, loss) if method == "direct" else None
+
+    def squares(batch: Batch) -> Tensor:
+        outputs, tangent = (
+            _homogeneous(model, batch) if weights is None else _along(weights, batch)
+        )
+        tangent = factor * tangent
+        if labels == "model":
+            return _expected_square(outputs, tangent)
+        return (_slope(outputs, batch.targets, loss) * tangent).flatten(1).sum(1) ** 2
+
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
+        values = torch.cat([squares(batch) for batch in batches])
+    settings = {
+        "measure": "fisher_rao",
+        "loss": name_of(loss),
+        "method": method,
+        "labels": labels,
+        "depth": factor,
+        "squared": squared,
+        **batches.settings,
+    }
+    found = mean_of(values, settings)
+    return found if squared else _root(found)
+
+
+def depth_of(model: nn.Module) -> int:
+    """Return the number of linear and convolutional layers of a model.
+
+    Args:
+        model: Any module.
+
+    Returns:
+        Their number, at least one.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    count = sum(isinstance(part, LAYERS) for part in model.modules())
+    require(count > 0, "model", "have linear or convolutional layers", count)
+    return count
+
+
+def _homogeneous(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        outputs = forward(model, batch.inputs).double()
+    return outputs, outputs
+
+
+def _along(weights: WeightVector, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the outputs and their derivative along the weights."""
+
+    def outputs_of(vector: Tensor) -> Tensor:
+        return weights.outputs(vector, batch)
+
+    here = (weights.vector,)
+    outputs, tangent = jvp(outputs_of, here, here)  # type: ignore[misc]
+    return outputs.detach().double(), tangent.detach().double()
+
+
+def _slope(outputs: Tensor, targets: Tensor, loss: Loss) -> Tensor:
+    """Return the gradient of each sample's loss with respect to its outputs."""
+    with torch.enable_grad():
+        leaf = outputs.detach().requires_grad_()
+        if targets.is_floating_point():
+            targets = targets.to(outputs.dtype)
+        return torch.autograd.grad(loss(leaf, targets).sum(), leaf)[0]
+
+
+def _expected_square(outputs: Tensor, tangent: Tensor) -> Tensor:
+    r"""Return :math:`\mathbb{E}_{c \sim P} \langle P - e_c, t \rangle^2`."""
+    probs = outputs.softmax(1)
+    centred = tangent - (probs * tangent).sum(1, keepdim=True)
+    return (probs * centred.square()).sum(1)
+
+
+def _root(found: Measurement) -> Measurement:
+    """Return the square root, its error to first order."""
+    value = found.value**0.5
+    error = found.standard_error / (2 * value) if value else found.standard_error
+    return Measurement(value, error, found.settings)

@@ -1,0 +1,163 @@
+r"""The extreme eigenvalues of the loss's Hessian.
+
+Lanczos iteration (ARPACK, through scipy) on Hessian-vector products, each a pass over
+the data with two backward passes; the Hessian is never formed. With the unit
+eigenvector :math:`v`, :math:`\lambda = v^\top H v` is the mean over samples of
+:math:`v^\top H_j v`, whose spread gives the standard error to first order.
+
+References:
+    Lehoucq, Sorensen and Yang, ARPACK Users' Guide, 1998.
+"""
+
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tepui.core.checks import one_of, require
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.running import undisturbed
+from tepui.sharpness.measurement import Measurement, mean_of, without_nan
+from tepui.sharpness.noise import normal_like, stream_or_default
+from tepui.sharpness.selection import Data, Selection, name_of, select
+from tepui.sharpness.weights import Masks, WeightVector, curvature_along
+
+Which = Literal["LA", "SA", "LM"]
+
+
+def hessian_eigenvalues(
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    count: int = 1,
+    which: Which = "LA",
+    tolerance: float = 1e-4,
+    masks: Masks | None = None,
+    num_samples: int | None = 500,
+    batch_size: int = 100,
+    generator: torch.Generator | None = None,
+) -> tuple[Measurement, ...]:
+    """Return extreme eigenvalues of the Hessian of the mean loss.
+
+    Args:
+        model: Any module; left as it was.
+        data: A data set, or a loader that does not shuffle.
+        loss: Returns one loss per sample.
+        count: How many eigenvalues, fewer than there are weights.
+        which: The largest (``"LA"``), the smallest (``"SA"``) or the largest by
+            magnitude (``"LM"``), as in ``scipy.sparse.linalg.eigsh``.
+        tolerance: Relative accuracy.
+        masks: Boolean tensors by parameter name; the Hessian is that of the weights
+            that are True.
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; the values do not depend on it.
+        generator: Draws samples and the first vector, where it lies; None draws the
+            same ones at every call.
+
+    Returns:
+        One measurement each, the extreme one first.
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> data = Arrays(torch.tensor([[3.0, 4.0]]), torch.zeros(1))
+        >>> def half_square(outputs, targets):
+        ...     return 0.5 * (outputs[:, 0] - targets).square()
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> (largest,) = hessian_eigenvalues(model, data, loss=half_square)
+        >>> round(largest.value, 4)
+        25.0
+    """
+    one_of("which", which, get_args(Which))
+    stream = stream_or_default(generator)
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=batch_size,
+        num_samples=num_samples,
+        generator=stream,
+    ).held()
+    weights = WeightVector(model, loss)
+    free = weights.scale(False, masks)
+    require(
+        0 < count < len(free),
+        "count",
+        f"be positive and less than the number of weights ({len(free)})",
+        count,
+    )
+    settings = {
+        "measure": "hessian_eigenvalues",
+        "loss": name_of(loss),
+        "count": count,
+        "which": which,
+        "tolerance": tolerance,
+        "masked": weights.masked(masks),
+        **batches.settings,
+    }
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
+        start = free * normal_like(free, stream)
+        vectors = _eigenvectors(weights, batches, free, start, count, which, tolerance)
+        curvatures = [_curvatures(weights, batches, vector) for vector in vectors]
+    return tuple(mean_of(values, settings) for values in curvatures)
+
+
+def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
+    """Return the Hessian of the mean loss times a vector.
+
+    Args:
+        weights: The model, in eval mode.
+        batches: The samples.
+        way: As long as the weights.
+
+    Returns:
+        A vector as long as the weights.
+    """
+    total = torch.zeros_like(way)
+    for batch in batches:
+        with torch.enable_grad():
+            here = weights.vector.clone().requires_grad_()
+            value = weights.losses(here, batch).sum() / batches.samples
+            (slope,) = torch.autograd.grad(value, here, create_graph=True)
+            if not slope.requires_grad:  # a loss linear in the weights
+                continue
+            found = torch.autograd.grad(
+                slope, here, way, allow_unused=True, materialize_grads=True
+            )
+        total += found[0]
+    return total
+
+
+def _eigenvectors(
+    weights: WeightVector,
+    batches: Selection,
+    free: Tensor,
+    start: Tensor,
+    count: int,
+    which: Which,
+    tolerance: float,
+) -> list[Tensor]:
+    """Return unit eigenvectors, that of the extreme eigenvalue first."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        way = torch.from_numpy(vector.ravel()).to(free)
+        found = free * hessian_product(weights, batches, free * way)
+        return np.asarray(without_nan(found, "weight").double().cpu().numpy())
+
+    size = len(free)
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    first = start.double().cpu().numpy()
+    values, vectors = eigsh(operator, count, which=which, v0=first, tol=tolerance)
+    order = {"LA": -values, "SA": values, "LM": -np.abs(values)}[which].argsort()
+    return [torch.from_numpy(vectors[:, i].copy()).to(free) for i in order]
+
+
+def _curvatures(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
+    parts = [
+        curvature_along(weights.losses_on(batch), weights.vector, way).detach()
+        for batch in batches
+    ]
+    return torch.cat(parts)

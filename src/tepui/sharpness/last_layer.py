@@ -1,0 +1,74 @@
+"""The last linear layer of a model: what it sees and what it says."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import require
+from tepui.data.arrays import Inputs
+from tepui.modules.running import forward
+
+
+def classifier_of(model: nn.Module) -> nn.Linear:
+    """Return a model's last linear layer.
+
+    Args:
+        model: A module; the last ``nn.Linear`` of its ``classifier`` if it has one,
+            of the whole model otherwise.
+
+    Returns:
+        The layer.
+
+    Raises:
+        ValueError: If there is none.
+
+    Example:
+        >>> classifier_of(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+        Linear(in_features=3, out_features=2, bias=True)
+    """
+    named = getattr(model, "classifier", None)
+    inside = named if isinstance(named, nn.Module) else model
+    layers = [part for part in inside.modules() if isinstance(part, nn.Linear)]
+    require(len(layers) > 0, "model", "have a linear layer", type(model).__name__)
+    return layers[-1]
+
+
+@contextmanager
+def features_and_logits(
+    model: nn.Module,
+) -> Iterator[Callable[[Inputs], tuple[Tensor, Tensor]]]:
+    """Give what a model's last layer sees and says, from one forward pass.
+
+    Args:
+        model: Any module with a linear layer.
+
+    Yields:
+        A function from inputs to features ``(samples, width)`` and logits
+        ``(samples, classes)``, without gradients.
+    """
+    layer = classifier_of(model)
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    def note(_layer: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
+        seen.append((arguments[0], output))
+
+    def pass_through(inputs: Inputs) -> tuple[Tensor, Tensor]:
+        seen.clear()
+        with torch.no_grad():
+            outputs = forward(model, inputs)
+        require(
+            len(seen) == 1 and seen[0][1].shape == outputs.shape and outputs.ndim == 2,
+            "model",
+            "end in one use of its last linear layer, on (samples, features)",
+            [tuple(output.shape) for _, output in seen],
+        )
+        return seen[0]
+
+    handle = layer.register_forward_hook(note)
+    try:
+        yield pass_through
+    finally:
+        handle.remove()

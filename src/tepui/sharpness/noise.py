@@ -1,0 +1,70 @@
+"""Rises in loss under random offsets of the weights."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from tepui.core.seeding import generator as seeded_generator
+from tepui.sharpness.selection import Selection
+from tepui.sharpness.weights import WeightVector
+
+
+def rises(
+    weights: WeightVector, batches: Selection, offsets: Iterable[Tensor]
+) -> Tensor:
+    """Return every sample's rise in loss after every offset.
+
+    All samples meet the same offsets, so that one pass over the data per offset
+    suffices and the result does not depend on how the data are batched.
+
+    Args:
+        weights: The model, in eval mode.
+        batches: The samples.
+        offsets: Vectors as long as the weights.
+
+    Returns:
+        Shape ``(offsets, samples)``.
+    """
+
+    def losses(vector: Tensor) -> Tensor:
+        return torch.cat([weights.losses(vector, batch) for batch in batches])
+
+    with torch.no_grad():
+        start = losses(weights.vector)
+        return torch.stack([losses(weights.vector + o) - start for o in offsets])
+
+
+def stream_or_default(generator: torch.Generator | None) -> torch.Generator:
+    """Return a generator, by default one that draws the same at every call.
+
+    Args:
+        generator: The caller's, or None.
+
+    Returns:
+        The caller's own; it says by its device where numbers are drawn, so that a CPU
+        generator draws the same for models on any device.
+    """
+    return seeded_generator("noise") if generator is None else generator
+
+
+def normal_like(vector: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a standard normal vector, drawn on the generator's device."""
+    drawn = torch.randn(
+        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
+    )
+    return drawn.to(vector.device)
+
+
+def uniform_like(vector: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a vector uniform in (-1, 1), drawn on the generator's device."""
+    drawn = torch.rand(
+        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
+    )
+    return 2 * drawn.to(vector.device) - 1
+
+
+def signs_like(vector: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a vector of random signs, drawn on the generator's device."""
+    drawn = torch.randint(2, vector.shape, generator=generator, device=generator.device)
+    return (2 * drawn - 1).to(vector)

@@ -1,0 +1,96 @@
+r"""The log-determinant of the neural tangent kernel on small batches.
+
+.. math::
+    K_{ij} = \big\langle \nabla_\theta \textstyle\sum_c f_c(x_i), \,
+    \nabla_\theta \sum_c f_c(x_j) \big\rangle, \qquad \log \det K,
+
+averaged over batches. It says how differently the model's outputs at different inputs
+depend on the weights; it knows no labels.
+
+Differs from the released code: all trainable parameters count, not only those called
+``weight``.
+
+References:
+    Jacot, Gabriel and Hongler, Neural Tangent Kernel, NeurIPS 2018.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tepui.data.arrays import Batch, Inputs
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.running import one_sample, undisturbed
+from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.selection import Data, select
+from tepui.sharpness.weights import Masks, WeightVector
+
+
+def ntk_logdet(
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    masks: Masks | None = None,
+    num_samples: int | None = 500,
+    batch_size: int = 5,
+    generator: torch.Generator | None = None,
+) -> Measurement:
+    """Return the mean log-determinant of the neural tangent kernel of a batch.
+
+    Args:
+        model: Any module; left as it was.
+        data: A data set, or a loader that does not shuffle.
+        loss: Only says which labels fit: the kernel is that of the outputs.
+        masks: Boolean tensors by parameter name; weights that are False do not count.
+        num_samples: How many samples in all; None takes every one.
+        batch_size: Samples per kernel: the value depends on it. Memory grows with
+            samples times parameters.
+        generator: Draws the samples; None draws the same ones at every call.
+
+    Returns:
+        A value, with its standard error over batches; minus infinity where two
+        samples of a batch cannot be told apart.
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> data = Arrays(2 * torch.eye(3), torch.tensor([0, 0, 0]))
+        >>> model = nn.Linear(3, 1, bias=False)
+        >>> found = ntk_logdet(model, data, batch_size=3)  # log det of 4 I
+        >>> round(found.value, 4)
+        4.1589
+    """
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=batch_size,
+        num_samples=num_samples,
+        generator=generator,
+        mixed=True,
+    )
+    weights = WeightVector(model, loss)
+    free = weights.scale(False, masks)
+
+    def summed(vector: Tensor, inputs: Inputs) -> Tensor:
+        nothing = torch.zeros(1, device=vector.device)
+        return weights.outputs(
+            vector, Batch(one_sample(inputs), nothing, nothing)
+        ).sum()
+
+    gradients = vmap(grad(summed), in_dims=(None, 0))
+
+    def logdet(batch: Batch) -> Tensor:
+        rows = (free * gradients(weights.vector, batch.inputs)).double()
+        found: Tensor = torch.linalg.slogdet(rows @ rows.T).logabsdet
+        return found
+
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
+        values = torch.stack([logdet(batch).detach() for batch in batches])
+    settings = {
+        "measure": "ntk_logdet",
+        "masked": weights.masked(masks),
+        **batches.settings,
+    }
+    return mean_of(values, settings, "batch")

@@ -1,0 +1,215 @@
+r"""Other measures of how sharp a single sample is.
+
+The SharpBalance paper scores samples by the trace of their Fisher matrix and names
+these as alternatives; :math:`\ell_j` is the loss of sample :math:`j`, with BatchNorm
+in eval mode throughout.
+
+- :func:`sam_gap`: the rise :math:`\ell_j(\theta + e_B) - \ell_j(\theta)` after the SAM
+  perturbation :math:`e_B` of the sample's batch, so batches matter.
+- :func:`worst_case_gap`: the rise :math:`\max_{\lVert e \rVert \le \rho}
+  \ell_j(\theta + e) - \ell_j(\theta)`, by projected gradient ascent for every sample.
+- :func:`sample_hessian_trace`: :math:`\operatorname{tr} \nabla^2 \ell_j(\theta)`, by
+  Hutchinson's estimator with the same Rademacher vectors for all samples.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.data.arrays import Batch
+from tepui.data.loading import in_order
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.pruning import masks_of
+from tepui.modules.running import (
+    blocks,
+    device_of,
+    one_sample,
+    over_samples,
+    undisturbed,
+)
+from tepui.optim import sam_perturbation
+from tepui.sharpness.weights import (
+    Parameters,
+    curvature_along,
+    losses_at,
+    trainable,
+)
+
+# Elements of one block of per-sample perturbations.
+PERTURBATION_ELEMENTS = 2**26
+
+
+def sam_gap(
+    model: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    rho: float = 0.05,
+    loss: Loss = cross_entropy,
+    batch_size: int = 256,
+) -> Tensor:
+    """Return each sample's rise in loss after its batch's SAM perturbation.
+
+    Args:
+        model: Any module; left as it was.
+        dataset: The samples.
+        rho: Length of the perturbation.
+        loss: Returns one loss per sample.
+        batch_size: Samples that share a perturbation.
+
+    Returns:
+        Shape ``(samples,)``.
+    """
+    require(rho >= 0, "rho", "be non-negative", rho)
+    alive = _masked_by(model)
+
+    def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
+        here = trainable(model)
+        slope = alive(grad(lambda values: losses(values, batch).mean())(here))
+        offsets = sam_perturbation(list(here.values()), list(slope.values()), rho)
+        moved = {
+            name: value + offset
+            for (name, value), offset in zip(here.items(), offsets, strict=True)
+        }
+        return losses(moved, batch) - losses(here, batch)
+
+    return _over_batches(model, dataset, loss, batch_size, rises)
+
+
+def worst_case_gap(
+    model: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    rho: float = 0.05,
+    steps: int = 5,
+    loss: Loss = cross_entropy,
+    batch_size: int = 256,
+) -> Tensor:
+    """Return each sample's largest rise in loss within a ball around the weights.
+
+    Args:
+        model: Any module; left as it was.
+        dataset: The samples.
+        rho: Radius of the ball.
+        steps: Steps of ascent, each of length ``2 * rho / steps``.
+        loss: Returns one loss per sample.
+        batch_size: Samples per pass; the result does not depend on it.
+
+    Returns:
+        Shape ``(samples,)``: the highest rise seen on the way, at least zero.
+    """
+    require(rho >= 0, "rho", "be non-negative", rho)
+    require(steps > 0, "steps", "be positive", steps)
+    alive = _masked_by(model)
+
+    def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
+        here = trainable(model)
+
+        def one(inputs: Any, target: Tensor, index: Tensor) -> Tensor:
+            sample = Batch(one_sample(inputs), target[None], index[None])
+
+            def value(offsets: Parameters) -> Tensor:
+                moved = {name: here[name] + offsets[name] for name in here}
+                return losses(moved, sample)[0]
+
+            offsets = {name: torch.zeros_like(p) for name, p in here.items()}
+            start = value(offsets)
+            best = torch.zeros_like(start)
+            for _ in range(steps):
+                slope = alive(grad(value)(offsets))
+                length = 2 * rho / steps / (_norm(slope) + 1e-12)
+                offsets = {n: offsets[n] + length * slope[n] for n in offsets}
+                shrink = (rho / (_norm(offsets) + 1e-12)).clamp(max=1.0)
+                offsets = {name: shrink * offset for name, offset in offsets.items()}
+                best = torch.maximum(best, value(offsets) - start)
+            return best
+
+        size = max(1, PERTURBATION_ELEMENTS // sum(p.numel() for p in here.values()))
+        parts = [over_samples(one, *part) for part in blocks(batch, size)]
+        return torch.cat(parts)
+
+    return _over_batches(model, dataset, loss, batch_size, rises)
+
+
+def sample_hessian_trace(
+    model: nn.Module,
+    dataset: Dataset[Any],
+    *,
+    generator: torch.Generator,
+    probes: int = 10,
+    loss: Loss = cross_entropy,
+    batch_size: int = 256,
+) -> Tensor:
+    """Estimate the trace of each sample's Hessian.
+
+    Args:
+        model: Any module; left as it was.
+        dataset: The samples.
+        generator: Draws the probes, on the CPU.
+        probes: How many Rademacher vectors.
+        loss: Returns one loss per sample.
+        batch_size: Samples per pass; the result does not depend on it.
+
+    Returns:
+        Shape ``(samples,)``. Unbiased; the same probes serve all samples.
+    """
+    require(probes > 0, "probes", "be positive", probes)
+    alive = _masked_by(model)
+    vectors = [
+        alive(
+            {
+                name: (2.0 * torch.randint(2, p.shape, generator=generator) - 1).to(p)
+                for name, p in trainable(model).items()
+            }
+        )
+        for _ in range(probes)
+    ]
+
+    def curvatures(
+        losses: Callable[[Parameters, Batch], Tensor], batch: Batch
+    ) -> Tensor:
+        here = trainable(model)
+
+        def along(direction: Parameters) -> Tensor:
+            return curvature_along(lambda v: losses(v, batch), here, direction)
+
+        return torch.stack([along(vector) for vector in vectors]).mean(0)
+
+    return _over_batches(model, dataset, loss, batch_size, curvatures)
+
+
+def _over_batches(
+    model: nn.Module,
+    dataset: Dataset[Any],
+    loss: Loss,
+    batch_size: int,
+    measure: Callable[[Callable[[Parameters, Batch], Tensor], Batch], Tensor],
+) -> Tensor:
+    """Run a measure over all batches, with losses as a function of the parameters."""
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    losses = losses_at(model, loss)
+    with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
+        parts = [
+            measure(losses, batch).detach()
+            for batch in in_order(dataset, batch_size, device=device_of(model))
+        ]
+    return torch.cat(parts)
+
+
+def _masked_by(model: nn.Module) -> Callable[[Parameters], Parameters]:
+    """Return what sets the values of pruned weights to zero."""
+    masks = masks_of(model)
+
+    def alive(values: Parameters) -> Parameters:
+        return {n: v * masks[n] if n in masks else v for n, v in values.items()}
+
+    return alive
+
+
+def _norm(values: Parameters) -> Tensor:
+    return torch.stack([value.square().sum() for value in values.values()]).sum().sqrt()

@@ -1,0 +1,215 @@
+r"""Relative flatness of the last layer.
+
+With the weights :math:`w_s` of class :math:`s`, features :math:`\varphi` and the mean
+loss :math:`L`,
+
+.. math::
+    \kappa = \sum_{s, s'} \langle w_s, w_{s'} \rangle
+    \operatorname{tr} \frac{\partial^2 L}{\partial w_s \, \partial w_{s'}}.
+
+For softmax cross-entropy the Hessian's blocks are :math:`\mathbb{E}[(P_s \delta_{ss'} -
+P_s P_{s'}) \varphi \varphi^\top]`, whatever the labels, and so
+
+.. math::
+    \kappa = \mathbb{E} \, \lVert \varphi \rVert^2 \operatorname{Var}_{s \sim P}(w_s)
+    = \mathbb{E} \, \lVert \varphi \rVert^2 \,
+    \tfrac12 \sum_{s, s'} P_s P_{s'} \lVert w_s - w_{s'} \rVert^2,
+
+exactly, without a Hessian, in one pass. The last form has no cancellation, so that
+confident predictions keep their digits.
+
+Differs from the released code: the normalisation of features is applied to the
+features, not to the two parameters before the last layer; the mean over samples is the
+default, and the sum over batches, which fits the published values, an option.
+
+References:
+    Petzka et al., Relative Flatness and Generalization, NeurIPS 2021.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.func import hessian
+
+from tepui.core.checks import one_of, require
+from tepui.losses import CrossEntropy, Loss, cross_entropy
+from tepui.modules.running import undisturbed
+from tepui.sharpness.last_layer import classifier_of, features_and_logits
+from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.selection import Data, name_of, select
+
+Method = Literal["closed_form", "hessian"]
+Reduction = Literal["mean", "sum_batches"]
+Passed = tuple[Tensor, Tensor, Tensor]  # features, logits, targets
+
+# Elements of a dense Hessian; 4 GB in float32.
+HESSIAN_ELEMENTS = 2**30
+
+
+def relative_flatness(
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    method: Method = "closed_form",
+    feature_norm: bool = False,
+    weight_decay: float = 0.0,
+    reduction: Reduction = "mean",
+    num_samples: int | None = None,
+    batch_size: int = 256,
+    generator: torch.Generator | None = None,
+) -> Measurement:
+    r"""Return the relative flatness of a model's last linear layer.
+
+    Args:
+        model: Any module with a linear layer; the last ``nn.Linear`` of its
+            ``classifier``, or of the model, is taken.
+        data: A data set, or a loader that does not shuffle.
+        loss: Cross-entropy; any per-sample loss with ``method="hessian"``.
+        method: ``"closed_form"``, or the dense ``"hessian"`` for verification.
+        feature_norm: Divide each feature by its standard deviation over the data and
+            multiply its weights by it.
+        weight_decay: Adds :math:`2 \alpha \sum_s \lVert w_s \rVert^2`, as the released
+            code does for networks trained with weight decay :math:`\alpha` (the trace
+            of the penalty's own Hessian would be larger by the number of features).
+        reduction: The mean over samples; or the ``"sum_batches"`` of batch means,
+            which grows with the number of batches.
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; only ``"sum_batches"`` depends on it.
+        generator: Draws the samples; None draws the same ones at every call.
+
+    Returns:
+        A value, not negative, with its standard error over samples (NaN for
+        ``"hessian"``).
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> model = nn.Linear(1, 2, bias=False)
+        >>> _ = model.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))
+        >>> data = Arrays(torch.zeros(1, 1), torch.tensor([0]))
+        >>> relative_flatness(model, data).value  # no feature, no curvature
+        0.0
+    """
+    one_of("method", method, get_args(Method))
+    one_of("reduction", reduction, get_args(Reduction))
+    require(weight_decay >= 0, "weight_decay", "not be negative", weight_decay)
+    require(
+        method == "hessian" or loss is cross_entropy or isinstance(loss, CrossEntropy),
+        "loss",
+        "be cross-entropy for the closed form (method='hessian' takes any)",
+        name_of(loss),
+    )
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=batch_size,
+        num_samples=num_samples,
+        generator=generator,
+    )
+    layer = classifier_of(model)
+    with undisturbed(model), features_and_logits(model) as seen:
+        passed: Iterable[Passed] = (
+            (*seen(batch.inputs), batch.targets) for batch in batches
+        )
+        if feature_norm:
+            held = list(passed)
+            spread = _spread(torch.cat([features for features, _, _ in held]))
+            passed = [(f / spread, z, targets) for f, z, targets in held]
+        else:
+            spread = torch.ones_like(layer.weight[0])
+        parts = _parts(passed, layer, spread.detach(), loss, method)
+    settings = {
+        "measure": "relative_flatness",
+        "loss": name_of(loss),
+        "method": method,
+        "feature_norm": feature_norm,
+        "weight_decay": float(weight_decay),
+        "reduction": reduction,
+        **batches.settings,
+    }
+    found = mean_of(torch.cat(parts), settings)
+    value, error = found.value, found.standard_error
+    if reduction == "sum_batches":
+        value = float(torch.stack([part.double().mean() for part in parts]).sum())
+        error *= len(parts)
+    if method == "hessian":
+        error = math.nan
+    squares = float((layer.weight.detach() * spread).double().square().sum())
+    return Measurement(value + 2 * weight_decay * squares, error, settings)
+
+
+def sample_flatness(features: Tensor, logits: Tensor, weight: Tensor) -> Tensor:
+    r"""Return :math:`\lVert \varphi \rVert^2 \operatorname{Var}_{s \sim P}(w_s)`.
+
+    Args:
+        features: Shape ``(samples, width)``.
+        logits: Shape ``(samples, classes)``.
+        weight: Shape ``(classes, width)``.
+
+    Returns:
+        Shape ``(samples,)``.
+
+    Example:
+        >>> weight = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+        >>> sample_flatness(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2), weight)
+        tensor([25.])
+    """
+    return _flatness(features, logits, _squared_distances(weight))
+
+
+def _parts(
+    passed: Iterable[Passed],
+    layer: nn.Linear,
+    spread: Tensor,
+    loss: Loss,
+    method: Method,
+) -> list[Tensor]:
+    """Return one value per sample, batch by batch."""
+    weight = layer.weight.detach() * spread
+    if method == "hessian":
+        return [
+            _by_hessian(features, targets, weight, layer.bias, loss)
+            for features, _, targets in passed
+        ]
+    distances = _squared_distances(weight)
+    return [_flatness(features, logits, distances) for features, logits, _ in passed]
+
+
+def _flatness(features: Tensor, logits: Tensor, distances: Tensor) -> Tensor:
+    logits = logits.float() if logits.dtype.itemsize < 4 else logits
+    probs = logits.softmax(1)
+    variance = 0.5 * ((probs @ distances.to(probs)) * probs).sum(1)
+    return features.to(probs).square().sum(1) * variance
+
+
+def _squared_distances(weight: Tensor) -> Tensor:
+    """Return the squared distance of every pair of rows, without cancellation."""
+    wide = weight.double()
+    exact = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(wide, wide, compute_mode=exact).square()
+
+
+def _spread(features: Tensor) -> Tensor:
+    """Return each feature's standard deviation, one where it is zero."""
+    found = features.std(0, correction=0)
+    return torch.where(found > 0, found, 1.0)
+
+
+def _by_hessian(
+    features: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, loss: Loss
+) -> Tensor:
+    """Return the flatness of a batch from its dense Hessian, once per sample."""
+    require(
+        weight.numel() ** 2 <= HESSIAN_ELEMENTS,
+        "method",
+        f"be 'closed_form' where a Hessian has more than {HESSIAN_ELEMENTS} elements",
+        f"'hessian' for {weight.numel()} weights",
+    )
+    shift = 0 if bias is None else bias.detach()
+    H = hessian(lambda w: loss(features @ w.T + shift, targets).mean())(weight)
+    value = torch.einsum("si,ti,sjtj->", weight, weight, H)
+    return value.expand(len(targets))

@@ -1,0 +1,127 @@
+r"""SAM-sharpness: the change of the loss at random places near the weights.
+
+.. math:: S(\theta; \rho) = \frac{1}{K} \sum_k L(\theta + \delta_k) - L(\theta)
+
+with :math:`\delta_k` normal of standard deviation :math:`\rho` in every weight
+(``mode="elementwise"``), or of length :math:`\rho` in a random direction
+(``mode="l2"``). To second order the first is
+:math:`\tfrac12 \rho^2 \operatorname{tr} H`; the second is smaller by the number of
+weights, and for :math:`\rho` near 0.005 and millions of weights too small for float32.
+
+The paper that uses it (Understanding Deep Learning Requires Rethinking Sharpness)
+leaves the norm of the step open; only ``"elementwise"`` fits the size of its values.
+Its predecessor divides by :math:`\rho`, takes the largest of ten draws and moves
+BatchNorm's running statistics too: options here.
+
+References:
+    Foret et al., Sharpness-Aware Minimization for Efficiently Improving
+    Generalization, ICLR 2021.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import one_of, require
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.running import undisturbed
+from tepui.sharpness.measurement import Measurement, crossed_mean_of
+from tepui.sharpness.noise import normal_like, rises, stream_or_default
+from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.weights import Masks, WeightVector
+
+Mode = Literal["elementwise", "l2"]
+Reduction = Literal["mean", "max"]
+
+
+def sam_sharpness(
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    rho: float = 0.005,
+    mode: Mode = "elementwise",
+    draws: int = 100,
+    reduction: Reduction = "mean",
+    divide_by_rho: bool = False,
+    perturb_buffers: bool = False,
+    masks: Masks | None = None,
+    num_samples: int | None = None,
+    batch_size: int = 1024,
+    generator: torch.Generator | None = None,
+) -> Measurement:
+    """Return the mean change of the loss at random places near the weights.
+
+    Args:
+        model: Any module; left as it was.
+        data: A data set, or a loader that does not shuffle; a data set's own random
+            transforms draw the same numbers in every pass.
+        loss: Returns one loss per sample.
+        rho: How far away the places are.
+        mode: ``"elementwise"``, or ``"l2"`` for a step of length ``rho``.
+        draws: How many places; each costs one pass over the samples.
+        reduction: The mean over places, or the ``"max"`` of their mean changes.
+        divide_by_rho: Give the change per unit of ``rho``.
+        perturb_buffers: Move floating buffers too, such as running statistics.
+        masks: Boolean tensors by parameter name; weights that are False stay.
+        num_samples: How many samples; None takes every one.
+        batch_size: Samples per pass; the value does not depend on it.
+        generator: Draws samples and places, where it lies; None draws the same ones
+            at every call.
+
+    Returns:
+        A value, with its standard error over draws and samples (NaN for ``"max"``).
+        It can be negative.
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> data = Arrays(torch.eye(3), torch.zeros(3))
+        >>> def half_square(outputs, targets):
+        ...     return 0.5 * (outputs[:, 0] - targets).square()
+        >>> found = sam_sharpness(nn.Linear(3, 1), data, loss=half_square, rho=0.1)
+        >>> found.settings["draws"]
+        100
+    """
+    require(0 < rho < float("inf"), "rho", "be finite and positive", rho)
+    require(draws > 0, "draws", "be positive", draws)
+    one_of("mode", mode, get_args(Mode))
+    one_of("reduction", reduction, get_args(Reduction))
+    stream = stream_or_default(generator)
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=batch_size,
+        num_samples=num_samples,
+        generator=stream,
+    ).held()
+    weights = WeightVector(model, loss, with_buffers=perturb_buffers)
+    free = weights.scale(False, masks)
+
+    def offsets() -> Iterator[Tensor]:
+        for _ in range(draws):
+            way = free * normal_like(free, stream)
+            yield rho * (way if mode == "elementwise" else way / way.norm())
+
+    with undisturbed(model):
+        values = rises(weights, batches, offsets())
+    settings = {
+        "measure": "sam_sharpness",
+        "loss": name_of(loss),
+        "rho": float(rho),
+        "mode": mode,
+        "draws": draws,
+        "reduction": reduction,
+        "divide_by_rho": divide_by_rho,
+        "perturb_buffers": perturb_buffers,
+        "masked": weights.masked(masks),
+        **batches.settings,
+    }
+    found = crossed_mean_of(values / rho if divide_by_rho else values, settings)
+    if reduction == "mean":
+        return found
+    highest = values.double().mean(1).max() / (rho if divide_by_rho else 1)
+    return Measurement(float(highest), math.nan, settings)

@@ -1,0 +1,215 @@
+"""A model's losses as a function of its weights, which themselves stay as they are."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
+
+from tepui.core.checks import require
+from tepui.data.arrays import Batch
+from tepui.losses import Loss
+from tepui.modules.pruning import masks_of
+from tepui.modules.running import forward
+
+Parameters = dict[str, Tensor]
+Masks = Mapping[str, Tensor]
+
+
+def trainable(model: nn.Module) -> Parameters:
+    """Return a model's trainable parameters by name, detached.
+
+    Args:
+        model: Any module.
+
+    Returns:
+        Views of the parameters; a shared one is there once.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    found = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    require(len(found) > 0, "model", "have trainable parameters", "none")
+    return found
+
+
+def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
+    """Return a model's outputs as a function of some of its tensors.
+
+    Args:
+        model: Any module; its parameters stay as they are.
+
+    Returns:
+        A function of parameters or buffers by name, and of a batch; tensors that are
+        not named are the model's own.
+    """
+
+    def outputs(values: Parameters, batch: Batch) -> Tensor:
+        def call(*arguments: Tensor, **keywords: Tensor) -> Any:
+            return functional_call(model, values, arguments, keywords)
+
+        found = forward(call, batch.inputs)
+        return found.float() if found.dtype.itemsize < 4 else found
+
+    return outputs
+
+
+def losses_at(model: nn.Module, loss: Loss) -> Callable[[Parameters, Batch], Tensor]:
+    """Return a model's per-sample losses as a function of some of its tensors.
+
+    Args:
+        model: Any module; left as it is.
+        loss: Returns one loss per sample.
+
+    Returns:
+        A function of parameters by name and a batch.
+    """
+    outputs = outputs_at(model)
+    return lambda values, batch: loss(outputs(values, batch), batch.targets)
+
+
+def curvature_along(function: Callable[[Any], Tensor], here: Any, way: Any) -> Tensor:
+    r"""Return the second derivative :math:`v^\top \nabla^2 f(x) \, v`.
+
+    Args:
+        function: Maps weights to one or more values.
+        here: The weights: a tensor, or tensors by name.
+        way: The direction, of the same structure.
+
+    Returns:
+        One value per value of the function, from forward differentiation alone.
+
+    Example:
+        >>> curvature_along(lambda x: x.pow(3), torch.tensor(2.0), torch.tensor(1.0))
+        tensor(12.)
+    """
+
+    def slope(there: Any) -> Tensor:
+        found: Tensor = jvp(function, (there,), (way,))[1]
+        return found
+
+    second: Tensor = jvp(slope, (here,), (way,))[1]
+    return second
+
+
+def normalized_logits(outputs: Tensor) -> Tensor:
+    """Return logits less their mean, divided by their norm.
+
+    Takes the scale of the logits out of a measure, as the released code of
+    SharpBalance can.
+
+    Args:
+        outputs: Shape ``(samples, classes)``.
+
+    Returns:
+        The same shape.
+    """
+    centred = outputs - outputs.mean(dim=1, keepdim=True)
+    length: Tensor = centred.norm(dim=1, keepdim=True).clamp_min(1e-10)
+    return centred / length
+
+
+class WeightVector:
+    """A model's trainable parameters as one vector.
+
+    Args:
+        model: Any module; its parameters stay as they are.
+        loss: Returns one loss per sample.
+        normalize_logits: Pass logits through :func:`normalized_logits` first.
+        with_buffers: Count floating buffers, such as BatchNorm's running statistics,
+            among the weights.
+
+    Attributes:
+        vector: The weights as they are.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        *,
+        normalize_logits: bool = False,
+        with_buffers: bool = False,
+    ) -> None:
+        own = trainable(model)
+        if with_buffers:
+            own |= {n: b for n, b in model.named_buffers() if b.is_floating_point()}
+        self._own = own
+        self._masks = {n: m for n, m in masks_of(model).items() if n in own}
+        self._sizes = [value.numel() for value in own.values()]
+        self._outputs = outputs_at(model)
+        self._loss = loss
+        self._normalize = normalized_logits if normalize_logits else None
+        self.vector = torch.cat([value.flatten() for value in own.values()])
+
+    def by_name(self, vector: Tensor) -> Parameters:
+        """Return a vector as tensors by name, in the parameters' shapes.
+
+        Args:
+            vector: As long as the weights.
+
+        Returns:
+            Views of it.
+        """
+        parts = vector.split(self._sizes)
+        return {
+            name: part.view(value.shape).to(value.dtype)
+            for (name, value), part in zip(self._own.items(), parts, strict=True)
+        }
+
+    def outputs(self, vector: Tensor, batch: Batch) -> Tensor:
+        """Return the model's outputs at other weights."""
+        found = self._outputs(self.by_name(vector), batch)
+        return found if self._normalize is None else self._normalize(found)
+
+    def losses(self, vector: Tensor, batch: Batch) -> Tensor:
+        """Return one loss per sample at other weights."""
+        return self._loss(self.outputs(vector, batch), batch.targets)
+
+    def losses_on(self, batch: Batch) -> Callable[[Tensor], Tensor]:
+        """Return the losses of one batch as a function of the weights."""
+        return partial(self.losses, batch=batch)
+
+    def masked(self, masks: Masks | None) -> bool:
+        """Return whether some weights may not move under :meth:`scale`."""
+        return bool(self._masks if masks is None else masks)
+
+    def scale(self, adaptive: bool, masks: Masks | None) -> Tensor:
+        """Return how far each weight may move.
+
+        Args:
+            adaptive: As far as it is long, ``|w|``, so that zeros stay; otherwise 1.
+            masks: Boolean tensors by the names of their parameters: weights that are
+                False stay where they are, as the zeros of a sparse network must.
+                Parameters that are not named are free. None takes the masks of a
+                pruned model (:mod:`tepui.modules.pruning`).
+
+        Returns:
+            A vector as long as the weights.
+
+        Raises:
+            ValueError: If a mask names no parameter or has another shape.
+        """
+        far = self.vector.abs() if adaptive else torch.ones_like(self.vector)
+        if masks is None:
+            masks = self._masks
+        if not masks:
+            return far
+        unknown = [name for name in masks if name not in self._own]
+        require(not unknown, "masks", "name trainable parameters", unknown)
+        free = []
+        for name, value in self._own.items():
+            mask = masks.get(name)
+            if mask is None:
+                free.append(torch.ones_like(value, dtype=torch.bool).flatten())
+                continue
+            require(
+                mask.shape == value.shape and mask.dtype == torch.bool,
+                f"masks[{name!r}]",
+                f"be boolean of shape {tuple(value.shape)}",
+                f"{mask.dtype} of shape {tuple(mask.shape)}",
+            )
+            free.append(mask.flatten().to(value.device))
+        return far * torch.cat(free)

@@ -1,0 +1,165 @@
+r"""Worst-case sharpness: how far the loss can rise within a neighbourhood.
+
+.. math::
+    S(\theta; \rho) = \operatorname{mean}_b \Big[
+    \max_{\lVert T^{-1} e \rVert_q \le \rho} L_b(\theta + e) - L_b(\theta) \Big],
+    \qquad q \in \{2, \infty\},
+
+with :math:`T = \operatorname{diag}(|\theta|)` in the adaptive form, which does not see
+rescalings of weights that leave the function as it is, and :math:`T = I` otherwise. The
+maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
+
+The variable is :math:`u` with :math:`e = T u`, so that the neighbourhood is a ball or a
+cube, the projection is exact, and weights that are zero stay zero.
+``projection="ellipsoid"`` is the published ascent instead: steps along :math:`T g`
+normalised by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
+the ellipsoid.
+
+Differs from the released code: zero weights do not make the projection fail in
+silence; a return to the best point takes its gradient along; the schedule is computed
+in whole numbers (a checkpoint at step 14 of 20, not 15); nothing is read back to the
+host, so that on a GPU the ascent of a batch is one captured graph.
+
+References:
+    Kwon et al., ASAM, ICML 2021. Andriushchenko et al., A Modern Look at the
+    Relationship between Sharpness and Generalization, ICML 2023.
+"""
+
+from collections.abc import Sequence
+from typing import Any, get_args, overload
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import one_of, require
+from tepui.data.arrays import Batch
+from tepui.losses import Loss, cross_entropy
+from tepui.modules.running import undisturbed
+from tepui.sharpness.apgd import Norm, Projection, Slope, ascent
+from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.replay import over_batches
+from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.weights import Masks, WeightVector
+
+
+@overload
+def worst_case(
+    model: nn.Module, data: Data, *, rho: float = ..., **options: Any
+) -> Measurement: ...
+
+
+@overload
+def worst_case(
+    model: nn.Module, data: Data, *, rho: Sequence[float], **options: Any
+) -> tuple[Measurement, ...]: ...
+
+
+def worst_case(  # type: ignore[misc]  # the overloads leave other options open
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Loss = cross_entropy,
+    rho: float | Sequence[float] = 0.5,
+    norm: Norm = "l2",
+    adaptive: bool = True,
+    steps: int = 20,
+    projection: Projection = "exact",
+    normalize_logits: bool = False,
+    masks: Masks | None = None,
+    num_samples: int | None = 500,
+    batch_size: int = 5,
+    generator: torch.Generator | None = None,
+) -> Measurement | tuple[Measurement, ...]:
+    """Return the mean over batches of the largest rise in loss near the weights.
+
+    Args:
+        model: Any module; left as it was.
+        data: A data set, or a loader that does not shuffle. The paper takes training
+            data without augmentation.
+        loss: Returns one loss per sample.
+        rho: Size of the neighbourhood, or several.
+        norm: What the neighbourhood is measured in.
+        adaptive: Measure it relative to each weight.
+        steps: Steps of ascent; each costs one forward and one backward pass.
+        projection: ``"exact"``, or ``"ellipsoid"`` as published.
+        normalize_logits: Take the scale of the logits out, as the released code can.
+        masks: Boolean tensors by parameter name; weights that are False stay.
+        num_samples: How many samples in all; None takes every one.
+        batch_size: Samples that share a perturbation: the value depends on it.
+        generator: Draws the samples; None draws the same ones at every call.
+
+    Returns:
+        A value, at least zero, with its standard error over batches; for several
+        ``rho`` one each.
+
+    Example:
+        >>> from tepui.data import Arrays
+        >>> model = nn.Linear(2, 1, bias=False)
+        >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+        >>> data = Arrays(torch.tensor([[3.0, 4.0]]), torch.zeros(1))
+        >>> def linear(outputs, targets):
+        ...     return outputs[:, 0]
+        >>> found = worst_case(model, data, loss=linear, rho=0.5, norm="linf")
+        >>> round(found.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
+        5.0
+    """
+    radii = list(rho) if isinstance(rho, Sequence) else [rho]
+    _check(radii, norm, steps, projection)
+    batches = select(
+        model,
+        data,
+        loss,
+        batch_size=batch_size,
+        num_samples=num_samples,
+        generator=generator,
+        mixed=True,
+    )
+    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
+    scale = weights.scale(adaptive, masks)
+    settings = {
+        "measure": "worst_case",
+        "loss": name_of(loss),
+        "norm": norm,
+        "adaptive": adaptive,
+        "steps": steps,
+        "projection": projection,
+        "normalize_logits": normalize_logits,
+        "masked": weights.masked(masks),
+        **batches.settings,
+    }
+
+    def rises(batch: Batch) -> Tensor:
+        slope = _slope(weights, scale, batch)
+        found = [
+            ascent(slope, scale, rho=r, norm=norm, steps=steps, projection=projection)
+            for r in radii
+        ]
+        return torch.stack(found)
+
+    with undisturbed(model):
+        values = over_batches(rises, batches)
+    several = tuple(
+        mean_of(column, {**settings, "rho": float(r)}, "batch")
+        for r, column in zip(radii, values.T, strict=True)
+    )
+    return several if isinstance(rho, Sequence) else several[0]
+
+
+def _slope(weights: WeightVector, scale: Tensor, batch: Batch) -> Slope:
+    def slope(point: Tensor) -> tuple[Tensor, Tensor]:
+        moved = (weights.vector + scale * point).requires_grad_()
+        with torch.enable_grad():
+            value = weights.losses(moved, batch).mean()
+            (gradient,) = torch.autograd.grad(value, moved)
+        return value.detach(), gradient
+
+    return slope
+
+
+def _check(radii: list[float], norm: str, steps: int, projection: str) -> None:
+    require(len(radii) > 0, "rho", "be a number, or several", radii)
+    for radius in radii:
+        require(0 <= radius < float("inf"), "rho", "be finite and not negative", radius)
+    require(steps > 0, "steps", "be positive", steps)
+    one_of("norm", norm, get_args(Norm))
+    one_of("projection", projection, get_args(Projection))

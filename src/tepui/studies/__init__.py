@@ -1,0 +1,48 @@
+"""Studies made of several runs: what to train, and what came of it."""
+
+from tepui.studies.compare import (
+    Comparison,
+    MethodResult,
+    Trained,
+    compare,
+    read_comparison,
+)
+from tepui.studies.load_reports import Gathered, gathered
+from tepui.studies.statistics import (
+    Difference,
+    Estimate,
+    Slope,
+    bootstrap_interval,
+    differences,
+    equivalence,
+    estimate,
+    estimate_pairs,
+    holm,
+    pair_pseudo_values,
+    paired_difference,
+    t_interval,
+    tradeoff_slope,
+)
+
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Estimate",
+    "Gathered",
+    "MethodResult",
+    "Slope",
+    "Trained",
+    "bootstrap_interval",
+    "compare",
+    "differences",
+    "equivalence",
+    "estimate",
+    "estimate_pairs",
+    "gathered",
+    "holm",
+    "pair_pseudo_values",
+    "paired_difference",
+    "read_comparison",
+    "t_interval",
+    "tradeoff_slope",
+]

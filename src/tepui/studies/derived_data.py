@@ -1,0 +1,166 @@
+"""Data that are made from other data: features, corrupted copies, changed images.
+
+Each is a :class:`~tepui.studies.specifications.Source`, so that its description names
+all that it depends on, down to the trial that trained the extractor.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from filelock import FileLock
+from torch import Tensor, nn
+from torch.utils.data import ConcatDataset, Dataset
+
+from tepui.core.checks import require
+from tepui.core.storage import read_tensors, write_tensors
+from tepui.data import Arrays, arrays_of, corrupted, prepared_like
+from tepui.evaluation.evaluate import dataset_logits
+from tepui.metrics import ensemble_predictions
+from tepui.models import split_last_layers
+from tepui.modules.features import features_of
+from tepui.studies.specifications import Shelf, Source, Trial, digest
+from tepui.training.run_folder import described
+
+FOLDER = "features"
+
+
+@final
+@dataclass(frozen=True)
+class Features(Source):
+    """What a frozen extractor says of images, kept on disk.
+
+    Attributes:
+        extractor: A trial of one member, or what returns a trained model, such as
+            ``functools.partial`` of :func:`tepui.models.timm`.
+        images: What it looks at. Where the extractor is a trial, images of another form
+            are brought to that of its training data.
+        layers: How many of its last layers are cut off.
+    """
+
+    extractor: Trial | Callable[[], nn.Module]
+    images: Source
+    layers: int = 1
+
+    def load(self, store: Shelf) -> Arrays:
+        """Return the features, from the store's folder if they are there."""
+        file = store.path / FOLDER / f"{digest(self)}.safetensors"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(file.with_suffix(".lock")):
+            if not file.exists():
+                found = self._computed(store)
+                assert isinstance(found.inputs, Tensor)
+                tensors = {"features": found.inputs, "targets": found.targets}
+                write_tensors(file, tensors, {"about": described(self)})
+        tensors, _ = read_tensors(file)
+        return Arrays(tensors["features"], tensors["targets"])
+
+    def _computed(self, store: Shelf) -> Arrays:
+        images = self.images.load(store)
+        if isinstance(self.extractor, Trial):
+            model: nn.Module = store.run(self.extractor).ensemble.members[0]
+            images = prepared_like(images, store.dataset(self.extractor.data))
+        else:
+            model = self.extractor()
+        front = split_last_layers(model, self.layers).extractor.to(store.device)
+        return features_of(front, images)
+
+
+@final
+@dataclass(frozen=True)
+class Copies(Source):
+    """Corrupted copies of images, those of all types after each other.
+
+    Attributes:
+        images: The clean images.
+        types: The corruptions.
+        severity: Of all of them.
+        strength: Whose parameters they take, see :func:`tepui.data.corrupt`.
+        seed: Same seed, same draws.
+    """
+
+    images: Source
+    types: tuple[str, ...]
+    severity: int
+    strength: str = "cifar"
+    seed: int = 0
+
+    def load(self, store: Shelf) -> Arrays:
+        """Return as many times more images as there are types."""
+        clean = arrays_of(store.dataset(self.images))
+        copies = corrupted(
+            clean,
+            types=self.types,
+            severities=(self.severity,),
+            strength=self.strength,
+            seed=self.seed,
+        )
+        parts = [copies[cell].inputs for cell in copies]
+        inputs = torch.cat([part for part in parts if isinstance(part, Tensor)])
+        return clean.like(inputs, clean.targets.repeat(len(parts)))
+
+
+@final
+@dataclass(frozen=True)
+class ReleasedCopies(Source):
+    """Corrupted copies as their authors released them, those of all types together.
+
+    Attributes:
+        dataset: Their class, such as ``tepui.data.ImageNetC``.
+        types: The corruptions.
+        severity: Of all of them.
+    """
+
+    dataset: Callable[..., Any]
+    types: tuple[str, ...]
+    severity: int
+
+    def load(self, store: Shelf) -> Dataset[Any]:
+        """Return the copies of all types after each other."""
+        cells = self.dataset(types=self.types, severities=(self.severity,))
+        return ConcatDataset([cells[name, self.severity] for name in self.types])
+
+
+@final
+@dataclass(frozen=True)
+class Changed(Source):
+    """Images that a function has changed; labels stay.
+
+    Attributes:
+        images: The images.
+        change: From images to images, floats in [0, 1], of any number.
+    """
+
+    images: Source
+    change: Callable[[Tensor], Tensor]
+
+    def load(self, store: Shelf) -> Arrays:
+        """Return the changed images, as bytes."""
+        found = arrays_of(store.dataset(self.images))
+        assert isinstance(found.inputs, Tensor)
+        full = 255 if found.inputs.dtype == torch.uint8 else 1
+        changed = self.change(found.inputs.float() / full)
+        return found.like(changed.mul(255).round().byte(), found.targets)
+
+
+@final
+@dataclass(frozen=True)
+class Misjudged(Source):
+    """Images that a trained ensemble gets wrong, as ImageNet-A was chosen.
+
+    Attributes:
+        images: What to choose from.
+        judge: The ensemble; it should not be the one that is to be tested.
+    """
+
+    images: Source
+    judge: Trial
+
+    def load(self, store: Shelf) -> Arrays:
+        """Return those images, in their order."""
+        found = arrays_of(store.dataset(self.images))
+        logits, labels = dataset_logits(store.run(self.judge).ensemble, found)
+        wrong = (ensemble_predictions(logits) != labels).nonzero().flatten().cpu()
+        require(len(wrong) > 0, "images", "hold one that the judge gets wrong", 0)
+        return found.subset(wrong)

@@ -1,0 +1,128 @@
+"""Trials in words: what belongs together, and what tells one from another.
+
+Seeds are left out, of members as of data, and so is the first model that the heads of a
+repetition share: trials with the same words are repetitions of each other.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
+from typing import Any
+
+from tepui.core.per_member import lists_of
+from tepui.studies.specifications import Trial, samples_in
+
+TITLE = "title"
+_SEEDS = ("seed", "seeds")
+_PARTS = ("model", "optimizer", "loss", "prune")
+
+
+def in_words(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
+    """Return all that a trial is, but its seeds.
+
+    Args:
+        trial: What is trained.
+        hidden: Fields of its parts, and arguments of its model, to leave out.
+
+    Returns:
+        Data, model and method under ``"title"``, the number of members, and the rest by
+        field, as ``optimizer.lr`` for that of a part. Of values that are dealt to
+        members, each stands once.
+
+    Example:
+        >>> from tepui.data import Digits
+        >>> from tepui.studies.specifications import Samples
+        >>> from tepui.methods import SAM
+        >>> from tepui.models import ConvNet
+        >>> trial = Trial(Samples(Digits), ConvNet, SAM(rho=0.2), (0, 1), epochs=2)
+        >>> in_words(trial)["title"], in_words(trial, ["rho"])["title"]
+        ('Digits ConvNet SAM(rho=0.2)', 'Digits ConvNet SAM()')
+    """
+    samples = next(samples_in(trial.data), None)
+    data = type(trial.data) if samples is None else samples.dataset
+    method = _text(trial.method, {*hidden, *_SEEDS})
+    found = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
+    found["members"] = str(len(trial.seeds))
+    for each in fields(trial):
+        value = getattr(trial, each.name)
+        if each.name in _PARTS:
+            found[each.name] = "None" if value is None else _name(value)
+            for name, own in (_arguments(value) or {}).items():
+                if name not in hidden and (each.name, name) != ("model", "start"):
+                    found[f"{each.name}.{name}"] = _text(own)
+        elif each.name not in ("seeds", "method"):
+            found[each.name] = _text(value)
+    return found
+
+
+def labels(found: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a short name for each of some different trials.
+
+    Args:
+        found: The trials, as :func:`in_words` gives them.
+
+    Returns:
+        Their titles; where several have the same, with all that differs among them.
+
+    Example:
+        >>> labels([{"title": "a", "members": "2"}, {"title": "a", "members": "3"}])
+        ['a, members=2', 'a, members=3']
+    """
+    alike: dict[str, list[Mapping[str, str]]] = {}
+    for each in found:
+        alike.setdefault(each[TITLE], []).append(each)
+    return [
+        ", ".join([each[TITLE], *_told(each, alike[each[TITLE]])]) for each in found
+    ]
+
+
+def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return what is not the same in all others."""
+    return [
+        f"{name.rpartition('.')[2]}={text}"
+        for name, text in words.items()
+        if any(other.get(name) != text for other in others)
+    ]
+
+
+def _text(value: Any, hidden: Collection[str] = _SEEDS) -> str:
+    """Return a value as it is written, without fields that have their defaults."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_text, value))}]"
+    given = _arguments(value)
+    if given is None:
+        return _name(value) if callable(value) else repr(value)
+    usual = _defaults(value)
+    shown = ", ".join(
+        f"{name}={_text(own)}"
+        for name, own in given.items()
+        if name not in hidden and (name not in usual or own != usual[name])
+    )
+    return f"{_name(value)}({shown})"
+
+
+def _arguments(value: Any) -> dict[str, Any] | None:
+    """Return what a dataclass or a ``partial`` was made with; None for other values."""
+    if isinstance(value, partial):
+        return dict(value.keywords)
+    if not is_dataclass(value) or isinstance(value, type):
+        return None
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    dealt = {name: sorted({*each}) for name, each in lists_of(value).items()}
+    return found | dealt
+
+
+def _defaults(value: Any) -> dict[str, Any]:
+    if isinstance(value, partial):
+        return {}
+    return {
+        each.name: each.default
+        if each.default_factory is MISSING
+        else each.default_factory()
+        for each in fields(value)
+    }
+
+
+def _name(value: Any) -> str:
+    inner = value.func if isinstance(value, partial) else value
+    return str(getattr(inner, "__name__", type(inner).__name__))

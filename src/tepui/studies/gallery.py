@@ -1,0 +1,207 @@
+"""The samples that look most and least familiar to an ensemble, as small pictures."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.storage import read_json, write_json
+from tepui.data import Arrays, ImageFiles
+from tepui.data.arrays import Inputs
+from tepui.data.loading import at_rows
+from tepui.data.prepared_like import whole
+from tepui.evaluation.stored_logits import read_logits
+from tepui.metrics import pds
+
+FILE = "gallery.json"
+EACH = 6
+SIDE = 64
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One sample and what the members say about it.
+
+    Attributes:
+        row: Its place in its data set.
+        pds: Its predictive diversity score.
+        predictions: The class that each member chooses.
+        label: Its class; None where it is unfamiliar.
+        png: The image as a PNG file in base 64.
+    """
+
+    row: int
+    pds: float
+    predictions: tuple[str, ...]
+    label: str | None
+    png: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild a picture from its JSON form."""
+        return cls(**{**document, "predictions": tuple(document["predictions"])})
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The samples of one data set with the lowest and the highest PDS.
+
+    Attributes:
+        data: The name of the unfamiliar set; None for the test set.
+        lowest: The most familiar samples, lowest first.
+        highest: The least familiar ones, highest first.
+    """
+
+    data: str | None
+    lowest: tuple[Picture, ...]
+    highest: tuple[Picture, ...]
+
+
+def write_gallery(
+    folder: Path, test: Dataset[Any], ood: Mapping[str, Dataset[Any]]
+) -> None:
+    """Write the galleries of the data sets whose logits lie in a folder.
+
+    Args:
+        folder: Where ``tepui.evaluate(..., out=folder)`` put the logits; receives
+            ``gallery.json``.
+        test: The test set.
+        ood: The unfamiliar sets by name.
+    """
+    stored = read_logits(folder)
+    sets: list[tuple[str | None, Dataset[Any], Tensor, Tensor | None]] = [
+        (None, test, *stored.clean),
+        *((name, data, stored.ood[name], None) for name, data in ood.items()),
+    ]
+    galleries = [
+        asdict(_gallery(name, data, logits, labels, test))
+        for name, data, logits, labels in sets
+        if _shows_pictures(data)
+    ]
+    write_json(folder / FILE, galleries)
+
+
+def read_gallery(folder: Path) -> tuple[Gallery, ...]:
+    """Read the galleries of a folder.
+
+    Args:
+        folder: Where :func:`write_gallery` put them.
+
+    Returns:
+        One per data set of images; none if there is no file.
+
+    Raises:
+        ValueError: If the file is foreign or damaged.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        return ()
+    document = read_json(file)
+    try:
+        return tuple(
+            Gallery(
+                item["data"],
+                tuple(map(Picture.of, item["lowest"])),
+                tuple(map(Picture.of, item["highest"])),
+            )
+            for item in document
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} must hold galleries, but: {error!r}") from error
+
+
+def _shows_pictures(dataset: Dataset[Any]) -> bool:
+    inputs = _inputs(dataset, torch.tensor([0]))
+    return isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.shape[1] in (1, 3)
+
+
+def class_name(dataset: Dataset[Any], label: Tensor) -> str:
+    """Return what a class is called.
+
+    Args:
+        dataset: The data set, which may name its classes.
+        label: Number of the class.
+
+    Returns:
+        Its name; its number where it has none.
+    """
+    source = whole(dataset)
+    names = source.classes if isinstance(source, Arrays | ImageFiles) else ()
+    return names[int(label)] if 0 <= int(label) < len(names) else str(int(label))
+
+
+def _gallery(
+    name: str | None,
+    dataset: Dataset[Any],
+    logits: Tensor,
+    labels: Tensor | None,
+    test: Dataset[Any],
+) -> Gallery:
+    scores = pds(logits)
+    order = scores.argsort(stable=True)
+    each = min(EACH, len(order))
+    chosen = logits.argmax(-1)
+
+    text = partial(class_name, test)
+
+    def pictures(rows: Tensor) -> tuple[Picture, ...]:
+        files = map(_png, images_at(dataset, rows))
+        return tuple(
+            Picture(
+                row,
+                float(scores[row]),
+                tuple(map(text, chosen[:, row])),
+                None if labels is None else text(labels[row]),
+                file,
+            )
+            for row, file in zip(rows.tolist(), files, strict=True)
+        )
+
+    return Gallery(name, pictures(order[:each]), pictures(order[-each:].flip(0)))
+
+
+def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:
+    """Return some images of a data set as they are shown.
+
+    Args:
+        dataset: Images.
+        rows: Which ones.
+
+    Returns:
+        Values in [0, 1]; of unknown scale, each image is stretched over it.
+    """
+    inputs, source = _inputs(dataset, rows), whole(dataset)
+    assert isinstance(inputs, Tensor)
+    images = inputs.float()
+    if isinstance(source, Arrays | ImageFiles):
+        if source.normalize is not None:
+            mean = torch.tensor(source.normalize.mean)[:, None, None]
+            std = torch.tensor(source.normalize.std)[:, None, None]
+            images = images * std + mean
+        return images.clamp(0, 1)
+    low, high = (
+        f(images, dim=(1, 2, 3), keepdim=True) for f in (torch.amin, torch.amax)
+    )
+    return (images - low) / (high - low).clamp(min=1e-12)
+
+
+def _inputs(dataset: Dataset[Any], rows: Tensor) -> Inputs:
+    return next(at_rows(dataset, [rows], device=torch.device("cpu"))).inputs
+
+
+def _png(image: Tensor) -> str:
+    from PIL import Image
+
+    pixels = (image * 255).round().byte().permute(1, 2, 0).numpy()
+    picture = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    picture.thumbnail((SIDE, SIDE))
+    buffer = BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,0 +1,297 @@
+"""Carrying out the work of a study: several trials at a time, one report of progress.
+
+On a CPU every trial trains on one thread, so that results do not depend on how many
+trials run at a time; on a GPU trials share it. Processes of their own, wherever they
+train, have one thread each.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import Queue
+from pathlib import Path
+from queue import Empty
+from typing import NamedTuple
+
+import torch
+
+from tepui.core.checks import require
+from tepui.studies.specifications import Exam, Measure, Trial
+from tepui.studies.store import Store
+
+THREADS_VARIABLE = "OMP_NUM_THREADS"
+Advance = Callable[[int], None]
+Errors = tuple[type[Exception], ...]
+
+
+class WorkError(RuntimeError):
+    """A trial could not be carried out; what was finished before is kept."""
+
+
+class Ended(NamedTuple):
+    """Work that is done, or that failed as it may.
+
+    Attributes:
+        digest: Of its trial.
+        failure: What the error said; None if there was none.
+    """
+
+    digest: str
+    failure: str | None = None
+
+
+Endings = Generator[Ended, None, None]
+# What a worker says: steps done, work ended, a failure, or None when it ends itself.
+Message = int | Ended | str | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A trial and what is asked of it.
+
+    Attributes:
+        trial: What to train.
+        exams: What to test it on.
+        measures: What to measure of it.
+    """
+
+    trial: Trial
+    exams: tuple[Exam, ...] = ()
+    measures: tuple[Measure, ...] = ()
+
+    @property
+    def questions(self) -> tuple[Exam | Measure, ...]:
+        """Exams and measures."""
+        return (*self.exams, *self.measures)
+
+    def steps_left(self, store: Store) -> int:
+        """Return what is left to do: epochs and questions, times members."""
+        epochs = 0 if store.is_trained(self.trial) else self.trial.epochs
+        asked = sum(not store.has(self.trial, each) for each in self.questions)
+        return len(self.trial.seeds) * (epochs + asked)
+
+
+def merged(work: Iterable[Work]) -> list[Work]:
+    """Return the work with each trial once, and each question of it once.
+
+    Args:
+        work: In any order, of several figures perhaps.
+
+    Returns:
+        The same work, in the order in which trials first appear.
+    """
+    trials: dict[str, Trial] = {}
+    questions: dict[str, dict[str, Exam | Measure]] = {}
+    for each in work:
+        name = each.trial.digest
+        trials.setdefault(name, each.trial)
+        asked = questions.setdefault(name, {})
+        for question in each.questions:
+            asked.setdefault(question.digest, question)
+    return [
+        Work(
+            trial,
+            tuple(q for q in questions[name].values() if isinstance(q, Exam)),
+            tuple(q for q in questions[name].values() if isinstance(q, Measure)),
+        )
+        for name, trial in trials.items()
+    ]
+
+
+def carry_out(
+    work: Iterable[Work],
+    store: Store,
+    *,
+    workers: int = 1,
+    advance: Advance = lambda steps: None,
+    ended: Callable[[], None] = lambda: None,
+    tolerated: Errors = (),
+) -> dict[str, str]:
+    """Train, test and measure what the store does not have.
+
+    Args:
+        work: What to do.
+        store: Where it goes.
+        workers: Trials at a time, each in a process of its own; on a GPU they share it.
+        advance: Told how many steps were done, as :meth:`Work.steps_left` counts them.
+        ended: Called whenever the work of a trial has ended.
+        tolerated: Errors that end only the work in which they occur.
+
+    Returns:
+        The reasons of the work that was given up, by the digests of its trials.
+
+    Raises:
+        WorkError: If a worker failed otherwise; says how.
+        ValueError: If ``workers`` is not positive.
+    """
+    require(workers > 0, "workers", "be positive", workers)
+    left = [each for each in merged(work) if each.steps_left(store)]
+    if workers == 1 or len(left) < 2:
+        found = _in_turn(left, store, advance, tolerated)
+    else:
+        workers = min(workers, len(left))
+        found = _in_processes(left, store, workers, advance, tolerated)
+    given_up = {}
+    with closing(found):
+        for each in found:
+            if each.failure is not None:
+                given_up[each.digest] = each.failure
+            ended()
+    return given_up
+
+
+def _in_turn(
+    work: Sequence[Work], store: Store, advance: Advance, tolerated: Errors
+) -> Endings:
+    for each in work:
+        with _one_thread(store):
+            found = _try(each, store, advance, tolerated)
+        yield found
+
+
+def _try(work: Work, store: Store, advance: Advance, tolerated: Errors) -> Ended:
+    left = work.steps_left(store)
+
+    def count(steps: int) -> None:
+        nonlocal left
+        left -= steps
+        advance(steps)
+
+    try:
+        _do(work, store, count)
+    except tolerated as error:
+        advance(left)
+        return Ended(work.trial.digest, str(error))
+    return Ended(work.trial.digest)
+
+
+def _do(work: Work, store: Store, advance: Advance) -> None:
+    members = len(work.trial.seeds)
+    if not store.is_trained(work.trial):
+        done = 0
+
+        def count(_: object) -> None:
+            nonlocal done
+            done += 1
+            advance(members)
+
+        store.run(work.trial, on_epoch=count)
+        advance(members * (work.trial.epochs - done))  # epochs of an earlier start
+    for question in work.questions:
+        if store.has(work.trial, question):
+            continue
+        if isinstance(question, Exam):
+            store.evaluation(work.trial, question)
+        else:
+            store.measured(work.trial, question)
+        advance(members)
+
+
+@contextmanager
+def _one_thread(store: Store) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if store.device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _in_processes(
+    work: Sequence[Work],
+    store: Store,
+    workers: int,
+    advance: Advance,
+    tolerated: Errors,
+) -> Endings:
+    context = multiprocessing.get_context("spawn")
+    tasks: Queue[Work | None] = context.Queue()
+    messages: Queue[Message] = context.Queue()
+    for each in (*work, *[None] * workers):
+        tasks.put(each)
+    given = (store.path, str(store.device), tasks, messages, tolerated)
+    processes: list[BaseProcess] = [
+        context.Process(target=_serve, args=given, daemon=True) for _ in range(workers)
+    ]
+    try:
+        with _children_on_one_thread():
+            for process in processes:
+                process.start()
+        yield from _listen(messages, processes, advance)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+
+@contextmanager
+def _children_on_one_thread() -> Iterator[None]:
+    """Set what libraries read once, when they are loaded; oneDNN ignores changes."""
+    before = os.environ.get(THREADS_VARIABLE)
+    os.environ[THREADS_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS_VARIABLE]
+        else:
+            os.environ[THREADS_VARIABLE] = before
+
+
+def _listen(
+    messages: "Queue[Message]", processes: Sequence[BaseProcess], advance: Advance
+) -> Iterator[Ended]:
+    running = len(processes)
+    while running:
+        try:
+            message = messages.get(timeout=1)
+        except Empty:
+            dead = [p.exitcode for p in processes if p.exitcode not in (None, 0)]
+            if dead:
+                raise WorkError(
+                    f"a worker ended with exit code {dead[0]}; start again to go on"
+                ) from None
+            continue
+        if message is None:
+            running -= 1
+        elif isinstance(message, str):
+            raise WorkError(message)
+        elif isinstance(message, Ended):
+            yield message
+        else:
+            advance(message)
+
+
+def _serve(
+    path: Path,
+    device: str,
+    tasks: "Queue[Work | None]",
+    messages: "Queue[Message]",
+    tolerated: Errors,
+) -> None:
+    """Do tasks until there are none; in a process of its own."""
+    store = Store(path, device=device)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def tell(steps: int) -> None:
+        if not parent.is_alive():
+            raise SystemExit  # it was killed; what is finished is kept
+        messages.put(steps)
+
+    with _one_thread(store):
+        while (work := tasks.get()) is not None:
+            try:
+                messages.put(_try(work, store, tell, tolerated))
+            except KeyboardInterrupt:
+                raise SystemExit(130) from None
+            except Exception as error:
+                name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
+                messages.put(f"{name}: {type(error).__name__}: {error}")
+                return
+    messages.put(None)

@@ -1,0 +1,328 @@
+"""Runs of any kind, gathered for one report: what may stand beside what.
+
+A comparison, a run that was evaluated, and the results of a study lie in folders of
+their own. Ensembles come into one group, and so into one table, only where they were
+tested on the same data and joined by the same rule; others form another group. Runs
+that differ in nothing but their seeds are repetitions of one method.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json
+from tepui.studies.compare import (
+    EVALUATION,
+    SHARPNESS,
+    Comparison,
+    MethodResult,
+    Trained,
+    read_comparison,
+)
+from tepui.studies.compare import FILE as COMPARISON
+from tepui.studies.results import FILE as RESULTS
+from tepui.studies.results import Results, read_results
+from tepui.training.run_folder import EpochRecord, RunFolder
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder that numbers come from.
+
+    Attributes:
+        path: The folder.
+        title: What it holds.
+        settings: How its ensembles were trained.
+        environment: Versions, hardware and the command.
+    """
+
+    path: Path
+    title: str
+    settings: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The results of a figure or table, with the picture drawn of them.
+
+    Attributes:
+        path: Their folder.
+        results: The numbers.
+        picture: An SVG document; None where there is none.
+    """
+
+    path: Path
+    results: Results
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method in a group.
+
+    Attributes:
+        result: Its ensembles and their scores; their folders are those on disk.
+        sources: Where it comes from; several for repetitions.
+        training: Model, members, epochs, training samples and hardware, where they
+            are known.
+        histories: The epochs of each ensemble; empty where they are not there.
+    """
+
+    result: MethodResult
+    sources: tuple[Path, ...]
+    training: Mapping[str, Any]
+    histories: tuple[tuple[EpochRecord, ...], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Methods tested on the same data.
+
+    Attributes:
+        tested: What they were tested on; None where the evaluation does not say.
+        entries: The methods; no two have the same label.
+        notes: What was left out since it could not stand in one column.
+    """
+
+    tested: Mapping[str, Any] | None
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def comparison(self) -> Comparison:
+        """The methods, in the form that tables and plots take."""
+        methods = tuple(entry.result for entry in self.entries)
+        return Comparison(self.title, {}, {}, methods)
+
+    @property
+    def title(self) -> str:
+        """The test data in words."""
+        first = self.entries[0].result.ensembles[0].evaluation
+        known = self.tested or {}
+        name = known.get("test", {}).get("class", "unnamed test data")
+        copies, sets = len(first.get("cells", [])), list(first.get("ood", {}))
+        words = [f"{name}, {first['samples']} test samples"]
+        words += [f"{copies} corrupted copies"] if copies else []
+        words += [f"unfamiliar: {', '.join(sets)}"] if sets else []
+        return ", ".join([*words, f"{first['rule']} rule"])
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All that a report shows.
+
+    Attributes:
+        title: In a line.
+        groups: Ensembles, by what they were tested on.
+        studies: Results of figures and tables.
+        sources: Every folder, as it was named.
+    """
+
+    title: str
+    groups: tuple[Group, ...]
+    studies: tuple[Study, ...]
+    sources: tuple[Source, ...]
+
+
+def gathered(paths: Sequence[str | Path]) -> Gathered:
+    """Read folders of comparisons, of evaluated runs and of results.
+
+    Args:
+        paths: The folders, in the order in which they are shown.
+
+    Returns:
+        What they hold, grouped.
+
+    Raises:
+        FileNotFoundError: If a folder holds nothing to show; says what to do.
+        ValueError: If none is named, one twice, or a file is foreign or damaged.
+    """
+    folders = [Path(path) for path in paths]
+    require(len(folders) > 0, "runs", "name at least one folder", [])
+    for path, times in Counter(path.resolve() for path in folders).items():
+        require(times == 1, "runs", "name each folder once", str(path))
+    entries: list[tuple[str, Entry]] = []
+    studies, sources = [], []
+    for folder in folders:
+        if (folder / COMPARISON).is_file():
+            source, found = _of_comparison(folder)
+            entries += found
+        elif (folder / EVALUATION).is_file():
+            source, one = _of_run(folder)
+            entries.append(one)
+        elif (folder / RESULTS).is_file():
+            study = _of_results(folder)
+            source = Source(folder, study.results.title, {}, study.results.environment)
+            studies.append(study)
+        else:
+            raise FileNotFoundError(_remedy(folder))
+        sources.append(source)
+    single = len(sources) == 1
+    title = sources[0].title if single else f"{len(sources)} runs side by side"
+    return Gathered(title, _groups(entries), tuple(studies), tuple(sources))
+
+
+def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:
+    comparison = read_comparison(folder)
+    settings = comparison.settings
+    training = {
+        "model": settings.get("model"),
+        "members": settings.get("members"),
+        "epochs": settings.get("epochs"),
+        "samples": settings.get("train", {}).get("samples"),
+        "hardware": comparison.environment.get("hardware"),
+    }
+    entries = []
+    for method in comparison.methods:
+        ensembles = tuple(
+            replace(trained, folder=str(folder / trained.folder))
+            for trained in method.ensembles
+        )
+        histories = tuple(RunFolder(each.folder).history() for each in ensembles)
+        result = replace(method, ensembles=ensembles)
+        entry = Entry(result, (folder,), training, histories)
+        # A comparison's method is whole: nothing is added to its repetitions.
+        entries.append((f"{folder.resolve()}/{method.label}", entry))
+    methods = {each.label: each.hyperparameters for each in comparison.methods}
+    shown = {"methods": methods, **settings}
+    return Source(folder, comparison.title, shown, comparison.environment), entries
+
+
+def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
+    run = RunFolder(folder)
+    recorded = run.recorded() if run.started else {"config": {}, "environment": {}}
+    config, environment = recorded["config"], recorded["environment"]
+    evaluation = _evaluation(folder / EVALUATION)
+    history = run.history()
+    trained = Trained(
+        str(folder),
+        tuple(config.get("seeds", ())),
+        sum(record.seconds for record in history),
+        evaluation,
+        read_json(run.summary) if run.summary.is_file() else {},
+        read_json(folder / SHARPNESS) if (folder / SHARPNESS).is_file() else None,
+    )
+    method = config.get("method", {})
+    label = method.get("class", folder.name)
+    models = [model.get("model") for model in config.get("models", [])]
+    training = {
+        "model": ", ".join(dict.fromkeys(map(str, models))) or None,
+        "members": evaluation["members"],
+        "epochs": config.get("epochs"),
+        "samples": config.get("data", {}).get("samples"),
+        "hardware": environment.get("hardware"),
+    }
+    result = MethodResult(label, method, (trained,))
+    same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
+    key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
+    title = f"{label} in {folder.name}"
+    source = Source(folder, title, config, environment)
+    return source, (key, Entry(result, (folder,), training, (history,)))
+
+
+def _of_results(folder: Path) -> Study:
+    file = folder / "figure.svg"
+    picture = file.read_text() if file.is_file() else None
+    return Study(folder, read_results(folder), picture)
+
+
+def _evaluation(file: Path) -> dict[str, Any]:
+    document = read_json(file)
+    needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
+    missing = needed - set(document if isinstance(document, dict) else ())
+    require(not missing, str(file), "be an evaluation by tepui; it lacks", missing)
+    return dict(document)
+
+
+def _groups(entries: Iterable[tuple[str, Entry]]) -> tuple[Group, ...]:
+    """Part methods by what they were tested on, and join repetitions of one."""
+    parted: dict[str, dict[str, Entry]] = {}
+    for key, entry in entries:
+        methods = parted.setdefault(_tested(entry), {})
+        known = methods.get(key)
+        methods[key] = entry if known is None else _joined(known, entry)
+    return tuple(_group(list(methods.values())) for methods in parted.values())
+
+
+def _tested(entry: Entry) -> str:
+    """Return a text that is the same only for the same test."""
+    evaluation = entry.result.ensembles[0].evaluation
+    if "about" not in evaluation:
+        return str(entry.sources[0].resolve())
+    return json.dumps([evaluation["rule"], evaluation["about"]], sort_keys=True)
+
+
+def _joined(first: Entry, second: Entry) -> Entry:
+    """Return two repetitions as one method; the same seeds are no repetition."""
+    seeds = {trained.seeds for trained in first.result.ensembles}
+    again = second.result.ensembles[0].seeds
+    require(
+        again not in seeds,
+        str(second.sources[0]),
+        f"differ in its seeds from {first.sources[0]}, whose settings it repeats",
+        list(again),
+    )
+    ensembles = first.result.ensembles + second.result.ensembles
+    return Entry(
+        replace(first.result, ensembles=ensembles),
+        first.sources + second.sources,
+        first.training,
+        first.histories + second.histories,
+    )
+
+
+def _group(entries: list[Entry]) -> Group:
+    tested = entries[0].result.ensembles[0].evaluation.get("about")
+    entries = _distinct(entries)
+    measured = {
+        json.dumps(trained.sharpness.get("about"), sort_keys=True)
+        for entry in entries
+        for trained in entry.result.ensembles
+        if trained.sharpness is not None
+    }
+    if len(measured) < 2:
+        return Group(tested, tuple(entries))
+    note = "sharpness, which was measured in different ways or on different data"
+    return Group(tested, tuple(map(_without_sharpness, entries)), (note,))
+
+
+def _without_sharpness(entry: Entry) -> Entry:
+    ensembles = tuple(replace(t, sharpness=None) for t in entry.result.ensembles)
+    return replace(entry, result=replace(entry.result, ensembles=ensembles))
+
+
+def _distinct(entries: list[Entry]) -> list[Entry]:
+    """Add folders to labels that repeat: names if they differ, else whole paths."""
+    for shown in (lambda path: path.name, str):
+        counts = Counter(entry.result.label for entry in entries)
+        entries = [
+            entry
+            if counts[entry.result.label] == 1
+            else _relabelled(entry, shown(entry.sources[0]))
+            for entry in entries
+        ]
+    return entries
+
+
+def _relabelled(entry: Entry, place: str) -> Entry:
+    others = len(entry.sources) - 1
+    where = f"{place} and {others} more" if others else place
+    label = f"{entry.result.label} ({where})"
+    return replace(entry, result=replace(entry.result, label=label))
+
+
+def _remedy(folder: Path) -> str:
+    if (folder / RunFolder(folder).description.name).is_file():
+        return (
+            f"{folder} holds a run that was not evaluated (no {EVALUATION}); "
+            f"evaluate it with: tepui evaluate {folder}"
+        )
+    return (
+        f"{folder} holds nothing to report: no finished comparison ({COMPARISON}), no "
+        f"evaluated run ({EVALUATION}) and no results of a study ({RESULTS})"
+    )

@@ -1,0 +1,186 @@
+"""A trial with other hyperparameters, each called by its name.
+
+A name is a field of the trial's method, optimizer or loss, ``sparsity``, an argument
+of its model such as ``width``, or ``members``, ``epochs`` or ``batch_size``; where two
+have the same name, the first in this list is meant. A value has the type that its field
+or argument declares. What data decide, such as the number of classes, cannot be varied.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from math import isfinite
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
+
+import torch
+
+from tepui.core.checks import require
+from tepui.core.per_member import for_member, lists_of
+from tepui.methods import CoupledMethod, ExchangingMethod
+from tepui.modules.pruning import Prune
+from tepui.studies.specifications import Trial
+
+Values = Mapping[str, Any]
+_PLAIN = (bool, int, float, str, NoneType)
+# Arguments of models that data or the repetition decide.
+_GIVEN = (
+    "num_classes",
+    "in_channels",
+    "in_features",
+    "image_size",
+    "patch_size",
+    "vocabulary",
+    "length",
+    "start",
+)
+
+
+class Place(NamedTuple):
+    """Where a hyperparameter is.
+
+    Attributes:
+        owner: Field of the trial that holds it; ``"trial"`` for the trial itself.
+        kind: What that is, in errors.
+        hint: Its declared type.
+    """
+
+    owner: str
+    kind: str
+    hint: Any
+
+
+def hyperparameters(trial: Trial) -> dict[str, Place]:
+    """Return what can be varied.
+
+    Args:
+        trial: What is trained.
+
+    Returns:
+        Where each hyperparameter is, by name.
+
+    Example:
+        >>> from tepui.data import Digits
+        >>> from tepui.studies.specifications import Samples
+        >>> from tepui.methods import SAM
+        >>> from tepui.models import ConvNet
+        >>> trial = Trial(Samples(Digits), ConvNet, SAM(), seeds=(0, 1), epochs=2)
+        >>> known = hyperparameters(trial)
+        >>> [known[name].owner for name in ("rho", "lr", "label_smoothing", "width")]
+        ['method', 'optimizer', 'loss', 'model']
+    """
+    found: dict[str, Place] = {}
+    for name, place in _places(trial):
+        types, words = _accepted(place.hint)
+        if words or types - {NoneType}:
+            found.setdefault(name, place)
+    return found
+
+
+def varied(trial: Trial, values: Values) -> Trial:
+    """Return a trial with other hyperparameters, if its parts allow them.
+
+    Args:
+        trial: What is trained.
+        values: By name; each must be known to :func:`hyperparameters`.
+
+    Returns:
+        The same trial otherwise.
+
+    Raises:
+        ValueError: If a value does not suit its field, its part, the number of members
+            or the length of the run.
+    """
+    known = hyperparameters(trial)
+    given: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        place = known[name]
+        given.setdefault(place.owner, {})[name] = _fitting(place, name, value)
+    changes = given.pop("trial", {})
+    if "members" in changes:
+        members, first = changes.pop("members"), trial.seeds[0]
+        require(members > 0, "members", "be positive", members)
+        changes["seeds"] = tuple(range(first, first + members))
+    if "model" in given:
+        changes["model"] = partial(trial.model, **given.pop("model"))
+        with torch.device("meta"):
+            changes["model"]()  # refuses what the model refuses
+    for owner, own in given.items():
+        before = getattr(trial, owner)
+        changes[owner] = replace(Prune() if before is None else before, **own)
+    if "prune" in changes and changes["prune"].sparsity == 0:
+        changes["prune"] = None  # what is dense has one description
+    changed = replace(trial, **changes)
+    _check(changed)
+    return changed
+
+
+def _places(trial: Trial) -> Iterator[tuple[str, Place]]:
+    for owner, part in parts_of(trial).items():
+        if owner != "prune":
+            kind = type(part)
+            hints = get_type_hints(kind)
+            for each in fields(part):
+                yield each.name, Place(owner, kind.__name__, hints[each.name])
+    yield "sparsity", Place("prune", "Prune", get_type_hints(Prune)["sparsity"])
+    made_by = _made_by(trial.model)
+    hints = get_type_hints(made_by.__init__ if isinstance(made_by, type) else made_by)  # type: ignore[misc]
+    for name in inspect.signature(made_by).parameters:
+        if name in hints and name not in _GIVEN:
+            yield name, Place("model", made_by.__name__, hints[name])
+    for name in ("members", "epochs", "batch_size"):
+        if name != "members" or not any(map(lists_of, parts_of(trial).values())):
+            yield name, Place("trial", "Trial", int)
+
+
+def parts_of(trial: Trial) -> dict[str, Any]:
+    """Return the parts of a trial that have hyperparameters, by its fields."""
+    names = ("method", "optimizer", "loss", "prune")
+    found = {name: getattr(trial, name) for name in names}
+    return {name: part for name, part in found.items() if is_dataclass(part)}
+
+
+def _made_by(model: Callable[..., Any]) -> Any:
+    return model.func if isinstance(model, partial) else model
+
+
+def _check(trial: Trial) -> None:
+    members = len(trial.seeds)
+    for part in parts_of(trial).values():
+        for_member(part, 0, members)
+    if isinstance(trial.method, ExchangingMethod):
+        trial.method.exchanges_before(0, trial.epochs)
+    if isinstance(trial.method, CoupledMethod):
+        trial.method.check_members(members)
+
+
+def _fitting(place: Place, name: str, value: Any) -> Any:
+    """Return a value as its field holds it; 1 may stand for 1.0."""
+    types, words = _accepted(place.hint)
+    if type(value) is int and int not in types and float in types:
+        value = float(value)
+    known = [*words, *(each.__name__ for each in types)]
+    suits = type(value) in types or value in words
+    suits &= not isinstance(value, float) or isfinite(value)
+    rule = f"be {' or '.join(known)} for {place.kind}"
+    require(suits, f"grid {name}", rule, value)
+    return value
+
+
+def _accepted(hint: Any) -> tuple[set[type], list[Any]]:
+    """Return the plain types and the words that an annotation admits."""
+    if hint in _PLAIN:
+        return {hint}, []
+    if getattr(hint, "__origin__", None) is Literal:
+        return set(), list(get_args(hint))
+    if isinstance(hint, type) or not get_args(hint) or _is_container(hint):
+        return set(), []
+    parts = [_accepted(part) for part in get_args(hint)]
+    types = set().union(*(types for types, _ in parts))
+    return types, [word for _, words in parts for word in words]
+
+
+def _is_container(hint: Any) -> bool:
+    origin = getattr(hint, "__origin__", None)
+    return origin is not None and isinstance(origin, type)

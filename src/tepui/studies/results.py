@@ -1,0 +1,289 @@
+"""The numbers of a study: records that join those of a paper by their names.
+
+A record says what was measured of which method on which data of the paper, the value of
+every repetition, and what follows from them. Where a stand-in was used for the paper's
+data or model, the results' settings and the record's note say so.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json, write_json
+from tepui.studies.specifications import Trial, digest
+from tepui.studies.statistics import estimate, t_interval
+from tepui.training.run_folder import environment_of
+
+FORMAT = 1
+FILE = "results.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One number of a study.
+
+    Attributes:
+        item: The panel, figure or table, such as ``"sharpbalance/figure7a"``.
+        dataset: Name of the paper's data set, lower case.
+        architecture: Name of the paper's network.
+        method: Name of the method.
+        metric: What was measured.
+        value: The number: the mean of ``values``, or what was fitted to them.
+        unit: ``"percent"``, ``"percentage points"``, ``"fraction"``, ``"ratio"``,
+            ``"count"``, ``"epochs"``, ``"minutes"`` or ``"none"``.
+        n: Repetitions, or points of a fit.
+        sem: Standard error of the mean; None for one repetition or a fit.
+        interval: 95 % confidence interval; None where there is none.
+        values: One per repetition, in the order of their seeds.
+        at: Where else the number stands: severity, ensemble size, width and so on.
+        config_hash: Name of all trials it rests on together.
+        note: What differs from the paper, or how to read the number.
+    """
+
+    item: str
+    dataset: str
+    architecture: str
+    method: str
+    metric: str
+    value: float | None
+    unit: str
+    n: int
+    sem: float | None = None
+    interval: tuple[float, float] | None = None
+    values: tuple[float | None, ...] = ()
+    at: Mapping[str, Any] = field(default_factory=dict)
+    config_hash: str = ""
+    note: str = ""
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What names the number, in a paper and here."""
+        fixed = ("item", "dataset", "architecture", "method", "metric")
+        return {**{name: getattr(self, name) for name in fixed}, **self.at}
+
+    def document(self) -> dict[str, Any]:
+        """Return the record as JSON holds it, coordinates beside names."""
+        own = {name: getattr(self, name) for name in FIELDS if name != "at"}
+        return {**own, **self.at}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild a record from its JSON form."""
+        own = {name: document[name] for name in FIELDS if name != "at"}
+        own["values"] = tuple(own["values"])
+        own["interval"] = None if own["interval"] is None else tuple(own["interval"])
+        own["at"] = {k: v for k, v in document.items() if k not in FIELDS}
+        return cls(**own)
+
+
+FIELDS = tuple(each.name for each in fields(Record))
+
+
+def averaged(
+    values: Iterable[float | None], trials: Sequence[Trial], **names: Any
+) -> Record:
+    """Return a record of a mean over repetitions.
+
+    Args:
+        values: One per repetition; None where it is not defined.
+        trials: What the values rest on.
+        names: Further fields of :class:`Record`.
+
+    Returns:
+        The record, with standard error and Student's interval.
+
+    Example:
+        >>> record = averaged(
+        ...     [0.5, 0.7], [], item="x/table1", dataset="digits", architecture="mlp",
+        ...     method="sam", metric="accuracy", unit="fraction",
+        ... )
+        >>> round(record.value, 3), round(record.sem, 3), record.n
+        (0.6, 0.1, 2)
+    """
+    kept = tuple(values)
+    found = estimate(kept)
+    known = [value for value in kept if value is not None]
+    return Record(
+        value=found.mean if found.count else None,
+        n=found.count,
+        sem=found.error if found.count > 1 else None,
+        interval=t_interval(known) if found.count > 1 else None,
+        values=kept,
+        config_hash=config_hash(trials),
+        **names,
+    )
+
+
+def config_hash(trials: Sequence[Trial]) -> str:
+    """Return a name for several trials together; empty for none."""
+    return digest(sorted(trial.digest for trial in trials)) if trials else ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All numbers of a figure or table.
+
+    Attributes:
+        item: Its name, such as ``"sharpbalance/figure7"``.
+        title: What it shows.
+        size: ``"paper"``, ``"small"`` or ``"smoke"``.
+        settings: Data, model and training, in words and numbers.
+        environment: Versions, hardware and the command; ``"trained_on"`` lists those
+            of the training where it ran elsewhere.
+        records: The numbers.
+    """
+
+    item: str
+    title: str
+    size: str
+    settings: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    records: tuple[Record, ...]
+
+    def find(self, **names: Any) -> list[Record]:
+        """Return the records with the given fields or coordinates.
+
+        Args:
+            names: Item, data set, architecture, method, metric, or keys of ``at``.
+
+        Returns:
+            Those that agree in all of them.
+        """
+        wanted = names.items()
+        return [each for each in self.records if wanted <= each.names.items()]
+
+    def one(self, **names: Any) -> Record:
+        """Return the only record with the given fields or coordinates.
+
+        Raises:
+            ValueError: If there is none, or more than one.
+        """
+        found = self.find(**names)
+        rule = f"name one record of {self.item}, not {len(found)}"
+        require(len(found) == 1, "names", rule, names)
+        return found[0]
+
+
+def results(
+    item: str,
+    title: str,
+    size: str,
+    settings: Mapping[str, Any],
+    records: Iterable[Record],
+    device: torch.device,
+    trained_on: Iterable[Mapping[str, Any]] = (),
+) -> Results:
+    """Return results with the environment of this process.
+
+    Args:
+        item: Name of the figure or table.
+        title: What it shows.
+        size: Of the study.
+        settings: Data, model and training.
+        records: The numbers; no two with the same key.
+        device: Where trials are tested.
+        trained_on: Environments that runs recorded; each is kept once, and only if
+            not all are that of this process.
+
+    Returns:
+        The results.
+
+    Raises:
+        ValueError: If two records have the same key.
+    """
+    kept = tuple(records)
+    seen: set[str] = set()
+    for record in kept:
+        taken = {*record.at} & {*FIELDS}
+        require(not taken, "at", "have names that no field has", taken)
+        key = repr(sorted(record.names.items()))
+        require(key not in seen, "records", "differ in their names", record.names)
+        seen.add(key)
+    own = environment_of(device)
+    places: list[dict[str, Any]] = []
+    for each in trained_on:
+        place = _place(each)
+        if place and place not in places:
+            places.append(place)
+    if any(place != _place(own) for place in places):
+        own["trained_on"] = places
+    return Results(item, title, size, dict(settings), own, kept)
+
+
+def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment without the command, which differs between runs."""
+    return {name: value for name, value in environment.items() if name != "command"}
+
+
+def write_results(folder: str | Path, found: Results) -> None:
+    """Write results as JSON.
+
+    Args:
+        folder: Where ``results.json`` goes.
+        found: The results.
+    """
+    document = {
+        "format": FORMAT,
+        "source": "ours",
+        "item": found.item,
+        "title": found.title,
+        "size": found.size,
+        "settings": found.settings,
+        "environment": found.environment,
+        "records": [record.document() for record in found.records],
+    }
+    write_json(Path(folder) / FILE, document)
+
+
+def read_results(folder: str | Path) -> Results:
+    """Read results.
+
+    Args:
+        folder: Where ``results.json`` lies.
+
+    Returns:
+        The results.
+
+    Raises:
+        FileNotFoundError: If there are none.
+        ValueError: If they are of another format; says what to do.
+    """
+    file = Path(folder) / FILE
+    document = read_json(file)
+    again = "make them again with: tepui reproduce ITEM --overwrite"
+    format = document.get("format") if isinstance(document, dict) else None
+    if format != FORMAT:
+        rule = f"{file} must hold results of format {FORMAT}"
+        raise ValueError(f"{rule}, got {format!r}; {again}")
+    try:
+        return Results(
+            document["item"],
+            document["title"],
+            document["size"],
+            document["settings"],
+            document["environment"],
+            tuple(Record.of(row) for row in document["records"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{file} is damaged ({error!r}); {again}") from error
+
+
+def as_csv(found: Results) -> str:
+    """Return one line per record, with its coordinates as columns."""
+    axes = sorted({name for record in found.records for name in record.at})
+    fixed = ["item", "dataset", "architecture", "method", "metric", "unit"]
+    fixed += ["value", "n", "sem", "low", "high", "config_hash", "note"]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*fixed, *axes], lineterminator="\n")
+    writer.writeheader()
+    for record in found.records:
+        low, high = record.interval or (None, None)
+        row = {name: getattr(record, name, None) for name in fixed}
+        writer.writerow({**row, "low": low, "high": high, **record.at})
+    return text.getvalue()

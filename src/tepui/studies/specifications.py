@@ -1,0 +1,263 @@
+"""What a study trains and tests, as values: equal descriptions, equal results.
+
+A trial holds all that an ensemble's weights depend on, an exam all that its answers
+depend on beside them, a measure likewise. Each has a digest, by which a
+:class:`~tepui.studies.store.Store` knows what it has.
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, final, get_args
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.core.checks import one_of, require
+from tepui.core.seeding import generator
+from tepui.data import Arrays, Augmentation, split
+from tepui.losses import CrossEntropy, Loss
+from tepui.methods import Method
+from tepui.modules.pruning import Prune
+from tepui.training import SGD, MultiStep, Run, Schedule
+from tepui.training.optimizer import Optimizer
+from tepui.training.run_folder import described
+
+Part = Literal["train", "held_out", "test"]
+# Raised when the same description begins to mean something else.
+GENERATION = 1
+
+
+def digest(value: object) -> str:
+    """Return a short name for a description, the same on every machine.
+
+    Args:
+        value: A dataclass of plain values, classes and functions.
+
+    Returns:
+        Twelve hexadecimal digits.
+    """
+    text = json.dumps([GENERATION, described(value)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Shelf(Protocol):
+    """What a source may ask for: other data, trained ensembles, and where they lie.
+
+    Attributes:
+        path: The folder.
+        device: Where ensembles are trained.
+    """
+
+    path: Path
+    device: torch.device
+
+    def dataset(self, source: "Source") -> Dataset[Any]:
+        """Return the data of a source."""
+
+    def run(self, trial: "Trial") -> Run:
+        """Return a trained trial."""
+
+
+class Source(ABC):
+    """Where data come from; subclasses are frozen dataclasses."""
+
+    @abstractmethod
+    def load(self, store: Shelf) -> Dataset[Any]:
+        """Return the data.
+
+        Args:
+            store: Has what the data depend on, such as a trained extractor.
+
+        Returns:
+            A map-style data set.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class Samples(Source):
+    """Samples of a data set.
+
+    Attributes:
+        dataset: Its class, such as ``tepui.data.Digits``.
+        part: The training part, what is held out of it, or the test part.
+        held_out: Share of the training part that is held out.
+        count: How many samples to draw before; None takes all.
+        seed: Same seed, same samples.
+    """
+
+    dataset: Callable[..., Any]
+    part: Part = "train"
+    held_out: float = 0.0
+    count: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        one_of("part", self.part, get_args(Part))
+        require(0 <= self.held_out < 1, "held_out", "lie in [0, 1)", self.held_out)
+        require(
+            self.part != "held_out" or self.held_out > 0,
+            "held_out",
+            "be positive for the part that is held out",
+            self.held_out,
+        )
+
+    def load(self, store: Shelf) -> Arrays:
+        """Return the samples, in the order of the data set."""
+        found: Arrays = self.dataset(train=self.part != "test")
+        if self.count is not None:
+            rule = f"be at most {len(found)}, the samples there are"
+            require(0 < self.count <= len(found), "count", rule, self.count)
+            stream = generator(self.seed, "drawn", self.part == "test")
+            rows = torch.randperm(len(found), generator=stream)[: self.count]
+            found = found.subset(rows.sort().values)
+        if self.part == "test" or not self.held_out:
+            return found
+        kept, held_out = split(found, self.held_out, seed=self.seed)
+        return held_out if self.part == "held_out" else kept
+
+
+@final
+@dataclass(frozen=True)
+class Trial:
+    """One ensemble to train.
+
+    Attributes:
+        data: What it learns from.
+        model: Returns a new member: a class, or ``functools.partial`` of one.
+        method: How it is trained.
+        seeds: One per member.
+        epochs: How long.
+        batch_size: Samples per step and member.
+        optimizer: As in :func:`tepui.fit`, like all below.
+        schedule: Of the learning rate.
+        augment: Random changes of image batches.
+        loss: Returns one loss per sample.
+        prune: How far members are pruned.
+        unlabeled: Data without labels, for methods that need them.
+    """
+
+    data: Source
+    model: Callable[[], nn.Module]
+    method: Method
+    seeds: tuple[int, ...]
+    epochs: int
+    batch_size: int = 128
+    optimizer: Optimizer = field(default_factory=SGD)
+    schedule: Schedule = field(default_factory=MultiStep)
+    augment: tuple[Augmentation, ...] = ()
+    loss: Loss = field(default_factory=CrossEntropy)
+    prune: Prune | None = None
+    unlabeled: Source | None = None
+
+    def __post_init__(self) -> None:
+        require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
+        require(self.epochs > 0, "epochs", "be positive", self.epochs)
+        require(self.batch_size > 0, "batch_size", "be positive", self.batch_size)
+
+    @property
+    def digest(self) -> str:
+        """Its name in a store."""
+        return digest(self)
+
+    @property
+    def member_epochs(self) -> int:
+        """What it costs: members times epochs."""
+        return len(self.seeds) * self.epochs
+
+
+@final
+@dataclass(frozen=True)
+class Exam:
+    """What a trained ensemble is asked.
+
+    Attributes:
+        test: Clean test data.
+        types: Corruptions of it.
+        severities: Of each.
+        strength: Whose parameters the corruptions take, see :func:`tepui.data.corrupt`.
+        ood: Unfamiliar data with their names.
+    """
+
+    test: Source
+    types: tuple[str, ...] = ()
+    severities: tuple[int, ...] = (1, 2, 3, 4, 5)
+    strength: str = "cifar"
+    ood: tuple[tuple[str, Source], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Its name in a store."""
+        return digest(self)
+
+
+@final
+@dataclass(frozen=True)
+class Measure:
+    """A sharpness measure of all members.
+
+    Attributes:
+        function: One of :mod:`tepui.sharpness`, or ``functools.partial`` of
+            it.
+        data: What to measure on; None is the trial's training data.
+    """
+
+    function: Callable[..., Any]
+    data: Source | None = None
+
+    @property
+    def digest(self) -> str:
+        """Its name in a store."""
+        return digest(self)
+
+
+def made_from(source: Source) -> list[Source]:
+    """Return the sources that another is directly made from.
+
+    Args:
+        source: Any source.
+
+    Returns:
+        Those in its fields, and those that a trial in its fields learns from; empty
+        for data that are made from no other.
+    """
+    found: list[Source] = []
+    for value in vars(source).values():
+        held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
+        found += [each for each in held if isinstance(each, Source)]
+    return found
+
+
+def sources_in(source: Source) -> Iterator[Source]:
+    """Yield a source and all that it is made from, at any depth."""
+    yield source
+    for inner in made_from(source):
+        yield from sources_in(inner)
+
+
+def samples_in(source: Source) -> Iterator[Samples]:
+    """Yield the samples that a source is made from, itself if it is that."""
+    return (each for each in sources_in(source) if isinstance(each, Samples))
+
+
+def seeds(repetition: int, members: int) -> tuple[int, ...]:
+    """Return the members' seeds in one of several ensembles.
+
+    Args:
+        repetition: Which ensemble; no two share a seed.
+        members: How many members; a larger ensemble begins with a smaller one's.
+
+    Returns:
+        One seed per member.
+
+    Example:
+        >>> seeds(1, 3)
+        (1000, 1001, 1002)
+    """
+    require(0 < members <= 1000, "members", "lie in 1 to 1000", members)
+    return tuple(1000 * repetition + member for member in range(members))

@@ -1,0 +1,191 @@
+"""Trained ensembles and what was asked of them, on disk, so that none is made twice.
+
+Every trial has a run folder of its own, named by its digest; answers and measurements
+lie inside it. Whatever is asked for is made if it is not there, under a lock, so that
+several processes can share a store and an interrupted one loses no finished epoch.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.storage import read_json, write_json
+from tepui.data import Arrays, corrupted, prepared_like
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.measure import measure
+from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
+from tepui.studies.specifications import Exam, Measure, Source, Trial, digest
+from tepui.training import Run, fit
+from tepui.training.run_folder import EpochRecord, RunFolder, described
+
+EVALUATION = "evaluation.json"
+KEPT_BYTES = 2**29
+
+
+class Store:
+    """A folder of trials.
+
+    Args:
+        path: The folder; it is created when something is made.
+        device: Where to train and evaluate; a GPU if there is one.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(
+        self, path: str | Path, *, device: str | torch.device | None = None
+    ) -> None:
+        self.path = Path(path)
+        self.device = _device(device)
+        self._datasets: dict[str, Dataset[Any]] = {}
+        self._copies: dict[str, dict[Cell, Arrays]] = {}
+
+    def folder(self, trial: Trial) -> Path:
+        """Return the run folder of a trial, whether or not it is there."""
+        return self.path / trial.digest
+
+    def is_trained(self, trial: Trial) -> bool:
+        """Return whether a trial ended."""
+        return RunFolder(self.folder(trial)).finished
+
+    def environment(self, trial: Trial) -> dict[str, Any]:
+        """Return versions and hardware with which a trial was begun."""
+        found: dict[str, Any] = RunFolder(self.folder(trial)).recorded()["environment"]
+        return found
+
+    def has(self, trial: Trial, question: Exam | Measure) -> bool:
+        """Return whether an answer or a measurement is there."""
+        return self._file(trial, question).exists()
+
+    def dataset(self, source: Source) -> Dataset[Any]:
+        """Return the data of a source, loaded once."""
+        name = digest(source)
+        if name not in self._datasets:
+            self._datasets[name] = source.load(self)
+        return self._datasets[name]
+
+    def run(
+        self, trial: Trial, *, on_epoch: Callable[[EpochRecord], None] | None = None
+    ) -> Run:
+        """Return a trained trial; train it, or what is left of it, if need be.
+
+        Args:
+            trial: What to train.
+            on_epoch: Told the record of every epoch that is trained now.
+
+        Returns:
+            The finished run.
+        """
+        unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
+        data = self.dataset(trial.data)
+        with self._lock(trial):
+            return fit(
+                Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
+                data,
+                method=trial.method,
+                epochs=trial.epochs,
+                batch_size=trial.batch_size,
+                optimizer=trial.optimizer,
+                schedule=trial.schedule,
+                augment=trial.augment,
+                loss=trial.loss,
+                prune=trial.prune,
+                unlabeled=unlabeled,
+                device=self.device,
+                callbacks=() if on_epoch is None else (on_epoch,),
+                out=self.folder(trial),
+                resume=True,
+                progress="none",
+            )
+
+    def answers(self, trial: Trial, exam: Exam) -> StoredLogits:
+        """Return all members' logits on the data of an exam."""
+        self._examine(trial, exam)
+        return read_logits(self._file(trial, exam).parent)
+
+    def evaluation(self, trial: Trial, exam: Exam) -> dict[str, Any]:
+        """Return the scores in an exam, as :meth:`tepui.Evaluation.document` does."""
+        self._examine(trial, exam)
+        document: dict[str, Any] = read_json(self._file(trial, exam))
+        return document
+
+    def measured(self, trial: Trial, question: Measure) -> dict[str, Any]:
+        """Return a measure of all members, by the names :func:`tepui.measure` gives."""
+        file = self._file(trial, question)
+        if not file.exists():
+            ensemble = self.run(trial).ensemble
+            data = self.dataset(question.data or trial.data)
+            with self._lock(trial):
+                if isinstance(data, Arrays):
+                    data = data.to(self.device)
+                found = measure(ensemble, data, question.function)
+                document = {name: value.document() for name, value in found.items()}
+                write_json(file, {"about": described(question), "found": document})
+        result: dict[str, Any] = read_json(file)["found"]
+        return result
+
+    def _examine(self, trial: Trial, exam: Exam) -> None:
+        file = self._file(trial, exam)
+        if file.exists():
+            return
+        ensemble = self.run(trial).ensemble
+        test = self.dataset(exam.test)
+        shifted = self._shifted(exam, test) if exam.types else None
+        ood = {
+            name: prepared_like(self.dataset(source), test) for name, source in exam.ood
+        }
+        with self._lock(trial):
+            found = evaluate(
+                ensemble,
+                test,
+                shifted=shifted,
+                ood=ood,
+                out=file.parent,
+                overwrite=True,
+            )
+            document = {"about": described(exam), **found.document()}
+            write_json(file, document)
+
+    def _shifted(self, exam: Exam, test: Dataset[Any]) -> Mapping[Cell, Arrays]:
+        """Return corrupted copies; those of a small test are made once and kept."""
+        copies = corrupted(
+            test.to(self.device) if isinstance(test, Arrays) else test,
+            types=exam.types,
+            severities=exam.severities,
+            strength=exam.strength,
+        )
+        inputs = copies.dataset.inputs
+        assert isinstance(inputs, Tensor)
+        if inputs.numel() * len(copies) > KEPT_BYTES:
+            return copies
+        if exam.digest not in self._copies:
+            self._copies[exam.digest] = dict(copies)
+        return self._copies[exam.digest]
+
+    def _file(self, trial: Trial, question: Exam | Measure) -> Path:
+        """Return the file that is written last when a question is answered."""
+        folder = self.folder(trial)
+        if isinstance(question, Exam):
+            return folder / f"exam-{question.digest}" / EVALUATION
+        return folder / f"measure-{question.digest}.json"
+
+    def _lock(self, trial: Trial) -> FileLock:
+        folder = self.folder(trial)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder.with_suffix(".lock"))
+
+
+def _device(asked: str | torch.device | None) -> torch.device:
+    try:
+        return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise ValueError(
+            f"device must be one that torch knows, such as cpu or cuda, got {asked!r}"
+        ) from None

@@ -1,0 +1,352 @@
+"""Choosing hyperparameters on data that are held out of the training part.
+
+A search gives some trials every combination of the values in a grid, trains each on
+the training data less what is held out, and scores it on what is held out. Test data
+are not read, nor anything that was made from them. :mod:`tepui.studies.override`
+says what can be in a grid.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, product
+from math import inf
+from statistics import fmean
+from typing import Any, Literal, final, get_args
+
+from torch.utils.data import Dataset
+
+from tepui.core.checks import one_of, require
+from tepui.data import split
+from tepui.studies.describe import in_words, labels
+from tepui.studies.jobs import Advance, Work, carry_out
+from tepui.studies.override import Values, hyperparameters, varied
+from tepui.studies.specifications import (
+    Exam,
+    Samples,
+    Shelf,
+    Source,
+    Trial,
+    samples_in,
+)
+from tepui.studies.store import Store
+from tepui.training import TrainingDiverged
+
+Grid = Mapping[str, Sequence[Any]]
+Half = Literal["kept", "held_out"]
+_TRAINING = "be made from training data to choose on"
+
+
+@final
+@dataclass(frozen=True)
+class Portion(Source):
+    """A part of training data: what is kept for training, or what is held out.
+
+    Attributes:
+        source: The training data.
+        part: Which part.
+        share: Share of the samples that is held out.
+        seed: Same seed, same samples.
+    """
+
+    source: Source
+    part: Half
+    share: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
+        require(not (test := _test_data(self.source)), "data", _TRAINING, test)
+
+    def load(self, store: Shelf) -> Dataset[Any]:
+        """Return the samples of the part."""
+        kept, held_out = split(store.dataset(self.source), self.share, seed=self.seed)
+        return kept if self.part == "kept" else held_out
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of values.
+
+    Attributes:
+        values: A value for each hyperparameter of the grid.
+        work: One ensemble per repetition, with the samples held out as its test.
+    """
+
+    values: Values
+    work: tuple[Work, ...]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The ensembles."""
+        return tuple(each.trial for each in self.work)
+
+
+@dataclass(frozen=True)
+class Search:
+    """One method on one data set, at every combination of a grid.
+
+    Attributes:
+        base: The trial that is varied.
+        cells: All combinations, in the order of the grid.
+        label: Data, model and method, with the fields that are not searched and with
+            whatever else tells it from the other searches.
+    """
+
+    base: Trial
+    cells: tuple[Cell, ...]
+    label: str
+
+    @property
+    def work(self) -> list[Work]:
+        """What to train and to score."""
+        return [work for cell in self.cells for work in cell.work]
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one combination did on the samples held out; one value per repetition.
+
+    Attributes:
+        values: The combination.
+        accuracy: Of the ensemble.
+        nll: Negative log likelihood of the ensemble; None where it is infinite.
+        individual_accuracy: Of its members, on average.
+    """
+
+    values: Values
+    accuracy: tuple[float, ...] = ()
+    nll: tuple[float | None, ...] = ()
+    individual_accuracy: tuple[float, ...] = ()
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the training of an ensemble diverged; there are no scores then."""
+        return not self.accuracy
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search found.
+
+    Attributes:
+        rows: One per combination.
+        chosen: The row with the highest mean accuracy; among equals the one with the
+            lowest mean negative log likelihood, then the earlier one; None if all
+            diverged.
+    """
+
+    rows: tuple[Row, ...]
+    chosen: Row | None
+
+
+def searches(
+    trials: Sequence[Trial], grid: Grid, *, held_out: float = 0.1, ensembles: int = 1
+) -> list[Search]:
+    """Return the searches over a grid that some trials allow.
+
+    Left out are trials that lack a hyperparameter of the grid, that see test data
+    without labels (:func:`peeking`), or that only add members to another one. Those
+    that differ only in hyperparameters of the grid or in seeds belong to one search, in
+    which no two ensembles share a seed.
+
+    Args:
+        trials: Of a study.
+        grid: Values of hyperparameters, by name.
+        held_out: Share of the training data to score on.
+        ensembles: At most so many repetitions of each combination.
+
+    Returns:
+        One search per data set, model and method.
+
+    Raises:
+        ValueError: If a name is no hyperparameter, if no trial is left, or if a value
+            does not suit its field, its method or the length of the run.
+
+    Example:
+        >>> from tepui.data import Digits
+        >>> from tepui.studies.specifications import Samples
+        >>> from tepui.methods import SAM
+        >>> from tepui.models import ConvNet
+        >>> trial = Trial(Samples(Digits), ConvNet, SAM(), seeds=(0, 1), epochs=2)
+        >>> found, = searches([trial], {"rho": [0.1, 0.2]})
+        >>> [dict(cell.values) for cell in found.cells]
+        [{'rho': 0.1}, {'rho': 0.2}]
+    """
+    require(ensembles > 0, "ensembles", "be positive", ensembles)
+    _check_names(trials, grid)
+    first = {name: values[0] for name, values in grid.items()}
+    groups: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
+    for trial in _candidates(trials, grid):
+        if not _peeks(trial):
+            words = in_words(varied(trial, first), hidden=grid)
+            groups.setdefault(tuple(sorted(words.items())), []).append(trial)
+    methods = ", ".join(peeking(trials, grid))
+    require(len(groups) > 0, f"unlabeled data of {methods}", _TRAINING, "test data")
+    names = labels([dict(words) for words in groups])
+    return [
+        _search(group, grid, held_out, ensembles, name)
+        for name, group in zip(names, groups.values(), strict=True)
+    ]
+
+
+def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
+    """Return the methods that are not searched since they see test data unlabelled.
+
+    Args:
+        trials: Of a study.
+        grid: Values of hyperparameters, by name.
+
+    Returns:
+        Names of those that have all hyperparameters of the grid, each once.
+    """
+    found = filter(_peeks, _candidates(trials, grid))
+    return [*dict.fromkeys(type(trial.method).__name__ for trial in found)]
+
+
+def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
+    """Return how every combination did, and which is the best.
+
+    Args:
+        found: The search; what the store lacks of it is made.
+        store: Trained ensembles.
+        diverged: Digests of trials that cannot be trained.
+
+    Returns:
+        A row per combination and the chosen one.
+    """
+    rows = tuple(_row(cell, store, diverged) for cell in found.cells)
+    sound = [row for row in rows if not row.diverged]
+    return Outcome(rows, max(sound, key=_merit, default=None))
+
+
+def sweep(
+    planned: Sequence[Search],
+    store: Store,
+    *,
+    workers: int = 1,
+    advance: Advance = lambda steps: None,
+) -> list[Outcome]:
+    """Carry out searches, several trials at a time.
+
+    A combination at which training diverges is not chosen; the others go on.
+
+    Args:
+        planned: The searches.
+        store: Where trained ensembles are; what it has is not trained again.
+        workers: Trials at a time.
+        advance: Told how many steps were done.
+
+    Returns:
+        One outcome per search.
+
+    Raises:
+        TrainingDiverged: If nothing could be trained.
+    """
+    diverged = carry_out(
+        chain.from_iterable(each.work for each in planned),
+        store,
+        workers=workers,
+        advance=advance,
+        tolerated=(TrainingDiverged,),
+    )
+    outcomes = [search(each, store, diverged) for each in planned]
+    if diverged and all(each.chosen is None for each in outcomes):
+        reason = next(iter(diverged.values()))
+        raise TrainingDiverged(f"training diverged at all values of the grid: {reason}")
+    return outcomes
+
+
+def _candidates(trials: Sequence[Trial], grid: Grid) -> list[Trial]:
+    return [
+        trial
+        for trial in trials
+        if {*grid} <= {*hyperparameters(trial)}
+        and not any(_goes_on(trial, other) for other in trials)
+    ]
+
+
+def _peeks(trial: Trial) -> bool:
+    return trial.unlabeled is not None and bool(_test_data(trial.unlabeled))
+
+
+def _goes_on(trial: Trial, other: Trial) -> bool:
+    """Return whether a trial only adds members to another one."""
+    return (
+        trial.seeds[0] == other.seeds[-1] + 1
+        and len(trial.seeds) != len(other.seeds)  # otherwise it is a repetition
+        and trial.digest == replace(other, seeds=trial.seeds).digest
+    )
+
+
+def _search(
+    group: Sequence[Trial], grid: Grid, held_out: float, ensembles: int, label: str
+) -> Search:
+    combinations = [
+        dict(zip(grid, values, strict=True)) for values in product(*grid.values())
+    ]
+    chosen = _repetitions(group, combinations)[:ensembles]
+    cells = tuple(
+        Cell(values, tuple(_without(trial, values, held_out) for trial in chosen))
+        for values in combinations
+    )
+    different = len({cell.trials[0].digest for cell in cells}) == len(cells)
+    require(different, "grid", "list each value once", dict(grid))
+    return Search(chosen[0], cells, label)
+
+
+def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
+    """Return trials of which no two share a seed, whatever the number of members."""
+    found: list[Trial] = []
+    taken: set[int] = set()
+    for trial in group:
+        seeds = {seed for each in combinations for seed in varied(trial, each).seeds}
+        if taken.isdisjoint(seeds):
+            found.append(trial)
+            taken |= seeds
+    return found
+
+
+def _without(trial: Trial, values: Values, held_out: float) -> Work:
+    """Return a trial with other values that is tested on what it does not learn."""
+    kept, test = (Portion(trial.data, part, held_out) for part in get_args(Half))
+    return Work(replace(varied(trial, values), data=kept), (Exam(test),))
+
+
+def _row(cell: Cell, store: Store, diverged: Container[str]) -> Row:
+    if any(trial.digest in diverged for trial in cell.trials):
+        return Row(cell.values)
+    scores = [
+        store.evaluation(each.trial, exam)["clean"]
+        for each in cell.work
+        for exam in each.exams
+    ]
+    return Row(
+        cell.values,
+        tuple(score["accuracy"] for score in scores),
+        tuple(score["nll"] for score in scores),
+        tuple(score["individual_accuracy"] for score in scores),
+    )
+
+
+def _merit(row: Row) -> tuple[float, float]:
+    losses = [inf if loss is None else loss for loss in row.nll]
+    return fmean(row.accuracy), -fmean(losses)
+
+
+def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
+    require(len(grid) > 0, "grid", "name at least one hyperparameter", dict(grid))
+    known = [(type(trial.method).__name__, hyperparameters(trial)) for trial in trials]
+    names = dict.fromkeys(name for _, places in known for name in sorted(places))
+    for name, values in grid.items():
+        one_of("grid", name, names)
+        require(len(values) > 0, f"grid {name}", "list at least one value", values)
+    owners = {
+        name: sorted({method for method, places in known if name in places})
+        for name in grid
+    }
+    together = any(set(grid) <= {*places} for _, places in known)
+    require(together, "grid", "name hyperparameters of one method", owners)
+
+
+def _test_data(source: Source) -> list[Samples]:
+    return [samples for samples in samples_in(source) if samples.part == "test"]

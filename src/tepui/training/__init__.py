@@ -1,0 +1,25 @@
+"""Training: one function, and the values that shape it."""
+
+from tepui.training.exchange import Exchange, LocalExchange
+from tepui.training.fit import fit
+from tepui.training.learner import TrainingDiverged
+from tepui.training.optimizer import SGD, AdamW
+from tepui.training.run_folder import EpochRecord, Run
+from tepui.training.schedule import Constant, Cosine, MultiStep, Schedule
+from tepui.training.tensorboard import TensorBoard
+
+__all__ = [
+    "SGD",
+    "AdamW",
+    "Constant",
+    "Cosine",
+    "EpochRecord",
+    "Exchange",
+    "LocalExchange",
+    "MultiStep",
+    "Run",
+    "Schedule",
+    "TensorBoard",
+    "TrainingDiverged",
+    "fit",
+]

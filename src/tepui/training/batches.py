@@ -1,0 +1,213 @@
+"""Where training batches come from: index streams and the data they point into.
+
+A member sees an endless stream: the data set reshuffled again and again, cut into
+batches of one size. An epoch is ``ceil(samples / batch_size)`` batches, so every
+sample is seen about once an epoch, shapes never change, and the position in the stream
+follows from the number of steps done.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import class_indices
+from tepui.core.seeding import derive, generator
+from tepui.data.arrays import Arrays, Batch, to_float
+from tepui.data.augment import Augmentation, augmented
+from tepui.data.loading import as_arrays, length, loaded
+from tepui.methods.member import Strata
+
+
+def steps_per_epoch(samples: int, batch_size: int) -> int:
+    """Return how many batches make an epoch."""
+    return -(-samples // batch_size)
+
+
+def index_stream(
+    samples: int, batch_size: int, seed: int, first_step: int, steps: int
+) -> Tensor:
+    """Return the samples of some consecutive steps of a member's stream.
+
+    Args:
+        samples: Size of the data set.
+        batch_size: Samples per batch; a smaller data set fills batches by itself.
+        seed: The member's seed.
+        first_step: Steps of the stream that came before.
+        steps: How many steps to return.
+
+    Returns:
+        Indices of shape ``(steps, min(batch_size, samples))``.
+
+    Example:
+        >>> rows = index_stream(samples=5, batch_size=2, seed=13, first_step=0, steps=5)
+        >>> rows.flatten().bincount()  # five steps of two see every sample twice
+        tensor([2, 2, 2, 2, 2])
+    """
+    size = min(batch_size, samples)
+    if steps == 0:
+        return torch.empty((0, size), dtype=torch.int64)
+    start, stop = first_step * size, (first_step + steps) * size
+    cycles = range(start // samples, -(-stop // samples))
+    order = torch.cat(
+        [
+            torch.randperm(samples, generator=generator(seed, "order", cycle))
+            for cycle in cycles
+        ]
+    )
+    skipped = cycles.start * samples
+    return order[start - skipped : stop - skipped].view(steps, size)
+
+
+def stratified_stream(
+    strata: Strata, batch_size: int, seed: int, first_step: int, steps: int
+) -> Tensor:
+    """Return consecutive steps whose batches hold a fixed part of each stratum.
+
+    Args:
+        strata: The division of the data.
+        batch_size: Samples per batch, at most the size of the data.
+        seed: What both streams derive from.
+        first_step: Steps of the stream that came before.
+        steps: How many steps to return.
+
+    Returns:
+        Indices of shape ``(steps, batch_size)``, the first stratum's in front; each
+        stratum is an endless stream of its own.
+    """
+    parts = []
+    for number, (rows, size) in enumerate(
+        [(strata.first, strata.rows), (strata.second, batch_size - strata.rows)]
+    ):
+        own = derive(seed, "stratum", number)
+        parts.append(rows[index_stream(len(rows), size, own, first_step, steps)])
+    return torch.cat(parts, dim=1)
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """A data set ready to be trained on.
+
+    Attributes:
+        augmentations: Applied to every batch of images, in order.
+    """
+
+    augmentations: tuple[Augmentation, ...]
+
+    @property
+    @abstractmethod
+    def samples(self) -> int:
+        """How many samples there are."""
+
+    @abstractmethod
+    def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
+        """Yield the batches of one epoch.
+
+        Args:
+            rows: Indices, ``(steps, batch)``.
+            seed: The member's seed.
+            epoch: Which epoch, for the augmentation's draws.
+
+        Yields:
+            One batch per row.
+        """
+
+    def draws(self, seed: int, epoch: int, device: torch.device) -> Tensor:
+        """Return this epoch's random numbers, one row per sample."""
+        columns = sum(augmentation.draws for augmentation in self.augmentations)
+        stream = generator(seed, "augment", epoch)
+        return torch.rand(self.samples, columns, generator=stream).to(device)
+
+
+@dataclass(frozen=True)
+class TensorSource(Source):
+    """Data held in tensors on the training device.
+
+    Attributes:
+        arrays: The data.
+    """
+
+    arrays: Arrays
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return len(self.arrays)
+
+    def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
+        """Yield batches cut, augmented and normalised where the data lie."""
+        draws = self.draws(seed, epoch, self.arrays.device)
+        for index in rows.to(self.arrays.device):
+            inputs = self.arrays.raw(index)
+            inputs = augmented(inputs, self.augmentations, draws[index])
+            targets = self.arrays.targets[index]
+            yield Batch(self.arrays.prepare(inputs), targets, index)
+
+
+@dataclass(frozen=True)
+class LoadedSource(Source):
+    """Any map-style data set, read through a ``DataLoader``.
+
+    Attributes:
+        dataset: The data.
+        device: Where batches go.
+        workers: Processes that load.
+        classes: If given, labels are checked against this number of classes.
+    """
+
+    dataset: Dataset[Any]
+    device: torch.device
+    workers: int
+    classes: int | None
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return length(self.dataset)
+
+    def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
+        """Yield batches as the loader brings them, augmented on the device."""
+        draws = self.draws(seed, epoch, self.device)
+        for batch in loaded(
+            self.dataset,
+            rows.tolist(),
+            device=self.device,
+            workers=self.workers,
+            key=(seed, "transform", epoch),
+            classes=self.classes,
+        ):
+            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
+            if isinstance(inputs, Tensor):
+                inputs = to_float(inputs)
+            yield batch._replace(inputs=inputs)
+
+
+def source_of(
+    dataset: Dataset[Any],
+    augmentations: Sequence[Augmentation],
+    device: torch.device,
+    workers: int,
+    classes: int | None,
+) -> Source:
+    """Return the fastest source for a data set.
+
+    Args:
+        dataset: A map-style data set of ``(x, y)``.
+        augmentations: Applied to every batch of images.
+        device: Where training runs.
+        workers: Processes that load a data set not held in tensors.
+        classes: If given, labels are checked against this number of classes.
+
+    Returns:
+        Tensors on the device if the data set is held in tensors, else a loader.
+    """
+    arrays = as_arrays(dataset)
+    if arrays is None:
+        return LoadedSource(tuple(augmentations), dataset, device, workers, classes)
+    if classes is not None:
+        class_indices(arrays.targets, classes)
+    return TensorSource(tuple(augmentations), arrays.to(device))

@@ -1,0 +1,128 @@
+"""Precision, determinism and threads of a run, set inside a block."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from tepui.core.checks import one_of, require
+
+Precision = Literal["auto", "float32", "tf32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """How a run computes.
+
+    Attributes:
+        device: Where.
+        precision: ``"float32"``; ``"tf32"`` rounds matrix products on the GPU;
+            ``"bfloat16"`` runs training's forward passes in bfloat16 with float32
+            weights, and everything else as ``"tf32"`` does.
+        deterministic: Choose only algorithms that repeat to the bit.
+        threads: Threads of the CPU; results depend on their number.
+    """
+
+    device: torch.device
+    precision: Literal["float32", "tf32", "bfloat16"]
+    deterministic: bool
+    threads: int
+
+    @property
+    def autocast(self) -> torch.dtype | None:
+        """The type of forward passes, None for that of the weights."""
+        return torch.bfloat16 if self.precision == "bfloat16" else None
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Set torch's switches inside the block and restore them after."""
+        kept = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.backends.cudnn.benchmark,
+            torch.get_float32_matmul_precision(),
+            torch.backends.cudnn.allow_tf32,
+            torch.get_num_threads(),
+        )
+        deterministic = self.deterministic or kept[0]
+        self._set(
+            deterministic,
+            kept[1] and not self.deterministic,
+            not deterministic and self.device.type == "cuda",
+            "highest" if self.precision == "float32" else "high",
+            self.precision != "float32",
+            self.threads,
+        )
+        try:
+            yield
+        finally:
+            self._set(*kept)
+
+    @staticmethod
+    def _set(
+        deterministic: bool,
+        warn_only: bool,
+        benchmark: bool,
+        matmul: str,
+        tf32: bool,
+        threads: int,
+    ) -> None:
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        torch.backends.cudnn.benchmark = benchmark
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = tf32
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+
+
+def numerics_of(
+    device: str | torch.device | None,
+    precision: Precision,
+    deterministic: bool,
+    threads: int | None = None,
+) -> Numerics:
+    """Resolve what the caller left open.
+
+    Args:
+        device: Where to train; None takes a GPU if there is one.
+        precision: ``"auto"`` is bfloat16 on a GPU and float32 elsewhere.
+        deterministic: Choose only algorithms that repeat to the bit.
+        threads: Threads of the CPU; None keeps today's number.
+
+    Returns:
+        The settings of the run.
+    """
+    one_of("precision", precision, get_args(Precision))
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = known_device(device)
+    if precision == "auto":
+        precision = "bfloat16" if place.type == "cuda" else "float32"
+    return Numerics(place, precision, deterministic, threads or torch.get_num_threads())
+
+
+def known_device(device: str | torch.device) -> torch.device:
+    """Return a device that is there.
+
+    Args:
+        device: Its name.
+
+    Returns:
+        The device.
+
+    Raises:
+        ValueError: If there is no such device.
+    """
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device must name a device, got {device!r}") from error
+    require(
+        place.type != "cuda" or torch.cuda.is_available(),
+        "device",
+        "be there, but torch sees no CUDA device",
+        str(device),
+    )
+    return place

@@ -1,0 +1,131 @@
+"""The base optimizers of a run, as values that build torch optimizers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+from tepui.core.checks import require
+from tepui.core.per_member import per_member, values_of
+
+Optimizer = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SGD:
+    """Stochastic gradient descent with momentum.
+
+    Attributes:
+        lr: Learning rate at its peak; one value, or one per member.
+        momentum: Share of the last update that is kept.
+        weight_decay: Pull towards zero, on all parameters; one value, or one each.
+        nesterov: Look ahead along the momentum.
+    """
+
+    lr: float | tuple[float, ...] = per_member(0.1)
+    momentum: float = 0.9
+    weight_decay: float | tuple[float, ...] = per_member(5e-4)
+    nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self.lr, self.weight_decay)
+        require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)", self.momentum)
+
+    def __call__(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        """Build the optimizer."""
+        return torch.optim.SGD(
+            parameters,
+            lr=_learning_rate(self.lr, parameters),
+            momentum=self.momentum,
+            weight_decay=_scalar(self.weight_decay),
+            nesterov=self.nesterov,
+            fused=_on_cuda(parameters),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AdamW:
+    """Adam with decoupled weight decay.
+
+    Attributes:
+        lr: Learning rate at its peak; one value, or one per member.
+        betas: Decay of the running mean and of the running square.
+        eps: Added to the denominator.
+        weight_decay: Decoupled decay; one value, or one per member.
+    """
+
+    lr: float | tuple[float, ...] = per_member(1e-3)
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float | tuple[float, ...] = per_member(0.01)
+
+    def __post_init__(self) -> None:
+        _check(self.lr, self.weight_decay)
+
+    def __call__(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        """Build the optimizer."""
+        on_cuda = _on_cuda(parameters)
+        return torch.optim.AdamW(
+            parameters,
+            lr=_learning_rate(self.lr, parameters),
+            betas=self.betas,
+            eps=self.eps,
+            weight_decay=_scalar(self.weight_decay),
+            fused=on_cuda,
+            capturable=on_cuda,
+        )
+
+
+def clip(gradients: list[Tensor], max_norm: float) -> None:
+    """Scale the gradients of a list so that their joint norm is at most ``max_norm``.
+
+    Args:
+        gradients: The gradients; the list takes up new tensors.
+        max_norm: The bound.
+    """
+    scale = (max_norm / (get_total_norm(gradients) + 1e-6)).clamp(max=1.0)
+    # Not in place: two parameters may share one gradient tensor.
+    gradients[:] = torch._foreach_mul(gradients, scale)
+
+
+def capturable(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether a step of this optimizer can be part of a CUDA graph."""
+    return all(
+        isinstance(group["lr"], Tensor)
+        and (isinstance(optimizer, torch.optim.SGD) or group.get("capturable", False))
+        for group in optimizer.param_groups
+    )
+
+
+def _learning_rate(
+    lr: float | tuple[float, ...], parameters: list[torch.nn.Parameter]
+) -> Any:
+    """Return a number, or on CUDA a tensor that a captured graph can read."""
+    value = _scalar(lr)
+    if _on_cuda(parameters):
+        return torch.tensor(value, device=parameters[0].device)
+    return value
+
+
+def _on_cuda(parameters: list[torch.nn.Parameter]) -> bool:
+    return parameters[0].device.type == "cuda"
+
+
+def _scalar(value: float | tuple[float, ...]) -> float:
+    assert not isinstance(value, tuple | list), "resolve with for_member first"
+    return value
+
+
+def _check(lr: object, weight_decay: object) -> None:
+    require(min(values_of(lr)) > 0, "lr", "be positive", lr)
+    require(
+        min(values_of(weight_decay)) >= 0,
+        "weight_decay",
+        "be non-negative",
+        weight_decay,
+    )

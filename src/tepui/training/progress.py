@@ -1,0 +1,128 @@
+"""Showing how a run goes: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import fmean
+from typing import Literal, get_args
+
+from tepui.core.checks import one_of
+from tepui.training.run_folder import EpochRecord
+
+Style = Literal["auto", "bar", "lines", "none"]
+
+
+class Progress:
+    """Tells a person how far a run is; this one says nothing.
+
+    Used as a context manager around the run.
+    """
+
+    def advance(self, steps: int = 1) -> None:
+        """Note that a member made a step, or several."""
+
+    def epoch_ended(self, record: EpochRecord) -> None:
+        """Note the end of an epoch.
+
+        Args:
+            record: What is known of it.
+        """
+
+
+class Lines(Progress):
+    """One line per epoch.
+
+    Args:
+        title: What is being trained.
+        epochs: Length of the run.
+    """
+
+    def __init__(self, title: str, epochs: int) -> None:
+        self._title = title
+        self._epochs = epochs
+
+    def epoch_ended(self, record: EpochRecord) -> None:
+        """Print the epoch."""
+        left = (self._epochs - record.epoch - 1) * record.seconds
+        sys.stderr.write(
+            f"{self._title}: epoch {record.epoch + 1}/{self._epochs}  "
+            f"{summary(record)}  left {left:.0f} s\n"
+        )
+        sys.stderr.flush()
+
+
+class Bar(Progress):
+    """A live bar with loss, learning rate, images per second and time left.
+
+    Args:
+        bar: A started ``rich`` progress display.
+        task: The task in it.
+    """
+
+    def __init__(self, bar: object, task: int) -> None:
+        from rich.progress import Progress as RichProgress
+
+        assert isinstance(bar, RichProgress)
+        self._bar = bar
+        self._task = bar.tasks[task].id
+
+    def advance(self, steps: int = 1) -> None:
+        """Move the bar."""
+        self._bar.advance(self._task, steps)
+
+    def epoch_ended(self, record: EpochRecord) -> None:
+        """Show the epoch's figures beside the bar."""
+        self._bar.update(self._task, figures=summary(record))
+
+
+def summary(record: EpochRecord) -> str:
+    """Return an epoch's figures, averaged over members, in one line.
+
+    Args:
+        record: The epoch.
+
+    Returns:
+        Loss, validation loss where there is one, learning rate and speed.
+    """
+    parts = [f"loss {fmean(record.loss):.4f}"]
+    if record.validation_loss:
+        parts.append(f"validation {fmean(record.validation_loss):.4f}")
+    parts.append(f"lr {fmean(record.learning_rate):.3g}")
+    parts.append(f"{record.samples_per_second:,.0f} samples/s")
+    return "  ".join(parts)
+
+
+@contextmanager
+def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Progress]:
+    """Show progress inside the block.
+
+    Args:
+        style: ``"auto"`` draws a bar on a terminal and prints lines elsewhere.
+        title: What is being trained.
+        epochs: Length of the run.
+        steps: Steps of all members in the whole run.
+
+    Yields:
+        What the run reports to.
+    """
+    one_of("progress", style, get_args(Style))
+    if style == "none":
+        yield Progress()
+        return
+    if style == "lines" or (style == "auto" and not sys.stderr.isatty()):
+        yield Lines(title, epochs)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with RichProgress(*columns, console=Console(stderr=True)) as bar:
+        bar.add_task(title, total=steps, figures="")
+        yield Bar(bar, 0)

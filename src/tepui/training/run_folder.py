@@ -1,0 +1,303 @@
+"""The folder of a training run: what was asked, what happened, where it stands."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import platform
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.storage import (
+    read_json,
+    read_tensors,
+    replacing,
+    write_json,
+    write_tensors,
+)
+from tepui.core.version import __version__
+from tepui.data.loading import as_arrays, length
+from tepui.ensembles.ensemble import FILE, Ensemble
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What is known of an epoch when it ends; tuples have one entry per member.
+
+    Attributes:
+        epoch: Which epoch, from 0.
+        loss: Mean training loss.
+        learning_rate: Learning rate of the last step.
+        validation_loss: Mean validation loss, empty without validation data.
+        seconds: How long the epoch took.
+        samples_per_second: Training samples of all members per second.
+        exchange_seconds: How long members took before the epoch to tell each other
+            something, such as SharpBalance's scores; not part of ``seconds``. None in
+            records of old runs.
+        peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
+            None elsewhere.
+    """
+
+    epoch: int
+    loss: tuple[float, ...]
+    learning_rate: tuple[float, ...]
+    validation_loss: tuple[float, ...]
+    seconds: float
+    samples_per_second: float
+    exchange_seconds: float | None = None
+    peak_memory: int | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Rebuild a record from its JSON form."""
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in row.items()
+        }
+        return cls(**fields)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished training run.
+
+    Attributes:
+        ensemble: The trained ensemble.
+        history: One record per epoch.
+        best_epochs: Epoch of each member's best weights, empty if none were kept.
+        summary: What the method has to show of the run, such as SharpBalance's sets.
+        path: The run folder, if there is one.
+    """
+
+    ensemble: Ensemble
+    history: tuple[EpochRecord, ...]
+    best_epochs: tuple[int, ...]
+    summary: Mapping[str, Any]
+    path: Path | None
+
+
+class RunFolder:
+    """A run folder on disk.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.description = self.path / "run.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoint = self.path / "checkpoint.safetensors"
+        self.summary = self.path / "method.json"
+        self.ensemble = self.path / FILE
+
+    @property
+    def started(self) -> bool:
+        """Whether a run was begun here."""
+        return self.description.exists()
+
+    @property
+    def finished(self) -> bool:
+        """Whether a run ended here."""
+        return self.ensemble.exists()
+
+    def check(self, config: dict[str, Any], *, resume: bool) -> None:
+        """Check that a run may begin here, or that the one begun here is the same.
+
+        Args:
+            config: What was asked for.
+            resume: Whether a run that is here may be continued.
+
+        Raises:
+            FileExistsError: If something is here and ``resume`` is false.
+            ValueError: If the run here was asked for differently.
+        """
+        config = json.loads(json.dumps(config))
+        if not self.started:
+            if self.path.exists() and not all(map(_is_leftover, self.path.iterdir())):
+                raise FileExistsError(
+                    f"out must be a new or empty folder, got {self.path}"
+                )
+            return
+        if not resume:
+            raise FileExistsError(
+                f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
+                "or choose another folder"
+            )
+        recorded = self.recorded()["config"]
+        for name in sorted(config.keys() | recorded.keys()):
+            if config.get(name) != recorded.get(name):
+                raise ValueError(
+                    f"{name} must be what the run in {self.path} was started with "
+                    f"({recorded.get(name)!r}) to resume it, got {config.get(name)!r}"
+                )
+
+    def begin(self, config: dict[str, Any]) -> None:
+        """Write down what was asked for, unless the run began before.
+
+        Args:
+            config: What was asked for.
+        """
+        if not self.started:
+            environment = environment_of(torch.device(config["device"]))
+            document = {"format": FORMAT, "config": config, "environment": environment}
+            write_json(self.description, document)
+
+    def threads(self) -> int | None:
+        """Return the number of threads the run began with."""
+        if not self.started:
+            return None
+        return int(self.recorded()["config"]["threads"])
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what was asked for (``config``) and where (``environment``).
+
+        Raises:
+            ValueError: If it was written by something else, or in another format.
+        """
+        document = read_json(self.description)
+        format = document.get("format") if isinstance(document, dict) else None
+        if format != FORMAT or "config" not in document:
+            raise ValueError(
+                f"{self.description} must describe a run of tepui in format {FORMAT}, "
+                f"got format {format!r}"
+            )
+        return {"environment": {}, **document}
+
+    def history(self) -> tuple[EpochRecord, ...]:
+        """Return the records of all epochs so far; none where the file is not there.
+
+        Raises:
+            ValueError: If the file is damaged.
+        """
+        if not self.metrics.exists():
+            return ()
+        lines = self.metrics.read_text().splitlines()
+        try:
+            return tuple(EpochRecord.of(json.loads(line)) for line in lines)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.metrics} must hold one record per line, but: {error!r}"
+            ) from error
+
+    def write_history(self, history: Sequence[EpochRecord]) -> None:
+        """Write all records of the run so far, one JSON object per line."""
+        with replacing(self.metrics) as temporary:
+            temporary.write_text("".join(map(_line, history)))
+
+    def append_history(self, record: EpochRecord) -> None:
+        """Append the record of the epoch just ended."""
+        with self.metrics.open("a") as file:
+            file.write(_line(record))
+
+    def save_checkpoint(
+        self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
+    ) -> None:
+        """Replace the checkpoint by a new one."""
+        write_tensors(self.checkpoint, tensors, {"format": FORMAT, **document})
+
+    def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Return the last checkpoint, None if the run has not written one yet."""
+        if not self.checkpoint.exists():
+            return None
+        tensors, document = read_tensors(self.checkpoint)
+        if document.get("format") != FORMAT or "history" not in document:
+            raise ValueError(
+                f"{self.checkpoint} must be a checkpoint of format {FORMAT}, "
+                f"got format {document.get('format')!r} with {sorted(document)}"
+            )
+        return tensors, document
+
+
+def environment_of(device: torch.device) -> dict[str, Any]:
+    """Return versions and hardware, for the record."""
+    name = platform.processor() or platform.machine()
+    program = Path(sys.argv[0]).name.replace("__main__.py", "tepui")
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    return {
+        "tepui": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "hardware": name,
+        "command": shlex.join([program, *sys.argv[1:]]),
+    }
+
+
+def described(value: Any) -> Any:
+    """Return a hyperparameter in a form JSON can hold.
+
+    Args:
+        value: A dataclass, a function, a number, a sequence or a device.
+
+    Returns:
+        Names and plain values.
+
+    Example:
+        >>> from tepui.methods import SAM
+        >>> described(SAM(rho=0.2))["rho"]
+        0.2
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        shown = {f.name: described(getattr(value, f.name)) for f in _fields(value)}
+        return {"class": type(value).__qualname__, **shown}
+    if isinstance(value, functools.partial):
+        arguments = {name: described(item) for name, item in value.keywords.items()}
+        return {"class": described(value.func), **arguments}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Sequence):
+        return [described(item) for item in value]
+    if callable(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    return str(value)
+
+
+def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
+    """Return what tells a data set from another: type, length and content.
+
+    Args:
+        dataset: A map-style data set.
+
+    Returns:
+        Its type and length, and a hash of the content where it is held in tensors.
+    """
+    known: dict[str, Any] = {
+        "class": type(dataset).__qualname__,
+        "samples": length(dataset),
+    }
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        digest = hashlib.sha256()
+        inputs = arrays.inputs
+        parts = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
+        for tensor in (*parts, arrays.targets):
+            flat = tensor.detach().cpu().contiguous().flatten()
+            digest.update(flat.view(torch.uint8).numpy().data)
+        known["sha256"] = digest.hexdigest()
+        known["normalize"] = described(arrays.normalize)
+    return known
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return whether a kill left this file before the run was written down."""
+    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
+
+
+def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(value)
+
+
+def _line(record: EpochRecord) -> str:
+    return json.dumps(asdict(record)) + "\n"

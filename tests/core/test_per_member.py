@@ -1,0 +1,81 @@
+"""Hyperparameters that may differ between members."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import modest
+from tepui.core.per_member import for_member, per_member, values_of
+
+
+@dataclass(frozen=True)
+class Spec:
+    rho: float | tuple[float, ...] = per_member(0.05)
+    name: str | tuple[str, ...] = per_member("sgd")
+    milestones: tuple[int, ...] = (3, 6)
+
+    def __post_init__(self):
+        if min(values_of(self.rho)) < 0:
+            raise ValueError("rho must be non-negative")
+
+
+def test_the_default_stands_when_nothing_is_given():
+    assert Spec() == Spec(rho=0.05, name="sgd")
+
+
+@modest
+@given(
+    st.lists(st.floats(0, 9), min_size=1, max_size=6), st.sampled_from([list, tuple])
+)
+def test_each_member_gets_its_own_value_and_all_else_stays(values, kind):
+    spec = Spec(rho=kind(values))
+    for member, value in enumerate(values):
+        assert for_member(spec, member, len(values)) == Spec(rho=value)
+    assert spec.rho == kind(values)
+
+
+def test_a_single_value_is_shared():
+    for member in range(3):
+        assert for_member(Spec(rho=0.3), member, 3) == Spec(rho=0.3)
+
+
+def test_text_is_one_value_and_not_a_list_of_letters():
+    assert for_member(Spec(name="abc"), 1, 3).name == "abc"
+    assert for_member(Spec(name=("a", "b")), 1, 2).name == "b"
+    assert values_of("abc") == ("abc",)
+
+
+def test_lists_in_other_fields_are_left_alone():
+    assert for_member(Spec(rho=(0.1, 0.2)), 0, 2).milestones == (3, 6)
+    assert for_member(Spec(), 0, 5).milestones == (3, 6)
+
+
+@pytest.mark.parametrize("values", [(), (0.1,), (0.1, 0.2, 0.3)])
+def test_another_number_of_values_than_members_is_refused(values):
+    @dataclass(frozen=True)
+    class Step:
+        size: object = per_member(1.0)
+
+    message = rf"^size must have one value per member \(2\), got {len(values)}"
+    with pytest.raises(ValueError, match=message):
+        for_member(Step(values), 0, 2)
+
+
+def test_checks_of_the_spec_run_on_lists_and_on_single_values():
+    for rho in (-0.1, (0.1, -0.1)):
+        with pytest.raises(ValueError, match="non-negative"):
+            Spec(rho=rho)
+
+
+@modest
+@given(st.lists(st.integers(), max_size=5))
+def test_values_of_returns_all_values_as_a_tuple(values):
+    assert values_of(values) == tuple(values)
+    assert values_of(tuple(values)) == tuple(values)
+
+
+def test_values_of_a_single_value_is_that_value():
+    assert values_of(0.1) == (0.1,)
+    assert values_of(None) == (None,)

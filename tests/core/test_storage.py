@@ -1,0 +1,267 @@
+"""Files are whole or absent, and hold every bit of every tensor."""
+
+import pickle
+import re
+import struct
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from strategies import modest
+from tepui.core.storage import (
+    read_json,
+    read_tensors,
+    replacing,
+    same_bits,
+    write_json,
+    write_tensors,
+)
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "tensors.safetensors"
+
+
+def written(file, tensors, document=None):
+    write_tensors(file, tensors, document or {})
+    return read_tensors(file)[0]
+
+
+def stored_names(file):
+    with safe_open(file, framework="pt") as handle:
+        return set(handle.keys())
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def fail(temporary):
+    temporary.write_text("half")
+    raise KeyboardInterrupt
+
+
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
+    path = tmp_path / "new" / "deep" / "a.txt"
+    with replacing(path) as temporary:
+        temporary.write_text("whole")
+        assert not path.exists()
+        assert temporary.parent == path.parent  # a rename must not cross disks
+    assert path.read_text() == "whole"
+    assert names(path.parent) == ["a.txt"]
+
+
+def test_an_exception_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
+        fail(temporary)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_an_exception_before_there_was_a_file_leaves_none(tmp_path):
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "a.txt") as temporary:
+        fail(temporary)
+    assert names(tmp_path) == []
+
+
+def test_a_failing_tensor_file_leaves_the_old_one(file, monkeypatch):
+    write_tensors(file, {"a": torch.ones(2)}, {"epoch": 1})
+
+    def half(tensors, path, metadata):
+        fail(path)
+
+    monkeypatch.setattr("safetensors.torch.save_file", half)
+    with pytest.raises(KeyboardInterrupt):
+        write_tensors(file, {"a": torch.zeros(2)}, {"epoch": 2})
+    tensors, document = read_tensors(file)
+    assert (tensors["a"].tolist(), document) == ([1.0, 1.0], {"epoch": 1})
+    assert names(file.parent) == [file.name]
+
+
+def test_files_are_as_readable_as_any_other_new_file(file):
+    write_tensors(file, {"a": torch.ones(2)}, {})
+    plain = file.with_name("plain")
+    plain.touch()
+    assert file.stat().st_mode == plain.stat().st_mode
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(-9, 9) | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
+    max_leaves=8,
+)
+
+
+@modest
+@given(JSON)
+def test_json_comes_back_as_it_was(tmp_path_factory, document):
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    write_json(path, document)
+    assert read_json(path) == document
+
+
+def test_json_without_meaning_is_refused_and_the_old_file_kept(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            write_json(path, {"a": bad})
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        write_json(path, {"a": torch.ones(1)})
+    assert read_json(path) == {"a": 1}
+    assert names(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"{'a': 1}", b"\xff\xfe\x00", b"1 2"])
+def test_what_is_not_json_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} must be a JSON"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5,), (2, 3, 4, 5)])
+def test_every_type_and_shape_comes_back_bit_for_bit(file, dtype, shape):
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    tensor = noise.mul(3).to(dtype)
+    assert same_bits(written(file, {"a": tensor}), {"a": tensor})
+
+
+def test_nan_payloads_and_signed_zeros_survive(file):
+    bits = torch.tensor([0x7FC00001, 0x7F800001, -0x80000000, 0x7F800000])
+    odd = bits.to(torch.int32).view(torch.float32)
+    assert same_bits(written(file, {"a": odd}), {"a": odd})
+
+
+def test_any_layout_comes_back_contiguous(file):
+    base = torch.arange(120.0).reshape(2, 3, 4, 5)
+    layouts = {
+        "channels_last": base.to(memory_format=torch.channels_last),
+        "transposed": base.transpose(0, 3),
+        "strided": base[:, ::2, 1:, ::3],
+        "expanded": torch.arange(3.0).expand(4, 3),
+    }
+    back = written(file, layouts)
+    assert same_bits(back, layouts)
+    assert all(tensor.is_contiguous() for tensor in back.values())
+
+
+def test_tied_tensors_are_stored_once_and_restored(file):
+    weight = nn.Parameter(torch.randn(4, 3))
+    tensors = {"b.tied": weight, "a.other": torch.ones(1), "z.tied": weight.data}
+    assert same_bits(written(file, tensors), tensors)
+    assert stored_names(file) == {"b.tied", "a.other"}
+
+
+def test_equal_tensors_with_their_own_memory_are_both_stored(file):
+    written(file, {"a": torch.ones(3), "b": torch.ones(3)})
+    assert stored_names(file) == {"a", "b"}
+
+
+def test_views_that_overlap_come_back_each_in_full(file):
+    base = torch.arange(6.0)
+    tensors = {
+        "all": base,
+        "start": base[:4],
+        "end": base[2:],
+        "matrix": base.view(2, 3),
+        "turned": base.view(2, 3).t(),
+        "square": base[:4].view(2, 2),
+        "turned_square": base[:4].view(2, 2).t(),
+        "bits": base.view(torch.int32),
+        "none": base[:0],
+        "none_again": base[:0],
+    }
+    assert same_bits(written(file, tensors), tensors)
+
+
+def test_no_tensors_at_all_still_carry_the_document(file):
+    write_tensors(file, {}, {"epoch": 3})
+    assert read_tensors(file) == ({}, {"epoch": 3})
+
+
+def test_the_document_travels_with_the_tensors(file):
+    document = {"epoch": 3, "names": ["é", "\u2028"], "nested": {"a": None}}
+    write_tensors(file, {"a": torch.ones(1)}, document)
+    assert read_tensors(file)[1] == document
+    assert "aliases" not in document
+
+
+def test_a_file_can_be_replaced_while_its_tensors_are_in_use(file):
+    first = written(file, {"a": torch.ones(1000)})["a"]
+    write_tensors(file, {"a": torch.zeros(1000)}, {})
+    assert first.eq(1).all()
+
+
+def test_a_missing_file_is_named(file):
+    with pytest.raises(FileNotFoundError, match=re.escape(str(file))):
+        read_tensors(file)
+
+
+def test_a_file_cut_anywhere_is_refused(file):
+    write_tensors(file, {"a": torch.ones(9), "b": torch.ones(2)}, {"epoch": 1})
+    whole = file.read_bytes()
+    for length in range(0, len(whole), 7):
+        file.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="must be a whole safetensors file, but"):
+            read_tensors(file)
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was executed",)
+
+
+@pytest.mark.parametrize("kind", ["garbage", "pickle", "torch", "header"])
+def test_foreign_bytes_are_refused_and_never_unpickled(file, kind):
+    if kind == "torch":
+        torch.save({"a": torch.ones(2), "bomb": Bomb()}, file)
+    else:
+        huge = struct.pack("<Q", 2**60) + b"{}"
+        content = {"garbage": b"\x00garbage" * 40, "header": huge}
+        file.write_bytes(content.get(kind) or pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(file))} must be a whole"):
+        read_tensors(file)
+
+
+def test_safetensors_of_others_are_refused(file):
+    for metadata in (None, {"format": "pt"}):
+        save_file({"a": torch.ones(2)}, file, metadata=metadata)
+        with pytest.raises(ValueError, match="written by tepui, but has no header"):
+            read_tensors(file)
+
+
+@pytest.mark.parametrize("header", ["{", "[]", "{}", '{"aliases": {"b": "gone"}}'])
+def test_a_damaged_header_is_refused(file, header):
+    save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
+    with pytest.raises(ValueError, match="header is damaged"):
+        read_tensors(file)
+
+
+def test_same_bits_sees_every_difference():
+    one = {"a": torch.tensor([1.0, torch.nan])}
+    assert same_bits(one, {"a": one["a"].clone()})
+    assert not same_bits(one, {"b": one["a"]})
+    assert not same_bits(one, {**one, "b": one["a"]})
+    assert not same_bits(one, {"a": one["a"].double()})
+    assert not same_bits(one, {"a": one["a"].view(1, 2)})
+    assert not same_bits({"a": torch.tensor(0.0)}, {"a": torch.tensor(-0.0)})

@@ -1,0 +1,278 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import tepui
+from data_layouts import picture
+from tepui.data import (
+    CIFAR10,
+    CIFAR10C,
+    CIFAR100C,
+    Arrays,
+    CorruptedArrays,
+    CorruptedFolders,
+    ImageFolder,
+    ImageNet,
+    ImageNetC,
+    Normalize,
+    TinyImageNetC,
+    corrupted_files,
+)
+
+SAMPLES = 6
+
+
+def write_arrays(folder, types=("fog", "snow"), samples=SAMPLES):
+    """Write the layout of CIFAR-10-C: severity by severity, labels five times."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    shape = (5 * samples, 32, 32, 3)
+    made = {name: random.integers(0, 256, shape, dtype=np.uint8) for name in types}
+    for name, images in made.items():
+        np.save(folder / f"{name}.npy", images)
+    labels = np.arange(samples) % 10
+    np.save(folder / "labels.npy", np.tile(labels, 5))
+    return made, labels
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name"), [(CIFAR10C, "CIFAR-10-C"), (CIFAR100C, "CIFAR-100-C")]
+)
+def test_every_severity_is_its_slice(dataset, name, tmp_path):
+    made, labels = write_arrays(tmp_path / name)
+    copies = dataset(tmp_path)
+    assert list(copies) == [(kind, s) for kind in ("snow", "fog") for s in range(1, 6)]
+    for (kind, severity), copy in copies.items():
+        rows = made[kind][(severity - 1) * SAMPLES : severity * SAMPLES]
+        assert (copy.inputs.numpy() == rows.transpose(0, 3, 1, 2)).all()
+        assert copy.targets.tolist() == labels.tolist()
+    assert copy.normalize.mean[0] in (0.4914, 0.5071)
+
+
+def test_types_and_severities_can_be_chosen(tmp_path):
+    write_arrays(tmp_path / "CIFAR-10-C")
+    copies = CIFAR10C(tmp_path, types=("snow",), severities=(5, 1))
+    assert list(copies) == [("snow", 5), ("snow", 1)]
+    with pytest.raises(KeyError, match="key must be one of"):
+        copies["fog", 1]
+    with pytest.raises(ValueError, match="types must be among"):
+        CIFAR10C(tmp_path, types=("hail",))
+    with pytest.raises(
+        ValueError, match="severities must be whole numbers from 1 to 5"
+    ):
+        CIFAR10C(tmp_path, severities=(0,))
+    with pytest.raises(ValueError, match="not be empty"):
+        CIFAR10C(tmp_path, severities=())
+
+
+def no_labels(folder):
+    (folder / "labels.npy").unlink()
+
+
+def odd_labels(folder):
+    np.save(folder / "labels.npy", np.zeros(5 * SAMPLES - 1, dtype=np.int64))
+
+
+def fewer_labels(folder):
+    np.save(folder / "labels.npy", np.zeros(5 * SAMPLES - 5, dtype=np.int64))
+
+
+def floating(folder):
+    np.save(folder / "fog.npy", np.zeros((5 * SAMPLES, 32, 32, 3)))
+
+
+def objects(folder):
+    np.save(folder / "fog.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+
+
+def truncated(folder):
+    path = folder / "fog.npy"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def damaged_header(folder):
+    path = folder / "fog.npy"
+    path.write_bytes(path.read_bytes().replace(b"{'descr'", b"((('descr"))
+
+
+def empty(folder):
+    (folder / "fog.npy").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (no_labels, FileNotFoundError, r"labels\.npy must be there"),
+        (odd_labels, ValueError, "hold the labels five times over"),
+        (fewer_labels, ValueError, r"fog\.npy must hold bytes of shape \(25,"),
+        (floating, ValueError, "got 'float64 of shape"),
+        (objects, ValueError, r"fog\.npy must be a whole \.npy file"),
+        (truncated, ValueError, r"fog\.npy must be a whole \.npy file"),
+        (damaged_header, ValueError, r"fog\.npy must be a whole \.npy file"),
+        (empty, ValueError, r"fog\.npy must be a whole \.npy file"),
+    ],
+)
+def test_damage_is_named(change, error, message, tmp_path):
+    write_arrays(tmp_path / "CIFAR-10-C")
+    change(tmp_path / "CIFAR-10-C")
+    with pytest.raises(error, match=message):
+        CIFAR10C(tmp_path)["fog", 1]
+
+
+def test_labels_past_the_classes_are_refused(tmp_path):
+    write_arrays(tmp_path / "x")
+    with pytest.raises(ValueError, match="labels must be below 2, got 5"):
+        CorruptedArrays(tmp_path / "x", classes=("cat", "dog"))
+
+
+def write_folders(folder, classes=("n01", "n02"), kinds=("fog", "snow"), size=(64, 64)):
+    """Write the layout of Tiny-ImageNet-C; the red of an image tells its cell."""
+    for k, kind in enumerate(kinds):
+        for severity in range(1, 6):
+            for c, name in enumerate(classes):
+                path = folder / kind / str(severity) / name / "val_0.JPEG"
+                picture(path, (40 * severity, 100 * k, 100 * c), size=size)
+    return folder
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr("tepui.data.sets.released_corruptions.TINY_CLASSES", 2)
+    monkeypatch.setattr("tepui.data.sets.released_corruptions.IMAGENET_CLASSES", 2)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "side"),
+    [(TinyImageNetC, "Tiny-ImageNet-C", 64), (ImageNetC, "imagenet-c", 224)],
+)
+def test_every_folder_is_its_cell(dataset, name, side, small, tmp_path):
+    write_folders(tmp_path / name)
+    copies = dataset(tmp_path)
+    assert len(copies) == 10
+    for k, kind in enumerate(("fog", "snow")):
+        for severity in (1, 5):
+            copy = copies[kind, severity].held
+            assert copy.inputs.shape == (2, 3, side, side)
+            assert copy.targets.tolist() == [0, 1]
+            middle = copy.inputs[:, :, side // 2, side // 2].float()
+            expected = [[40.0 * severity, 100.0 * k, 100.0 * c] for c in (0, 1)]
+            assert (middle - torch.tensor(expected)).abs().max() <= 3
+
+
+def test_imagenets_copies_are_not_cut_a_second_time(small, tmp_path, monkeypatch):
+    """They were 224 pixels wide when they were corrupted."""
+    monkeypatch.setattr("tepui.data.sets.imagenet.CLASSES", 2)
+    write_folders(tmp_path / "imagenet-c", size=(224, 224))
+    for name in ("n01", "n02"):
+        file = tmp_path / "imagenet" / "val" / name / "0.png"
+        picture(file, size=(300, 260))
+    edge = Image.new("RGB", (224, 224))
+    edge.paste((255, 255, 255), (0, 0, 8, 224))
+    edge.save(tmp_path / "imagenet-c" / "fog" / "1" / "n01" / "val_0.JPEG", quality=95)
+    test = ImageNet(tmp_path, train=False)
+    named = ImageNetC(tmp_path)
+    for copies in (named, corrupted_files(tmp_path / "imagenet-c", test)):
+        image = copies["fog", 1].held.inputs[0]
+        assert (image[:, :, :7] > 200).all()
+        assert (image[:, :, 9:] < 50).all()
+
+
+def test_another_number_of_classes_is_refused(small, tmp_path):
+    folder = write_folders(tmp_path / "Tiny-ImageNet-C")
+    path = folder / "snow" / "3" / "n02"
+    (path / "val_0.JPEG").unlink()
+    path.rmdir()
+    with pytest.raises(ValueError, match="3 must hold 2 classes, got 1"):
+        TinyImageNetC(tmp_path)["snow", 3]
+    write_folders(folder, classes=("n01", "n02", "n03"))
+    with pytest.raises(ValueError, match="must hold 2 classes, got 3"):
+        TinyImageNetC(tmp_path)
+
+
+def test_a_folder_without_copies_is_refused(tmp_path):
+    (tmp_path / "Tiny-ImageNet-C" / "extra").mkdir(parents=True)
+    like = Arrays(torch.zeros(1, 3, 4, 4), torch.tensor([0]), classes=("a",))
+    with pytest.raises(ValueError, match="must hold corrupted copies"):
+        corrupted_files(tmp_path / "Tiny-ImageNet-C", like)
+    with pytest.raises(FileNotFoundError, match="must be a folder of corrupted copies"):
+        corrupted_files(tmp_path / "nowhere", like)
+
+
+def test_either_layout_is_recognised(tmp_path):
+    normalize = Normalize((0.1,) * 3, (0.2,) * 3)
+    images = torch.zeros(10, 3, 32, 32, dtype=torch.uint8)
+    classes = tuple("0123456789")
+    like = Arrays(images, torch.arange(10), normalize, classes)
+    write_arrays(tmp_path / "arrays", samples=10)
+    write_folders(tmp_path / "folders", classes, size=(32, 32))
+    arrays = corrupted_files(tmp_path / "arrays", like, severities=(2,))
+    folders = corrupted_files(tmp_path / "folders", like, types=("fog",))
+    assert isinstance(arrays, CorruptedArrays)
+    assert isinstance(folders, CorruptedFolders)
+    for copy in (arrays["fog", 2], folders["fog", 2]):
+        assert copy.normalize is normalize
+        assert copy.classes == classes
+
+
+def test_folders_beside_an_image_folder_take_its_size(tmp_path):
+    for part in ("train", "test"):
+        for name in ("n01", "n02"):
+            picture(tmp_path / "images" / part / name / "0.png", size=(70, 60))
+    write_folders(tmp_path / "c")
+    like = ImageFolder(tmp_path / "images", train=False, size=16)
+    assert corrupted_files(tmp_path / "c", like)["snow", 2][1][0].shape == (3, 16, 16)
+
+
+def test_grey_copies_of_unnamed_classes_keep_the_order_of_their_names(tmp_path):
+    for number, name in enumerate("1010"):
+        path = tmp_path / "fog" / "1" / name / f"{number}.png"
+        picture(path, (50 * number,), size=(8, 8), mode="L")
+    like = Arrays(torch.zeros(4, 1, 8, 8), torch.tensor([1, 0, 1, 0]))
+    copy = corrupted_files(tmp_path, like, severities=(1,))["fog", 1].held
+    assert copy.inputs[:, 0, 0, 0].tolist() == [0, 50, 100, 150]
+    assert copy.inputs.shape == (4, 1, 8, 8)
+    assert copy.targets.tolist() == [1, 0, 1, 0]
+
+
+def test_copies_must_have_the_samples_of_the_test_set(tmp_path):
+    _, labels = write_arrays(tmp_path / "c")
+    images, labels = torch.zeros(SAMPLES, 3, 32, 32), torch.from_numpy(labels)
+    right = Arrays(images, labels)
+    assert len(corrupted_files(tmp_path / "c", right)["fog", 3]) == SAMPLES
+    swapped = labels[[1, 0, 2, 3, 4, 5]]
+    wrong = {
+        rf"as many samples as the test set \(5\), got {SAMPLES}": right.subset(
+            range(5)
+        ),
+        r"shape \(3, 16, 32\), got \(3, 32, 32\)": Arrays(images[:, :, :16], labels),
+        "have the test set's targets, got '2 others'": Arrays(images, swapped),
+    }
+    for message, like in wrong.items():
+        place = rf"fog at severity 3 in {tmp_path / 'c'} must .*"
+        with pytest.raises(ValueError, match=place + message):
+            corrupted_files(tmp_path / "c", like)["fog", 3]
+
+
+def test_folders_must_have_the_classes_of_the_test_set_in_any_order(tmp_path):
+    write_folders(tmp_path, size=(8, 8))
+    images, classes = torch.zeros(2, 3, 8, 8), ("n01", "n02")
+    like = Arrays(images, torch.tensor([1, 0]), classes=classes)
+    assert corrupted_files(tmp_path, like)["fog", 1].targets.tolist() == [0, 1]
+    like = Arrays(images, torch.tensor([1, 1]), classes=classes)
+    with pytest.raises(ValueError, match="targets in any order, got '1 others'"):
+        corrupted_files(tmp_path, like)["fog", 1]
+    like = Arrays(images[:, :, 1:], torch.tensor([0, 1]), classes=classes)
+    with pytest.raises(ValueError, match=r"shape \(3, 7, 8\), got \(3, 8, 8\)"):
+        corrupted_files(tmp_path, like)["fog", 1]
+
+
+def test_copies_can_be_evaluated_on(tmp_path):
+    write_arrays(tmp_path / "CIFAR-10-C")
+    images = torch.zeros(SAMPLES, 3, 32, 32, dtype=torch.uint8)
+    clean = Arrays(images, torch.arange(SAMPLES), CIFAR10.normalization)
+    ensemble = tepui.Ensemble.build(
+        lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10)), 2
+    )
+    report = tepui.evaluate(ensemble, clean, shifted=CIFAR10C(tmp_path))
+    assert set(report.shifted) == set(CIFAR10C(tmp_path))

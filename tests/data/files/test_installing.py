@@ -1,0 +1,313 @@
+"""Downloads from a server on this machine, and everything that can go wrong."""
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+import threading
+import time
+import zipfile
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from data_layouts import cifar10_python, images_and_labels
+from tepui.data import CIFAR10
+from tepui.data.files.installing import RECORD, install, located, verify
+from tepui.data.files.sources import Download, Source, data_folder
+
+FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Serve what tests put under ``server.files``; cut short what is in ``cut``."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.lstrip("/")
+            self.server.asked.append(name)
+            if name not in self.server.files:
+                self.send_error(404)
+                return
+            content = self.server.files[name]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: self.server.cut.get(name)])
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
+        made.files, made.cut, made.asked = {}, {}, []
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def serve(server, name, content, known_hash=None):
+    server.files[name] = content
+    url = f"http://127.0.0.1:{server.server_port}/{name}"
+    known = known_hash or f"md5:{hashlib.md5(content).hexdigest()}"
+    return Download(url, known, "this test", len(content))
+
+
+def tarred(files=FILES):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def zipped(files=FILES):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def source(*downloads):
+    return Source("things", ("things",), downloads)
+
+
+def contents(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != RECORD
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x.tar.gz", tarred()), ("x.zip", zipped())]
+)
+def test_an_archive_is_fetched_checked_and_unpacked(name, content, server, tmp_path):
+    root = tmp_path / "not" / "yet"
+    folder = install(source(serve(server, name, content)), root)
+    assert folder == root / "things"
+    assert contents(root) == FILES
+    assert [path.name for path in root.iterdir()] == ["things"]
+
+
+def test_files_that_are_no_archives_get_a_folder(server, tmp_path):
+    downloads = [serve(server, f"{name}.gz", name.encode() * 9) for name in ("a", "b")]
+    install(source(*downloads), tmp_path)
+    assert contents(tmp_path) == {"things/a.gz": b"a" * 9, "things/b.gz": b"b" * 9}
+
+
+def test_sha256_is_taken_too(server, tmp_path):
+    known = f"sha256:{hashlib.sha256(tarred()).hexdigest()}"
+    install(source(serve(server, "x.tar.gz", tarred(), known)), tmp_path)
+    assert contents(tmp_path) == FILES
+
+
+def wrong_hash(server):
+    return [serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")], "does not match"
+
+
+def interrupted(server):
+    server.cut["x.tar.gz"] = 50
+    message = "could not be downloaded whole|does not match"  # older urllib3
+    return [serve(server, "x.tar.gz", tarred())], message
+
+
+def absent(server):
+    download = serve(server, "x.tar.gz", tarred())
+    del server.files["x.tar.gz"]
+    return [download], "could not be downloaded whole: 404"
+
+
+def unreachable(server):
+    download = serve(server, "x.tar.gz", tarred())
+    return [replace(download, url="http://127.0.0.1:9/x.tar.gz")], "downloaded whole"
+
+
+def truncated(server):
+    return [serve(server, "x.tar.gz", tarred()[:-20])], "must be a whole archive"
+
+
+def climbing(server):
+    content = tarred({"things/a": b"a", "../evil": b"evil"})
+    return [serve(server, "x.tar.gz", content)], "leads out of the folder"
+
+
+def something_else(server):
+    content = tarred({"others/a": b"a"})
+    return [serve(server, "x.tar.gz", content)], "must hold a folder things"
+
+
+def second_of_two(server):
+    first = serve(server, "a.gz", b"a")
+    return [first, serve(server, "b.gz", b"b", f"md5:{'0' * 32}")], "does not match"
+
+
+FAULTS = [
+    wrong_hash,
+    interrupted,
+    absent,
+    unreachable,
+    truncated,
+    climbing,
+    something_else,
+    second_of_two,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_names_itself_and_leaves_nothing(fault, server, tmp_path):
+    downloads, message = fault(server)
+    root = tmp_path / "data"
+    with pytest.raises((ValueError, ConnectionError), match=message):
+        install(source(*downloads), root)
+    assert list(root.iterdir()) == []
+    assert not (tmp_path / "evil").exists()
+
+
+def test_after_an_interruption_a_second_attempt_succeeds(server, tmp_path):
+    server.cut["x.tar.gz"] = 50
+    things = source(serve(server, "x.tar.gz", tarred()))
+    with pytest.raises((ConnectionError, ValueError)):
+        install(things, tmp_path)
+    server.cut.clear()
+    install(things, tmp_path)
+    assert contents(tmp_path) == FILES
+
+
+def test_what_a_killed_download_left_goes_after_a_day(server, tmp_path):
+    day = 24 * 3600
+    ages = {
+        ".things.old.partial": 2 * day,
+        ".things.alive.partial": 2 * day,  # but for the file in it
+        ".things.young.partial": day / 2,
+        ".others.old.partial": 2 * day,
+    }
+    for name, age in ages.items():
+        file = tmp_path / name / "below" / "x.tar"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"half")
+        for path in (file, file.parent, tmp_path / name):
+            os.utime(path, (time.time() - age,) * 2)
+    os.utime(tmp_path / ".things.alive.partial" / "below" / "x.tar")
+    install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"things", *ages} - {".things.old.partial"}
+
+
+def test_an_archive_placed_by_hand_is_used_and_kept(server, tmp_path):
+    things = source(serve(server, "x.tar.gz", tarred()))
+    (tmp_path / "x.tar.gz").write_bytes(tarred())
+    install(things, tmp_path)
+    assert server.asked == []
+    assert contents(tmp_path / "things") == {
+        "a.txt": FILES["things/a.txt"],
+        "below/b.txt": FILES["things/below/b.txt"],
+    }
+    assert (tmp_path / "x.tar.gz").read_bytes() == tarred()
+
+
+def test_a_wrong_file_placed_by_hand_is_not_replaced(server, tmp_path):
+    things = source(serve(server, "x.tar.gz", tarred()))
+    (tmp_path / "x.tar.gz").write_bytes(b"mine")
+    with pytest.raises(ValueError, match=r"have md5 .*remove it to download"):
+        install(things, tmp_path)
+    assert contents(tmp_path) == {"x.tar.gz": b"mine"}
+
+
+def test_a_set_that_is_there_is_not_replaced(server, tmp_path):
+    (tmp_path / "things").mkdir()
+    with pytest.raises(FileExistsError, match="remove it to fetch"):
+        install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+    assert server.asked == []
+
+
+@pytest.fixture
+def installed(server, tmp_path):
+    return install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+
+
+def test_verify_counts_the_files_of_a_whole_set(installed):
+    assert verify(installed) == 2
+    record = json.loads((installed / RECORD).read_text())
+    assert record["files"]["a.txt"] == hashlib.sha256(FILES["things/a.txt"]).hexdigest()
+
+
+def test_verify_names_a_file_that_changed(installed):
+    (installed / "below" / "b.txt").write_bytes(b"B" + b"b" * 2999)
+    with pytest.raises(ValueError, match=r"b\.txt must have sha256 \w+, got '\w+'"):
+        verify(installed)
+
+
+def test_verify_names_a_file_that_went(installed):
+    (installed / "a.txt").unlink()
+    with pytest.raises(ValueError, match=r"a\.txt must be there"):
+        verify(installed)
+
+
+def test_verify_names_a_damaged_record(installed):
+    (installed / RECORD).write_text("[]")
+    with pytest.raises(ValueError, match="must be a record of hashes"):
+        verify(installed)
+
+
+def test_a_set_placed_by_hand_has_no_record(tmp_path):
+    assert verify(tmp_path) is None
+
+
+def test_a_data_set_downloads_itself(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("tepui.data.sets.cifar.ROWS_PER_FILE", 4)
+    data = [*images_and_labels(20, 10), *images_and_labels(4, 10, seed=1)]
+    folder = cifar10_python(tmp_path / "made", *data)
+    files = {
+        f"{folder.name}/{path.name}": path.read_bytes() for path in folder.iterdir()
+    }
+    download = serve(server, "cifar-10-python.tar.gz", tarred(files))
+    monkeypatch.setattr(
+        CIFAR10, "source", replace(CIFAR10.source, downloads=(download,))
+    )
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
+    with pytest.raises(FileNotFoundError, match="tepui data fetch CIFAR10"):
+        CIFAR10()
+    assert len(CIFAR10(download=True)) == 20
+    assert len(CIFAR10(train=False)) == 4
+    assert server.asked == ["cifar-10-python.tar.gz"]
+    CIFAR10(download=True)
+    assert len(server.asked) == 1
+
+
+def test_what_must_be_placed_by_hand_says_how(tmp_path):
+    by_hand = Source("things", ("things",), by_hand="Ask for it.")
+    with pytest.raises(FileNotFoundError, match=r"Ask for it.*TEPUI_DATA"):
+        located("Things", by_hand, tmp_path, download=True)
+
+
+def test_sets_are_found_below_the_root_and_at_the_root(tmp_path, monkeypatch):
+    things = replace(source(), folders=("things", "others"), elsewhere=(str(tmp_path),))
+    assert things.find(tmp_path) is None
+    (tmp_path / "data" / "others").mkdir(parents=True)
+    assert things.find(tmp_path / "data") == tmp_path / "data" / "others"
+    assert things.find(tmp_path / "data" / "others") == tmp_path / "data" / "others"
+    (tmp_path / "data" / "things").mkdir()
+    assert things.find(tmp_path / "data") == tmp_path / "data" / "things"
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
+    assert things.find() == tmp_path / "data" / "things"
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "nowhere"))
+    assert things.find() == tmp_path
+
+
+def test_the_default_folder_is_the_platforms(monkeypatch):
+    pooch = pytest.importorskip("pooch")
+    monkeypatch.delenv("TEPUI_DATA", raising=False)
+    assert data_folder() == Path(pooch.os_cache("tepui"))
+    monkeypatch.setenv("TEPUI_DATA", "~/mine")
+    assert data_folder() == Path("~/mine").expanduser()

@@ -1,0 +1,330 @@
+"""Building ensembles, running them, and what they say together."""
+
+import subprocess
+import sys
+import warnings
+from collections import UserDict
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import tepui
+from strategies import RULES, close, ensembles, modest, softmax_naive
+from tepui import Ensemble, Prediction, metrics
+from tepui.core.seeding import member_seeds
+from tepui.core.storage import same_bits
+
+OF_HEIGHT = ["energy", "max_logit"]
+SCORES = ["bma", "pds", "entropy", "mutual_information", *OF_HEIGHT, "variance"]
+
+
+def linear():
+    return nn.Linear(4, 3)
+
+
+def deep():
+    return nn.Sequential(
+        nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Dropout(), nn.Linear(5, 3)
+    )
+
+
+def weights(module):
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def test_the_same_seed_builds_the_same_members():
+    first, second = (Ensemble.build(deep, members=3, seed=13) for _ in range(2))
+    assert same_bits(weights(first), weights(second))
+    assert first.seeds == second.seeds == member_seeds(13, 3)
+    assert not same_bits(weights(first), weights(Ensemble.build(deep, 3, seed=14)))
+
+
+def test_members_start_from_different_weights():
+    ensemble = Ensemble.build(linear, members=3)
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    states = [weights(member) for member in ensemble.members]
+    assert not any(same_bits(states[i], states[j]) for i, j in pairs)
+
+
+@modest
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**40))
+def test_adding_members_changes_no_other(members, more, seed):
+    small = Ensemble.build(linear, members, seed)
+    large = Ensemble.build(linear, members + more, seed)
+    for one, other in zip(small.members, large.members, strict=False):
+        assert same_bits(weights(one), weights(other))
+    assert large.seeds[:members] == small.seeds
+
+
+def test_building_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    Ensemble.build(deep, members=2)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_member_depends_on_its_own_seed_alone():
+    listed = Ensemble.build(linear, seed=[13, 17, 27])
+    alone = Ensemble.build(linear, seed=[17])
+    assert listed.seeds == (13, 17, 27)
+    assert len(listed) == 3
+    assert same_bits(weights(listed.members[1]), weights(alone.members[0]))
+
+
+def test_each_member_may_have_its_own_architecture():
+    ensemble = Ensemble.build([linear, deep], seed=3)
+    assert [type(member) for member in ensemble.members] == [nn.Linear, nn.Sequential]
+    same = Ensemble.build(deep, members=2, seed=3).members[1]
+    assert same_bits(weights(ensemble.members[1]), weights(same))
+    assert ensemble.logits(torch.zeros(6, 4)).shape == (2, 6, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"factory": linear}, r"^members must be given unless"),
+        ({"factory": linear, "members": 0}, r"^members must be positive, got 0"),
+        ({"factory": linear, "members": -1}, r"^members must be positive, got -1"),
+        (
+            {"factory": [linear, deep], "members": 3},
+            r"^factory must be one or 3, got 2",
+        ),
+        ({"factory": []}, r"^modules must hold at least one member, got 0"),
+        ({"factory": linear, "members": 2, "seed": [1]}, r"one seed per member \(2\)"),
+        ({"factory": [linear, deep], "seed": [1, 2, 3]}, r"one seed per member \(2\)"),
+        ({"factory": linear, "seed": [5, 5]}, "^seed must differ between members"),
+        ({"factory": lambda: 3, "members": 1}, "return an nn.Module, got 'int'"),
+        ({"factory": linear(), "members": 2}, "got 'a module of type Linear'"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Ensemble.build(**arguments)
+
+
+def test_a_factory_that_returns_one_object_twice_is_refused():
+    module = linear()
+    with pytest.raises(ValueError, match=r"different objects \(call the factory once"):
+        Ensemble.build(lambda: module, members=2)
+    with pytest.raises(ValueError, match="different objects"):
+        Ensemble([module, module])
+
+
+def test_an_empty_ensemble_is_refused():
+    with pytest.raises(ValueError, match=r"^modules must hold at least one member"):
+        Ensemble([])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_identical_weights_are_reported(dtype):
+    def pretrained():
+        module = linear().to(dtype)
+        with torch.no_grad():
+            module.weight.copy_(torch.arange(12).view_as(module.weight))
+            module.bias.copy_(torch.arange(3))
+        return module
+
+    message = r"members \[0, 2\] start from identical weights \(100% of them\)"
+    with pytest.warns(UserWarning, match=message):
+        Ensemble.build([pretrained, linear, pretrained])
+
+
+def test_an_identical_backbone_is_reported_with_its_share():
+    def pretrained():
+        backbone, head = nn.Linear(4, 5, bias=False), nn.Linear(5, 2, bias=False)
+        with torch.no_grad():
+            backbone.weight.copy_(torch.arange(20.0).view(5, 4))
+        return nn.Sequential(backbone, head)
+
+    with pytest.warns(UserWarning, match=r"members \[0, 1, 2\].*\(67% of them\)"):
+        Ensemble.build(pretrained, members=3)
+
+
+def test_constants_that_every_model_starts_with_are_not_reported():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Ensemble.build(lambda: nn.Sequential(linear(), nn.BatchNorm1d(3)), members=2)
+
+
+def test_existing_modules_are_taken_as_they_are():
+    modules = [linear(), deep()]
+    ensemble = Ensemble(iter(modules), seed=[3, 5])
+    assert all(a is b for a, b in zip(ensemble.members, modules, strict=True))
+    assert ensemble.seeds == (3, 5)
+
+
+X = torch.randn(7, 4, generator=torch.Generator().manual_seed(0)).double()
+
+
+@modest
+@given(st.integers(1, 9))
+def test_logits_do_not_depend_on_the_batch_size(batch_size):
+    ensemble = Ensemble.build(deep, members=2).double()
+    logits = ensemble.logits(X, batch_size=batch_size)
+    expected = torch.stack([member.eval()(X) for member in ensemble.members])
+    assert logits.shape == (2, 7, 3)
+    torch.testing.assert_close(logits, expected.detach(), rtol=1e-12, atol=1e-12)
+
+
+@modest
+@given(st.lists(st.booleans(), min_size=12, max_size=12))
+def test_logits_are_of_eval_mode_and_leave_every_part_as_it_was(modes):
+    ensemble = Ensemble.build([deep, deep], seed=0).double()
+    parts = list(ensemble.modules())
+    expected = ensemble.eval().logits(X)
+    for part, training in zip(parts, modes, strict=True):
+        part.training = training
+    buffers = {name: value.clone() for name, value in ensemble.named_buffers()}
+    assert torch.equal(ensemble.logits(X), expected)
+    assert [part.training for part in parts] == modes
+    assert same_bits(buffers, dict(ensemble.named_buffers()))
+
+
+def test_modes_are_kept_when_a_member_fails():
+    ensemble = Ensemble.build(deep, members=2).train()
+    with pytest.raises(RuntimeError):
+        ensemble.logits(torch.zeros(2, 99))
+    assert all(part.training for part in ensemble.modules())
+
+
+def test_logits_carry_no_gradient_and_forward_does():
+    ensemble = Ensemble.build(linear, members=2).double()
+    inputs = X.clone().requires_grad_()
+    assert not ensemble.logits(inputs).requires_grad
+    ensemble(inputs).sum().backward()
+    assert all(p.grad is not None for p in ensemble.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_logits_have_the_type_of_the_members(dtype):
+    ensemble = Ensemble.build(linear, members=2).to(dtype)
+    logits = ensemble.logits(X.to(dtype))
+    assert logits.dtype is dtype
+    assert logits.device == X.device
+    assert ensemble.predict(X.to(dtype)).probs.dtype is (
+        torch.float64 if dtype is torch.float64 else torch.float32
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_logits_come_back_to_where_the_inputs_lie():
+    ensemble = Ensemble.build(linear, members=2).cuda()
+    assert ensemble.logits(X.float()).device.type == "cpu"
+    assert ensemble.logits(X.float().cuda()).device.type == "cuda"
+
+
+class Text(nn.Module):
+    """Takes keywords and answers with an object, as language models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(9, 3)
+
+    def forward(self, ids, mask):
+        mixed = (self.embedding(ids) * mask[..., None]).sum(1)
+        return SimpleNamespace(logits=mixed)
+
+
+@pytest.mark.parametrize("kind", [dict, UserDict])
+def test_inputs_may_be_a_mapping(kind):
+    noise = torch.Generator().manual_seed(0)
+    ids = torch.randint(9, (5, 6), generator=noise)
+    mask = torch.rand(5, 6, generator=noise)
+    ensemble = Ensemble.build(Text, members=2)
+    logits = ensemble.logits(kind(mask=mask, ids=ids), batch_size=2)
+    expected = [member(ids, mask).logits for member in ensemble.members]
+    torch.testing.assert_close(logits, torch.stack(expected).detach())
+
+
+def test_bad_calls_are_refused():
+    ensemble = Ensemble.build(linear, members=2).double()
+    with pytest.raises(ValueError, match=r"^batch_size must be positive, got 0"):
+        ensemble.logits(X, batch_size=0)
+    with pytest.raises(ValueError, match=r"one of probability, logit, vote, got 'med'"):
+        ensemble.predict(X, rule="med")
+    with pytest.raises(ValueError, match="at least one sample"):
+        ensemble.predict(X[:0])
+    with pytest.raises(ValueError, match=r"^logits must not be NaN"):
+        ensemble.predict(X * torch.nan)
+
+
+@modest
+@given(ensembles(), st.sampled_from(RULES))
+def test_a_prediction_says_what_the_metrics_say(logits, rule):
+    out = Prediction(logits, rule)
+    assert torch.equal(out.probs, metrics.ensemble_probs(logits, rule))
+    assert torch.equal(out.labels, metrics.ensemble_predictions(logits, rule))
+    chosen = out.probs[torch.arange(len(out.labels)), out.labels]
+    assert torch.equal(out.confidence, chosen)
+    assert torch.equal(out.confidence, out.probs.amax(1))
+
+
+def test_predict_runs_the_members_once_and_keeps_the_rule():
+    ensemble = Ensemble.build(linear, members=3).double()
+    for rule in RULES:
+        out = ensemble.predict(X, rule, batch_size=2)
+        torch.testing.assert_close(out.logits, ensemble.logits(X))
+        assert torch.equal(out.probs, metrics.ensemble_probs(out.logits, rule))
+
+
+def ood_naive(logits, score):
+    """The scores of one sample from their definitions; logits (members, classes)."""
+    rows = [softmax_naive(row) for row in logits.tolist()]
+    probs = torch.tensor(rows, dtype=torch.float64)
+    mean = probs.mean(0)
+    entropy = torch.special.entr(mean).sum()
+    return {
+        "bma": 1 - mean.max(),
+        "pds": probs.amax(0).mean(),
+        "entropy": entropy,
+        "mutual_information": entropy - torch.special.entr(probs).sum(1).mean(),
+        "energy": -logits.exp().sum(1).log().mean(),
+        "max_logit": -logits.amax(1).mean(),
+        "variance": (probs - mean).square().sum() / max(1, len(probs) - 1),
+    }[score]
+
+
+@modest
+@given(ensembles(), st.sampled_from(SCORES))
+def test_ood_scores_match_their_definitions(logits, score):
+    expected = [ood_naive(logits[:, n], score) for n in range(logits.shape[1])]
+    close(Prediction(logits).ood_score(score), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("score", OF_HEIGHT)
+def test_scores_of_height_are_higher_where_logits_are_low(score):
+    logits = torch.tensor([[[9.0, 0.0], [2.0, 0.0]], [[9.0, 0.0], [0.0, 2.0]]])
+    low, high = Prediction(logits).ood_score(score)
+    assert high > low + 1
+
+
+@pytest.mark.parametrize("score", sorted({*SCORES} - {*OF_HEIGHT}))
+def test_every_other_ood_score_is_higher_where_members_disagree(score):
+    familiar = [[9.0, 0.0, 0.0], [9.0, 0.0, 0.0]]
+    unfamiliar = [[9.0, 0.0, 0.0], [0.0, 9.0, 0.0]]
+    logits = torch.tensor([familiar, unfamiliar]).transpose(0, 1)
+    low, high = Prediction(logits).ood_score(score)
+    assert high > low + 0.1
+
+
+def test_an_unknown_ood_score_is_refused_with_the_known_ones():
+    message = f"one of {', '.join(SCORES)}, got 'entrop' .did you mean 'entropy'"
+    with pytest.raises(ValueError, match=message):
+        Prediction(torch.zeros(2, 1, 3)).ood_score("entrop")
+
+
+def test_importing_tepui_brings_in_no_heavy_library():
+    script = (
+        "import sys, torch; before = set(sys.modules); import tepui\n"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    new = set(done.stdout.split())
+    heavy = {"torchvision", "matplotlib", "sklearn", "scipy", "jsonargparse", "pooch"}
+    assert tepui.__name__ in new
+    assert new & (heavy | {"safetensors"}) == set()

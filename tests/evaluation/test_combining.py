@@ -1,0 +1,118 @@
+"""Every way to join members, beside every other."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+from tepui import Ensemble, aggregations, metrics, oracle_selection
+from tepui.data import Arrays
+from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.soup import greedy_soup, uniform_soup
+from training.cases import (
+    CLASSES,
+    assert_same_bits,
+    copied,
+    images,
+    noisy_net,
+    numbers,
+    one_thread,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+WAYS = [
+    "mean of the members",
+    "ensemble, probability",
+    "ensemble, logit",
+    "ensemble, vote",
+    "uniform soup",
+    "greedy soup",
+    "best member",
+]
+
+
+def linear():
+    return nn.Linear(4, CLASSES)
+
+
+def test_identical_members_make_every_way_the_single_model():
+    torch.manual_seed(0)
+    module = noisy_net()
+    module(images().inputs)
+    ensemble = Ensemble([deepcopy(module) for _ in range(4)])
+    test = images(60, seed=1)
+    rows = aggregations(ensemble, test, held_out=images(seed=2), statistics=images())
+    right = module.eval()(test.inputs).argmax(-1) == test.targets
+    assert [row.way for row in rows] == WAYS
+    for row in rows:
+        assert row.accuracy == pytest.approx(float(right.float().mean()))
+
+
+@pytest.mark.parametrize("mask", [(1, 1, 0, 0, 1), (0, 0, 0, 1, 1)])
+def test_identical_members_make_every_way_the_single_model_on_a_subset(mask):
+    torch.manual_seed(1)
+    module, mask = nn.Linear(4, 5), torch.tensor(mask, dtype=torch.bool)
+    inner = mask.nonzero()[:, 0]
+    test = Arrays(torch.randn(60, 4), inner[torch.randint(len(inner), (60,))])
+    ensemble = Ensemble([deepcopy(module) for _ in range(3)])
+    logits = module(test.inputs)
+    inside = logits.masked_fill(~mask, -float("inf")).argmax(-1) == test.targets
+    anywhere = logits.argmax(-1) == test.targets
+    for row in aggregations(ensemble, test, held_out=test, mask=mask):
+        vote = row.way == "ensemble, subset vote"
+        expected = anywhere if vote else inside
+        assert row.accuracy == pytest.approx(float(expected.float().mean()))
+
+
+def test_rows_are_those_of_their_functions():
+    ensemble = Ensemble.build(linear, members=4, seed=2)
+    test, held_out = numbers(90, seed=1), numbers(60, seed=2)
+    before = copied(ensemble)
+    rows = {r.way: r for r in aggregations(ensemble, test, held_out=held_out)}
+    logits, labels = dataset_logits(ensemble, test)
+    each = metrics.individual_accuracy(logits, labels)
+    expected = {"mean of the members": each.mean(), "best member": each.max()}
+    for rule in ("probability", "logit", "vote"):
+        expected[f"ensemble, {rule}"] = metrics.accuracy(logits, labels, rule)
+    soups = {
+        "uniform soup": uniform_soup(ensemble),
+        "greedy soup": greedy_soup(ensemble, held_out).ensemble,
+    }
+    for way, soup in soups.items():
+        expected[way] = metrics.accuracy(*dataset_logits(soup, test))
+    assert rows.keys() == expected.keys()
+    for way, value in expected.items():
+        assert rows[way].accuracy == pytest.approx(float(value))
+    assert_same_bits(before, ensemble)
+
+
+def test_only_the_oracle_is_flagged_and_wherever_it_is_shown():
+    ensemble = Ensemble.build(linear, members=3)
+    rows = aggregations(ensemble, numbers(), held_out=numbers(seed=1))
+    flagged = [row for row in rows if row.oracle]
+    assert [row.way for row in flagged] == ["best member"]
+    assert flagged[0].label == "best member (oracle: sees test labels)"
+    assert flagged[0].document()["oracle"] is True
+    assert all("oracle" not in row.label for row in rows if not row.oracle)
+    assert type(oracle_selection(*dataset_logits(ensemble, numbers()))).__name__ == (
+        "OracleSelection"
+    )
+
+
+def test_the_oracle_is_the_best_member_and_the_first_of_equals():
+    labels = torch.tensor([0, 1, 2, 0])
+    right = torch.eye(3)[labels]
+    wrong = torch.eye(3)[(labels + 1) % 3]
+    half = torch.cat([right[:2], wrong[2:]])
+    found = oracle_selection(torch.stack([half, right, wrong, right]), labels)
+    assert (found.member, found.accuracy) == (1, 1.0)
+
+
+def test_soups_can_be_left_out_where_architectures_differ():
+    ensemble = Ensemble.build([linear, lambda: nn.Sequential(linear())])
+    with pytest.raises(ValueError, match="have the architecture of member 0"):
+        aggregations(ensemble, numbers())
+    ways = [row.way for row in aggregations(ensemble, numbers(), soups=False)]
+    assert ways == [*WAYS[:4], "best member"]

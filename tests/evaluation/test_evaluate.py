@@ -1,0 +1,312 @@
+"""Evaluation: outputs once, and every score what the metrics say."""
+
+import json
+import math
+from dataclasses import asdict, fields
+from statistics import fmean
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.data import Dataset, Subset, TensorDataset
+
+from strategies import RULES, labelled_ensembles, modest
+from tepui import Ensemble, Scores, metrics
+from tepui.core.storage import read_tensors
+from tepui.data import Arrays, corrupted
+from tepui.evaluation.evaluate import dataset_logits, evaluate, mean_scores, scores
+
+NOISE = torch.Generator().manual_seed(0)
+X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
+DATA = Arrays(X, Y)
+NAMES = [item.name for item in fields(Scores)]
+PAIRS = {"disagreement", "der", "variance", "kl"}
+RATIOS = {"der", "eir"}
+
+
+def net():
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+
+
+@pytest.fixture
+def ensemble():
+    return Ensemble.build(net, members=3, seed=13)
+
+
+class Plain(Dataset):
+    """A map-style data set that holds no tensors of its own."""
+
+    def __len__(self):
+        return len(Y)
+
+    def __getitem__(self, index):
+        return X[index], int(Y[index])
+
+
+class Infinite(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield X[0], Y[0]
+
+
+def shifts():
+    """Cells of data sets that grow harder, in an order that is not theirs."""
+    return {
+        (kind, severity): Arrays(X + severity * scale, Y)
+        for severity in (5, 1)
+        for kind, scale in (("fog", 0.5), ("noise", -1.0))
+    }
+
+
+def expected_scores(logits, labels, rule):
+    """All scores from the metrics and their definitions."""
+    individual = metrics.individual_accuracy(logits, labels).double().mean().item()
+    accuracy = metrics.accuracy(logits, labels, rule).item()
+    error = 1 - individual
+    pairs = len(logits) > 1
+    disagreement = metrics.disagreement(logits).item() if pairs else math.nan
+    return {
+        "individual_accuracy": individual,
+        "accuracy": accuracy,
+        "improvement": accuracy - individual,
+        "disagreement": disagreement,
+        "der": disagreement / error if error > 1e-9 else math.nan,
+        "eir": (accuracy - individual) / error if error > 1e-9 else math.nan,
+        "variance": metrics.variance(logits).item() if pairs else math.nan,
+        "kl": metrics.kl(logits).item() if pairs else math.nan,
+        "unique_predictions": metrics.unique_predictions(logits).item(),
+        "nll": metrics.nll(logits, labels, rule).item(),
+        "ece": metrics.ece(logits, labels, rule=rule).item(),
+        "brier": metrics.brier(logits, labels, rule).item(),
+    }
+
+
+def same(actual, expected, rel=1e-9):
+    actual = asdict(actual) if isinstance(actual, Scores) else actual
+    expected = asdict(expected) if isinstance(expected, Scores) else expected
+    assert actual == pytest.approx(expected, rel=rel, abs=rel, nan_ok=True)
+
+
+@modest
+@given(labelled_ensembles(), st.sampled_from(RULES))
+def test_scores_equal_the_metrics_called_directly(case, rule):
+    same(scores(*case, rule), expected_scores(*case, rule))
+
+
+@modest
+@given(labelled_ensembles())
+def test_a_single_member_has_no_scores_of_pairs(case):
+    logits, labels = case
+    values = asdict(scores(logits[:1], labels))
+    undefined = {name for name, value in values.items() if math.isnan(value)}
+    assert undefined - {"eir"} == PAIRS
+    assert values["improvement"] == 0
+    assert values["unique_predictions"] == 1
+
+
+def test_members_without_errors_leave_ratios_undefined_and_do_not_warn():
+    logits = 9 * nn.functional.one_hot(torch.tensor([[0, 1], [0, 1]]), 2).double()
+    values = scores(logits, torch.tensor([0, 1]))
+    assert math.isnan(values.der)
+    assert math.isnan(values.eir)
+    assert values.accuracy == 1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_evaluate_scores_the_logits_of_the_ensemble(ensemble, rule):
+    result = evaluate(ensemble, DATA, rule=rule, batch_size=7)
+    logits = ensemble.logits(X)
+    same(result.clean, scores(logits, Y, rule), rel=1e-5)
+    assert (result.rule, result.members, result.samples) == (rule, 3, 40)
+    assert (result.shifted, result.shifted_mean, result.by_severity()) == ({}, None, {})
+    bins = metrics.reliability(logits, Y, rule=rule)
+    torch.testing.assert_close(result.reliability["clean"], bins, equal_nan=True)
+
+
+def test_evaluate_leaves_mode_statistics_and_generators_alone(ensemble):
+    ensemble.train()
+    ensemble.members[1].eval()
+    modes = [part.training for part in ensemble.modules()]
+    before = {name: value.clone() for name, value in ensemble.state_dict().items()}
+    state = torch.get_rng_state()
+    evaluate(ensemble, DATA)
+    evaluate(ensemble, Plain())
+    assert [part.training for part in ensemble.modules()] == modes
+    assert all(torch.equal(v, before[k]) for k, v in ensemble.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 40, 99])
+@pytest.mark.parametrize(
+    "dataset",
+    [Plain(), TensorDataset(X, Y), Subset(DATA, range(40))],
+    ids=["plain", "tensors", "subset"],
+)
+def test_any_data_set_gives_what_tensors_give(ensemble, dataset, batch_size):
+    logits, labels = dataset_logits(ensemble, dataset, batch_size)
+    expected, _ = dataset_logits(ensemble, DATA)
+    torch.testing.assert_close(logits, expected)
+    assert torch.equal(labels, Y)
+    same(evaluate(ensemble, dataset).clean, evaluate(ensemble, DATA).clean, rel=1e-5)
+
+
+def test_logits_of_half_precision_members_are_scored_in_full(ensemble):
+    data = Arrays(X.bfloat16(), Y)
+    logits, _ = dataset_logits(ensemble.bfloat16(), data)
+    assert logits.dtype is torch.float32
+
+
+def test_shifted_data_are_scored_cell_by_cell(ensemble):
+    result = evaluate(ensemble, DATA, shifted=shifts())
+    assert list(result.shifted) == list(shifts())
+    for cell, data in shifts().items():
+        same(result.shifted[cell], evaluate(ensemble, data).clean)
+    same(result.clean, evaluate(ensemble, DATA).clean)
+
+
+def test_shifted_data_may_be_made_when_asked_for(ensemble):
+    images = Arrays(torch.rand(20, 1, 2, 2, generator=NOISE), Y[:20])
+    copies = corrupted(images, types=("contrast", "brightness"), severities=(2, 4))
+    flat = Ensemble(
+        [nn.Sequential(nn.Flatten(), member) for member in ensemble.members]
+    )
+    result = evaluate(flat, images, shifted=copies)
+    same(result.shifted["contrast", 4], evaluate(flat, copies["contrast", 4]).clean)
+    assert list(result.by_severity()) == [2, 4]
+
+
+def test_means_are_means_and_ratios_are_ratios_of_means(ensemble):
+    result = evaluate(ensemble, DATA, shifted=shifts())
+    rows, mean = list(result.shifted.values()), result.shifted_mean
+    for name in set(NAMES) - RATIOS:
+        expected = fmean(getattr(row, name) for row in rows)
+        assert getattr(mean, name) == pytest.approx(expected, rel=1e-12)
+    error = 1 - fmean(row.individual_accuracy for row in rows)
+    assert mean.der == pytest.approx(fmean(r.disagreement for r in rows) / error)
+    assert mean.eir == pytest.approx(fmean(r.improvement for r in rows) / error)
+    assert mean.der != pytest.approx(fmean(row.der for row in rows), rel=1e-6)
+
+
+def test_the_mean_of_one_is_itself_and_of_none_is_refused(ensemble):
+    clean = evaluate(ensemble, DATA).clean
+    same(mean_scores([clean]), clean, rel=1e-5)
+    with pytest.raises(ValueError, match=r"^several must hold at least one"):
+        mean_scores([])
+
+
+def test_ratios_are_pooled_or_averaged(ensemble):
+    cells = list(evaluate(ensemble, DATA, shifted=shifts()).shifted.values())
+    pooled, averaged = mean_scores(cells), mean_scores(cells, ratios="mean")
+    errors = [1 - row.individual_accuracy for row in cells]
+    assert pooled.der == pytest.approx(
+        fmean(row.disagreement for row in cells) / fmean(errors)
+    )
+    assert averaged.der == pytest.approx(
+        fmean(row.disagreement / e for row, e in zip(cells, errors, strict=True))
+    )
+    assert averaged.eir == pytest.approx(fmean(row.eir for row in cells))
+    assert averaged.der != pytest.approx(pooled.der, rel=1e-6)
+    assert (averaged.ece, averaged.kl) == (pooled.ece, pooled.kl)
+    with pytest.raises(ValueError, match="ratios must be one of pooled, mean, got 'm'"):
+        mean_scores(cells, ratios="m")
+
+
+def test_by_severity_averages_over_the_types(ensemble):
+    result = evaluate(ensemble, DATA, shifted=shifts())
+    levels = result.by_severity()
+    assert list(levels) == [1, 5]
+    for level, values in levels.items():
+        cells = [result.shifted[kind, level] for kind in ("fog", "noise")]
+        same(values, mean_scores(cells))
+
+
+def test_reliability_of_shifted_data_pools_all_samples(ensemble):
+    result = evaluate(ensemble, DATA, shifted=shifts())
+    logits = torch.cat([ensemble.logits(data.inputs) for data in shifts().values()], 1)
+    pooled = metrics.reliability(logits, Y.repeat(4))
+    torch.testing.assert_close(result.reliability["shifted"], pooled, equal_nan=True)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_document_is_json_without_nan_and_holds_everything(members, rule):
+    ensemble = Ensemble.build(net, members=members)
+    result = evaluate(ensemble, DATA, shifted=shifts(), rule=rule)
+    document = result.document()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["clean"]["accuracy"] == result.clean.accuracy
+    assert document["shifted"]["nll"] == result.shifted_mean.document()["nll"]
+    assert document["severities"]["5"] == result.by_severity()[5].document()
+    cells = [(cell["type"], cell["severity"]) for cell in document["cells"]]
+    assert cells == list(result.shifted)
+    assert sum(document["reliability"]["clean"]["count"]) == 40
+    assert sum(document["reliability"]["shifted"]["count"]) == 160
+    assert (document["clean"]["kl"] is None) == (members == 1)
+
+
+def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_path):
+    result = evaluate(ensemble, DATA, shifted=shifts(), rule="vote", out=tmp_path)
+    tensors, document = read_tensors(tmp_path / "logits.safetensors")
+    torch.testing.assert_close(tensors["logits/clean"], ensemble.logits(X))
+    assert torch.equal(tensors["labels/clean"], Y)
+    assert document["cells"] == [list(cell) for cell in shifts()]
+    rule = document["rule"]
+    recomputed = scores(tensors["logits/clean"], tensors["labels/clean"], rule)
+    same(recomputed, result.clean)
+    for kind, severity in document["cells"]:
+        name = f"{kind}/{severity}"
+        pair = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
+        same(scores(*pair, rule), result.shifted[kind, severity])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "message"),
+    [
+        (DATA, {"rule": "median"}, r"^rule must be one of probability, logit, vote"),
+        (DATA, {"batch_size": 0}, r"^batch_size must be positive, got 0"),
+        (
+            DATA,
+            {"shifted": {"fog": DATA}},
+            r"^shifted must map \(type, severity\).*fog",
+        ),
+        (DATA, {"shifted": DATA}, r"^shifted must map \(type, severity\).*got Arrays"),
+        (Infinite(), {}, r"^dataset must be map-style .*got Infinite"),
+        (Subset(DATA, []), {}, r"^dataset must hold at least one sample"),
+        (
+            [(X[0], 0, 1)],
+            {},
+            r"^dataset must yield pairs \(x, y\), got tuple at index 0",
+        ),
+        (
+            Arrays(X, Y + 1),
+            {},
+            r"^labels of dataset must lie in \[0, 2\], got 'values from 1 to 3'",
+        ),
+        (
+            Arrays(X, Y.float()),
+            {},
+            r"^labels of dataset must be integers, got torch.float32",
+        ),
+        (Arrays(X * torch.nan, Y), {}, r"^logits must not be NaN"),
+        (
+            Arrays(X[:, :1], Y),
+            {},
+            r"^model must accept samples of shape \(1,.*\), but: ",
+        ),
+        (
+            DATA,
+            {"shifted": {("cut", 1): Arrays(X[:, :1], Y)}},
+            r"^model must accept samples of shape \(1,.*\), but: ",
+        ),
+        (
+            Arrays({"first": X, "second": Y}, Y),
+            {},
+            r"^model must accept samples of shape \(.*\), \(\), but: .*first",
+        ),
+    ],
+)
+def test_bad_input_is_refused(ensemble, dataset, options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        evaluate(ensemble, dataset, out=tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []

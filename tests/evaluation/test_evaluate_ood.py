@@ -1,0 +1,164 @@
+"""Unfamiliar data in an evaluation: found by the scores of their logits, and kept."""
+
+import json
+
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torch import nn
+from torch.utils.data import Dataset, Subset, TensorDataset
+
+import tepui
+from tepui import metrics
+from tepui.core.storage import read_tensors, write_tensors
+from tepui.data import Arrays, Digits, GaussianNoise, Normalize, UniformNoise
+
+TEST = Digits(train=False).subset(range(60))
+OOD = {
+    "uniform": UniformNoise(samples=50, like=TEST),
+    "gauss": GaussianNoise(samples=30, like=TEST, std=0.1),
+}
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    return tepui.Ensemble.build(
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), members=3, seed=13
+    )
+
+
+@pytest.fixture(scope="module")
+def evaluated(ensemble, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ood")
+    return tepui.evaluate(ensemble, TEST, ood=OOD, out=folder, batch_size=17), folder
+
+
+def test_every_score_on_every_set_equals_scikit_learn(ensemble, evaluated):
+    found, _ = evaluated
+    assert list(found.ood) == list(OOD)
+    clean = metrics.ood_scores(ensemble.logits(TEST.prepare(TEST.inputs)))
+    for name, data in OOD.items():
+        far = metrics.ood_scores(ensemble.logits(data.prepare(data.inputs)))
+        labels = [0] * len(TEST) + [1] * len(data)
+        assert found.ood[name].keys() == far.keys()
+        for score, detection in found.ood[name].items():
+            scores = torch.cat([clean[score], far[score]]).detach().numpy()
+            assert detection.samples == len(data)
+            assert detection.auroc == pytest.approx(roc_auc_score(labels, scores), 1e-5)
+            expected = average_precision_score(labels, scores)
+            assert detection.aupr == pytest.approx(expected, 1e-5)
+            assert 0 <= detection.fpr95 <= 1
+
+
+def test_the_document_holds_detections_and_histograms(evaluated):
+    found, _ = evaluated
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert document == found.document()
+    assert document["ood"]["gauss"]["pds"] == vars(found.ood["gauss"]["pds"])
+    assert list(document["histograms"]) == ["pds", "bma"]
+    for histogram in document["histograms"].values():
+        assert sum(histogram["clean"]) == 60
+        assert {name: sum(c) for name, c in histogram["ood"].items()} == {
+            "uniform": 50,
+            "gauss": 30,
+        }
+
+
+def test_clean_scores_do_not_change(ensemble, evaluated):
+    plain = tepui.evaluate(ensemble, TEST, batch_size=17)
+    assert plain.clean == evaluated[0].clean
+    assert plain.ood == plain.histograms == plain.document()["ood"] == {}
+
+
+def test_logits_come_back(ensemble, evaluated):
+    _, folder = evaluated
+    stored = tepui.read_logits(folder)
+    assert list(stored.ood) == list(OOD)
+    for name, data in OOD.items():
+        expected = ensemble.logits(data.prepare(data.inputs)).detach()
+        torch.testing.assert_close(stored.ood[name], expected)
+
+
+def test_damaged_logits_are_refused(evaluated, tmp_path):
+    tensors, document = read_tensors(evaluated[1] / "logits.safetensors")
+    file = tmp_path / "logits.safetensors"
+    for changed in (tensors["ood/gauss"][:2], tensors["ood/gauss"][..., :9]):
+        write_tensors(file, {**tensors, "ood/gauss": changed}, document)
+        with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):
+            tepui.read_logits(tmp_path)
+    write_tensors(file, tensors, {**document, "ood": ["absent"]})
+    with pytest.raises(ValueError, match="ood/absent"):
+        tepui.read_logits(tmp_path)
+
+
+def test_files_from_before_there_were_unfamiliar_sets_are_read(evaluated, tmp_path):
+    tensors, document = read_tensors(evaluated[1] / "logits.safetensors")
+    del document["ood"]
+    write_tensors(tmp_path / "logits.safetensors", tensors, document)
+    assert tepui.read_logits(tmp_path).ood == {}
+
+
+class Plain(Dataset):
+    """Yields what a model sees, with a label that no class has."""
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return torch.full((1, 8, 8), float(index)), -7
+
+
+@pytest.mark.parametrize(
+    "data",
+    [Plain(), TensorDataset(torch.zeros(20, 1, 8, 8), torch.full((20,), 99))],
+    ids=["plain", "tensors"],
+)
+def test_labels_and_normalisation_of_other_sets_are_their_own(ensemble, data):
+    found = tepui.evaluate(ensemble, TEST, ood={"far": data})
+    assert found.ood["far"]["bma"].samples == 20
+
+
+def test_random_draws_of_a_set_leave_global_generators_alone(ensemble):
+    class Random(Plain):
+        def __getitem__(self, index):
+            return torch.rand(1, 8, 8), 0
+
+    before = torch.get_rng_state()
+    first = tepui.evaluate(ensemble, TEST, ood={"far": Random()})
+    assert torch.equal(torch.get_rng_state(), before)
+    assert first.ood == tepui.evaluate(ensemble, TEST, ood={"far": Random()}).ood
+
+
+OTHER = Normalize((0.5,), (0.5,))
+
+
+@pytest.mark.parametrize(
+    ("ood", "message"),
+    [
+        (TEST, r"^ood must map names to data sets, got Arrays"),
+        ({3: TEST}, r"^ood must map names to data sets, got 3"),
+        ({"": TEST}, r"^ood must map names to data sets, got ''"),
+        ({"none": Subset(TEST, [])}, r"^ood\['none'\]: dataset must hold at least one"),
+        ({"noise": UniformNoise(4)}, r"ood\['noise'\] must have inputs of shape "),
+        ({"noise": UniformNoise(4)}, r"\(1, 8, 8\) like .* got \(3, 32, 32\); bring "),
+        (
+            {"far": Arrays(TEST.inputs, TEST.targets, OTHER)},
+            r"^ood\['far'\] must have normalisation .*0\.3053.*got .*0\.5.*prepared",
+        ),
+        (
+            {"far": Subset(Arrays(TEST.inputs, TEST.targets), [0])},
+            r"^ood\['far'\] must have normalisation .* got none",
+        ),
+        ({"far": [(torch.zeros(1, 8, 8),)]}, r"dataset must yield pairs"),
+        (
+            {"far": Arrays({"a": torch.zeros(2, 3)}, torch.zeros(2))},
+            r"inputs of shape \(1, 8, 8\) .* got \['a'\]",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_computed(
+    ensemble, ood, message, tmp_path
+):
+    with pytest.raises(ValueError, match=message):
+        tepui.evaluate(ensemble, TEST, ood=ood, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []

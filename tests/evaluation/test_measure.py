@@ -1,0 +1,75 @@
+"""Measuring all members in one call."""
+
+import json
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui.sharpness import (
+    average_case,
+    fisher_rao,
+    hessian_eigenvalues,
+    worst_case,
+)
+
+
+def ensemble(members=3):
+    return tepui.Ensemble.build(lambda: nn.Linear(5, 3), members=members, seed=1)
+
+
+def classified(samples=40):
+    stream = torch.Generator().manual_seed(0)
+    x = torch.randn(samples, 5, generator=stream)
+    return tepui.data.Arrays(x, torch.randint(3, (samples,), generator=stream))
+
+
+def test_every_member_is_measured_as_on_its_own():
+    members, data = ensemble(), classified()
+    found = tepui.measure(members, data, fisher_rao)["fisher_rao"]
+    single = [fisher_rao(member, data) for member in members.members]
+    assert found.members == tuple(single)
+    values = torch.tensor([each.value for each in single], dtype=torch.float64)
+    assert found.mean == pytest.approx(float(values.mean()))
+    assert found.standard_error == pytest.approx(float(values.std()) / 3**0.5)
+
+
+def test_defaults_cover_three_measures():
+    found = tepui.measure(ensemble(2), classified())
+    assert list(found) == ["worst_case", "fisher_rao", "relative_flatness"]
+
+
+def test_equal_members_meet_equal_draws():
+    members = ensemble(2)
+    members.members[1].load_state_dict(members.members[0].state_dict())
+    measure = partial(average_case, draws=3, num_samples=10)
+    found = tepui.measure(members, classified(), measure)["average_case"]
+    assert found.standard_error == 0
+    other = tepui.measure(members, classified(), measure, seed=1)["average_case"]
+    assert other.mean != found.mean
+
+
+def test_several_values_are_numbered_and_names_may_be_given():
+    found = tepui.measure(
+        ensemble(1),
+        classified(),
+        {
+            "box": partial(worst_case, rho=[0.1, 0.2], norm="linf", steps=3),
+            "ball": partial(worst_case, rho=0.1, steps=3),
+            "top": partial(hessian_eigenvalues, count=1),
+        },
+    )
+    assert list(found) == ["box[0]", "box[1]", "ball", "top"]
+    assert math.isnan(found["ball"].standard_error)
+    text = json.dumps(found["ball"].document(), allow_nan=False)
+    assert json.loads(text)["standard_error"] is None
+
+
+def test_bad_measures_are_named():
+    with pytest.raises(ValueError, match="measures must have names of their own"):
+        tepui.measure(ensemble(), classified(), [worst_case, worst_case])
+    with pytest.raises(ValueError, match="measures must hold at least one, got 0"):
+        tepui.measure(ensemble(), classified(), [])

@@ -1,0 +1,76 @@
+"""Detection of unfamiliar samples, against scikit-learn and counting."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from strategies import modest
+from tepui import metrics
+from tepui.evaluation.ood import BINS, detections, histograms
+
+# Few different values, so that ties are common.
+SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0]), min_size=1)
+
+
+def fpr95_naive(familiar, unfamiliar):
+    """The fewest false alarms of any threshold that finds 95 % or more."""
+    rates = []
+    for threshold in unfamiliar:
+        found = sum(score >= threshold for score in unfamiliar)
+        if 20 * found >= 19 * len(unfamiliar):
+            rates.append(sum(score >= threshold for score in familiar) / len(familiar))
+    return min(rates)
+
+
+@modest
+@given(SCORES, SCORES)
+def test_detections_equal_scikit_learn_and_counting(familiar, unfamiliar):
+    inside = {"pds": torch.tensor(familiar).double()}
+    outside = {"pds": torch.tensor(unfamiliar).double()}
+    found = detections(inside, outside)["pds"]
+    labels = [0] * len(familiar) + [1] * len(unfamiliar)
+    scores = familiar + unfamiliar
+    assert found.samples == len(unfamiliar)
+    assert found.auroc == pytest.approx(roc_auc_score(labels, scores))
+    assert found.aupr == pytest.approx(average_precision_score(labels, scores))
+    assert found.fpr95 == pytest.approx(fpr95_naive(familiar, unfamiliar))
+
+
+@pytest.mark.parametrize(("members", "classes"), [(1, 2), (2, 10), (3, 2), (5, 4)])
+def test_histograms_count_every_sample_where_it_lies(members, classes):
+    generator = torch.Generator().manual_seed(members)
+    logits = 3 * torch.randn(members, 200, classes, generator=generator)
+    scores = {
+        name: value.double() for name, value in metrics.ood_scores(logits).items()
+    }
+    few = {name: value[:50] for name, value in scores.items()}
+    found = histograms(scores, {"far": few}, members=members, classes=classes)
+    assert list(found) == ["pds", "bma"]
+    for name, histogram in found.items():
+        assert sum(histogram.clean) == 200
+        width = (histogram.high - histogram.low) / BINS
+        naive = [0] * BINS
+        for value in few[name].tolist():
+            place = math.floor((value - histogram.low) / width)
+            naive[min(max(place, 0), BINS - 1)] += 1
+        assert list(histogram.ood["far"]) == naive
+    assert found["pds"].low == 1 / classes
+    if members > 1:
+        assert found["pds"].high == min(members, classes) / classes
+    assert found["bma"].high == pytest.approx(1 - 1 / classes)
+
+
+def test_one_member_alone_finds_nothing_by_diversity():
+    generator = torch.Generator().manual_seed(0)
+    familiar, unfamiliar = (
+        metrics.ood_scores(scale * torch.randn(1, 300, 10, generator=generator))
+        for scale in (5, 1)
+    )
+    found = detections(familiar, unfamiliar)
+    for name in ("pds", "mutual_information", "variance"):
+        assert found[name].auroc == 0.5
+    assert found["bma"].auroc > 0.7

@@ -1,0 +1,69 @@
+"""Stored logits give what the evaluation saw."""
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui import metrics
+from tepui.core.storage import write_tensors
+
+GENERATOR = torch.Generator().manual_seed(0)
+X, Y = torch.randn(20, 4, generator=GENERATOR), torch.arange(20) % 3
+CELLS = [("fog", 1), ("fog", 5), ("snow", 1), ("snow", 5)]
+
+
+@pytest.fixture
+def evaluated(tmp_path):
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=3, seed=13)
+    data = tepui.data.Arrays(X, Y)
+    shifted = {(kind, level): tepui.data.Arrays(X + level, Y) for kind, level in CELLS}
+    evaluation = tepui.evaluate(
+        ensemble, data, shifted=shifted, rule="logit", out=tmp_path
+    )
+    return evaluation, tmp_path, ensemble
+
+
+def test_logits_come_back(evaluated):
+    evaluation, folder, ensemble = evaluated
+    stored = tepui.read_logits(folder)
+    assert stored.rule == "logit"
+    assert list(stored.shifted) == list(evaluation.shifted) == CELLS
+    logits, labels = stored.clean
+    torch.testing.assert_close(logits, ensemble.logits(X).detach())
+    assert torch.equal(labels, Y)
+    cell = metrics.der(*stored.shifted["fog", 5]).item()
+    assert cell == pytest.approx(evaluation.shifted["fog", 5].der)
+
+
+def test_a_matrix_of_pairs_for_each_type_and_severity(evaluated):
+    evaluation, folder, _ = evaluated
+    stored = tepui.read_logits(folder)
+    matrices = stored.pairwise()
+    assert list(matrices) == CELLS
+    for cell, matrix in matrices.items():
+        assert matrix.shape == (3, 3)
+        mean = matrix.sum().item() / 6
+        assert mean == pytest.approx(evaluation.shifted[cell].disagreement, rel=1e-6)
+    kl = stored.pairwise(metrics.pairwise_kl)["snow", 1]
+    assert kl.sum().item() / 6 == pytest.approx(evaluation.shifted["snow", 1].kl, 1e-5)
+
+
+def test_missing_and_foreign_files_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file .*logits\.safetensors"):
+        tepui.read_logits(tmp_path)
+    file = tmp_path / "logits.safetensors"
+    good = {"logits/clean": torch.zeros(1, 2, 3), "labels/clean": torch.tensor([0, 1])}
+    for tensors, document in (
+        ({"weights": torch.zeros(2)}, {}),
+        (good, {"rule": "mean", "cells": []}),
+        (good, {"rule": "vote", "cells": [["fog", 1]]}),
+        (good, {"rule": "vote", "cells": 3}),
+        (
+            {**good, "labels/clean": torch.tensor([0, 9])},
+            {"rule": "vote", "cells": []},
+        ),
+    ):
+        write_tensors(file, tensors, document)
+        with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):
+            tepui.read_logits(tmp_path)

@@ -1,0 +1,319 @@
+"""From findings to verdicts."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from claim_cases import CASES, duel, repeated
+from tepui.papers.claims import rethinking
+from tepui.papers.claims.base import Finding, decide
+from tepui.papers.claims.comparisons import apart, combined, trends
+from tepui.papers.claims.evidence import Datum, Evidence, printed_evidence
+from tepui.papers.claims.judging import CLAIMS, verdicts
+from tepui.papers.claims.tables import cells, document, markdown
+from tepui.papers.writing import as_json
+from tepui.studies import differences, equivalence, paired_difference
+
+NUMBERS = st.floats(-3, 3)
+
+
+def finding(effect, error=1.0, freedom=5, **region):
+    names = {"where": "here", "n": int(freedom) + 1, **region}
+    return Finding(effect=effect, error=error, freedom=freedom, **names)
+
+
+def datum(values, method="a", metric="accuracy", **at):
+    record = repeated("x/table1", method, metric, 0.0, **at)
+    mean = sum(values) / len(values)
+    changed = {"values": tuple(values), "n": len(values), "value": mean}
+    return Datum(type(record)(**{**vars(record), **changed}), "small")
+
+
+def by_name(name):
+    return next(claim for claim in CLAIMS if claim.name == name)
+
+
+PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=3, max_size=8)
+
+
+@given(PAIRS)
+def test_a_difference_is_paired_over_shared_seeds(pairs):
+    first, second = map(list, zip(*pairs, strict=True))
+    found = combined([datum(first), datum(second)], lambda v: v[0] - v[1], "here")
+    if found.error is None or found.error < 1e-6:
+        return
+    expected = paired_difference(first, second)
+    assert found.interval == pytest.approx((expected.low, expected.high))
+    two_sided = 2 * min(found.p_for, found.p_against)
+    assert two_sided == pytest.approx(expected.p, abs=1e-9)
+
+
+@given(PAIRS, st.floats(0.1, 2))
+def test_a_margin_is_tested_by_two_one_sided_tests(pairs, margin):
+    first, second = map(list, zip(*pairs, strict=True))
+    region = (-margin, margin)
+    pair = [datum(first), datum(second)]
+    found = combined(pair, lambda v: v[0] - v[1], "here", region)
+    if found.error is None or found.error < 1e-6:
+        return
+    expected = equivalence(differences(first, second), margin)
+    assert found.p_for == pytest.approx(expected, abs=1e-9)
+    assert found.p_against <= 1 - found.p_for + 1e-9
+
+
+@given(st.floats(-5, 5), st.floats(0.1, 2), st.integers(1, 9))
+def test_ends_of_an_interval_are_where_p_is_five_percent(effect, error, freedom):
+    low, high = finding(effect, error, freedom).interval
+    assert finding(effect, error, freedom, low=low).p_for == pytest.approx(0.025)
+    assert finding(effect, error, freedom, low=high).p_against == pytest.approx(0.025)
+
+
+FINDINGS = st.lists(st.builds(finding, st.floats(-6, 6)), min_size=1, max_size=5)
+
+
+@given(FINDINGS)
+def test_scopes_differ_in_what_one_finding_can_do(findings):
+    always, generally, somewhere = (
+        decide(findings, scope) for scope in ("always", "generally", "somewhere")
+    )
+    if generally.holds:
+        assert generally.p == min(1, 2 * max(each.p_for for each in findings))
+    else:
+        assert generally.p == min(1, 2 * max(each.p_against for each in findings))
+    if not always.holds:
+        smallest = min(each.p_against for each in findings)
+        assert always.p == pytest.approx(min(1, 2 * len(findings) * smallest))
+    if somewhere.holds:
+        smallest = min(each.p_for for each in findings)
+        assert somewhere.p == pytest.approx(min(1, 2 * len(findings) * smallest))
+
+
+@given(st.floats(-5, 5), st.integers(1, 30))
+def test_what_was_picked_from_many_counts_as_often(effect, looks):
+    alone, picked = finding(effect), finding(effect, looks=looks)
+    assert picked.p_for == pytest.approx(min(1, looks * alone.p_for))
+    assert picked.p_against == pytest.approx(min(1, looks * alone.p_against))
+
+
+def test_an_unknown_error_speaks_neither_way():
+    unknown = finding(9.0, None)
+    assert (unknown.p_for, unknown.p_against, unknown.interval) == (1.0, 1.0, None)
+    for scope in ("always", "generally", "somewhere"):
+        assert decide([unknown], scope) is None
+        for effect in (9.0, -9.0):
+            clear = finding(effect, 0.1)
+            assert decide([clear, unknown], scope) == decide([clear], scope)
+            assert decide([clear], scope).holds == (effect > 0)
+
+
+def test_repetitions_that_all_agree_say_nothing_about_their_spread():
+    rounded = np.float32([[0.7, 0.8, 0.9], [0.6, 0.7, 0.8]]).tolist()
+    assert len(set(differences(*rounded))) > 1
+    found = combined([*map(datum, rounded)], lambda v: v[0] - v[1], "here")
+    assert (found.error, found.effect) == (None, pytest.approx(0.1, rel=1e-5))
+
+
+def test_other_numbers_of_repetitions_are_not_paired():
+    pair = [datum([2.0, 3.0, 4.0]), datum([1.0, 2.5])]
+    found = combined(pair, lambda v: v[0] - v[1], "here")
+    assert (found.error, found.effect) == (None, pytest.approx(1.25))
+
+
+def test_slopes_that_share_nothing_are_compared_as_welch_does():
+    first, second = [1.0, 2.0, 4.0, 3.5], [0.5, 0.0, 1.5]
+    pair = []
+    for values in (first, second):
+        each = datum(values)
+        sem = stats.sem(values)
+        record = type(each.record)(**{**vars(each.record), "sem": sem})
+        pair.append(Datum(record, "small"))
+    found = apart(*pair, "here")
+    expected = stats.ttest_ind(first, second, equal_var=False, alternative="greater")
+    assert found.p_for == pytest.approx(expected.pvalue)
+
+
+def test_an_exponent_measured_once_has_the_error_of_its_points():
+    sizes, times = [2, 4, 8, 16], [1.1, 1.9, 4.2, 7.9]
+    data = [
+        datum([time], "a2d", "step_milliseconds", ensemble_size=size)
+        for size, time in zip(sizes, times, strict=True)
+    ]
+    names = (["x/table1"], "step_milliseconds", "ensemble_size")
+    (found,) = trends(Evidence(tuple(data)), *names, log_log=True)
+    line = stats.linregress([math.log(s) for s in sizes], [math.log(t) for t in times])
+    assert (found.effect, found.error) == pytest.approx((line.slope, line.stderr))
+    assert (found.freedom, found.n) == (2, 4)
+
+
+def test_many_claims_are_corrected_together():
+    wins = by_name("sharpbalance/eoa-sam-plus")
+    items = ["sharpbalance/table6"]
+    names = ("ensemble_accuracy", "sharpbalance", ["eoa"])
+    data = tuple(Datum(each, "small") for each in duel(items, *names, 0.2))
+    alone = verdicts(Evidence(data), [wins])[0]
+    assert alone.p < 0.05 < 2 * alone.p
+    assert alone.outcome == "supported"
+    other = by_name("sharpbalance/fisher-curvature")
+    open_case = (Datum(each, "small") for each in CASES[other.name](0))
+    both = verdicts(Evidence((*data, *open_case)), [wins, other])
+    assert both[0].p == pytest.approx(2 * alone.p)
+    assert both[0].outcome == "undecided"
+    missing = verdicts(Evidence(data), [wins, other])
+    assert (missing[0].p, missing[1].p) == (alone.p, None)
+
+
+def test_sharpness_is_taken_on_the_data_that_is_asked_for():
+    data = [
+        datum([value], method, "fisher_rao", sharpness_data=kind)
+        for value, method, kind in (
+            (1.0, "baseline", "clean"),
+            (2.0, "baseline", "augmented"),
+            (3.0, "augmentation_sam", "clean"),
+            (4.0, "augmentation_sam", "augmented"),
+        )
+    ]
+    named = Evidence(
+        tuple(
+            Datum(
+                type(d.record)(**{**vars(d.record), "item": "rethinking/table1"}), "x"
+            )
+            for d in data
+        )
+    )
+    for protocol, expected in (("paper", (1.0, 4.0)), ("clean", (1.0, 3.0))):
+        ((_, found),) = rethinking.sharpness(named, "fisher_rao", protocol)
+        values = (found["baseline"], found["augmentation_sam"])
+        assert tuple(each.record.value for each in values) == expected
+
+
+def test_a_baseline_that_is_sharpest_refutes_that_safety_is_sharp():
+    name = "rethinking/safety-is-sharp"
+    refuting = CASES["rethinking/baseline-flattest"](-1)
+    data = Evidence(tuple(Datum(each, "small") for each in refuting))
+    (found,) = verdicts(data, [by_name(name)])
+    assert found.outcome == "refuted"
+    assert "no control is sharper than the baseline" in found.why
+
+
+@pytest.mark.parametrize(
+    ("safer", "sharper", "weaker"),
+    [
+        ([5.0, 5.1, 4.9], [8.0, 8.1, 7.9], "against"),  # both are sure
+        ([5.0, 5.1, 4.9], [1.0, 4.0, -1.0], "its sharpness"),
+        ([-5.0, -5.1, -4.9], [1.0, 4.0, -1.0], "against"),  # the baseline wins
+    ],
+)
+def test_a_safe_control_must_surely_be_sharper(safer, sharper, weaker):
+    zero = [0.1, -0.1, 0.2]
+    flat = {"baseline": datum(zero), "weight_decay": datum(sharper)}
+    safety = {
+        name: datum(values, name)
+        for name, values in (("baseline", zero), ("weight_decay", safer))
+    }
+    found = rethinking._sharper_against_rest(flat, safety, 1, "here")
+    assert weaker in found.where
+    assert (found.p_for < 0.05) == (weaker == "against" and safer[0] > 0)
+    assert (found.p_against < 0.05) == (safer[0] < 0)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("surely", [True, False])
+def test_a_safe_control_must_surely_be_no_sharper_to_refute(surely, sign):
+    controls = {
+        "baseline": ([1.0, 1.1, 0.9], [0.1, -0.1, 0.2]),
+        "weight_decay": ([5.0, 5.3, 4.9], [1.0, 1.1, 0.8]),
+        "augmentation": (
+            [-5.0, -5.2, -4.9] if surely else [-5.0, 9.0, -5.2],
+            [8.0, 8.3, 7.9],
+        ),
+    }
+    flat = {name: datum(sharp, name) for name, (sharp, _) in controls.items()}
+    safety = {
+        name: datum([sign * value for value in safe], name)
+        for name, (_, safe) in controls.items()
+    }
+    found = rethinking._sharper_against_rest(flat, safety, sign, "here")
+    assert found.effect < 0
+    assert (found.p_against < 0.05) == surely
+    assert surely or "its sharpness" in found.where
+
+
+PRINTED = {
+    "sharpbalance/gap-severity": ("refuted", "table4"),
+    "sharpbalance/gsam": ("refuted", "cifar100_c"),
+    "sharpbalance/wins": ("supported", "holds in 18 of 18"),
+    "sharpbalance/scoring-cost": ("supported", "0.992"),
+    "sharpbalance/tradeoff": ("supported", "8 of 8"),
+    "sed/aggregations": ("refuted", "oracle selection"),
+    "sed/best-detector": ("undecided", "openimages_o"),
+    "sed/unique": ("supported", "16 of 16"),
+    "rethinking/baseline-flattest": ("refuted", "sam_sharpness at table2"),
+    "rethinking/baseline-worst": ("refuted", "fails in 16"),
+    "rethinking/sam-sharpens": ("refuted", "fails in 10"),
+    "rethinking/safety-is-sharp": ("supported", "54 of 54"),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_the_papers_print_is_judged_by_the_letter(name):
+    (found,) = verdicts(Evidence(()), [by_name(name)])
+    outcome, words = PRINTED[name]
+    assert found.printed.outcome == outcome
+    assert words in found.printed.why
+    assert found.outcome == "undecided"
+
+
+def test_printed_slopes_that_were_assigned_by_the_claim_do_not_support_it():
+    for name in ("sharpbalance/beta-width", "sharpbalance/beta-sparsity"):
+        (found,) = verdicts(Evidence(()), [by_name(name)])
+        assert found.printed is None
+
+
+def test_anomalies_of_the_tables_are_the_known_ones():
+    """Accuracy below the baseline's, and SAM sharpness that SAM lowers."""
+    worse = {
+        (each.where.split()[0], each.where.split("at ")[1].split(",")[0])
+        for each in rethinking.worst(printed_evidence())
+        if "accuracy at" in each.where
+        and "corruption" not in each.where
+        and each.effect < 0
+    }
+    tables = {table for _, table in worse}
+    assert tables == {"table2", "table5", "table7"}
+    lowered = {
+        (each.where.split()[0], each.where.split("at ")[1].split(",")[0])
+        for each in rethinking.sam_sharpens(printed_evidence(), "paper")
+        if "sam_sharpness" in each.where and each.effect < 0
+    }
+    assert lowered == {
+        ("augmentation_sam", "table1"),
+        ("baseline_sam", "table2"),
+        ("augmentation_sam", "table2"),
+        ("weight_decay_sam", "table2"),
+        ("augmentation_sam", "table4"),
+        ("augmentation_sam", "table5"),
+        ("augmentation_sam", "table8"),
+    }
+
+
+def test_verdicts_as_a_document_and_as_markdown():
+    name = "sharpbalance/wins"
+    data = Evidence(tuple(Datum(e, "small", "tepui x") for e in CASES[name](1)))
+    claims = [by_name(name), by_name("sed/unique")]
+    found = verdicts(data, claims)
+    written = json.loads(as_json(document(found, claims)))
+    assert written["format"] == 1
+    first = written["verdicts"][0]
+    assert first["outcome"] == "supported"
+    assert len(first["findings"]) == 16
+    assert first["findings"][0]["high"] is None
+    text = markdown(found, claims)
+    assert "| `wins` SharpBalance is more accurate" in text
+    assert "`tepui x`" in text
+    assert "Rethinking" not in text
+    assert cells(found[1]) == ["undecided", "", "", "", "", "supported"]

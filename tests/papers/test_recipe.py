@@ -1,0 +1,122 @@
+import pytest
+
+from tepui.papers.published import AXES, NAMES, printed, published
+from tepui.papers.recipe import Diagram, Recipe, load, look_up, names
+from tepui.papers.sharpbalance.protocol import SCALES
+from tepui.studies.results import Record
+
+FIGURE7A = {
+    "item": "sharpbalance/figure7a",
+    "dataset": "cifar10_c",
+    "architecture": "resnet18",
+    "method": "deep_ensemble",
+    "metric": "ensemble_accuracy",
+    "value": 70.0,
+    "unit": "percent",
+    "n": 3,
+}
+
+
+def test_names_are_in_the_order_of_their_numbers():
+    figures = [name for name in names() if name.startswith("sharpbalance/figure")]
+    numbers = [int(name.removeprefix("sharpbalance/figure")) for name in figures]
+    assert numbers == sorted(numbers)
+
+
+def test_a_panel_is_found_and_the_whole_has_all():
+    item, recipe, panels = look_up("sharpbalance/figure7b")
+    assert (item, panels) == ("sharpbalance/figure7", ("b",))
+    assert isinstance(recipe, Recipe)
+    assert look_up("sharpbalance/figure7")[2] == recipe.panels
+
+
+def test_a_diagram_says_so():
+    assert isinstance(load("sharpbalance/figure6"), Diagram)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("sharpbalance/figur7", "sharpbalance/figure7"),
+        ("sharpbalance/figure7z", "sharpbalance/figure7a"),
+        ("nothing", "sharpbalance/figure7"),
+    ],
+)
+def test_unknown_names_list_near_ones(name, near):
+    with pytest.raises(ValueError, match=f"got '{name}'; near: .*{near}"):
+        look_up(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("figure7", ["sharpbalance/figure7"]),
+        ("Figure7", ["sharpbalance/figure7"]),
+        ("SED/Table2", ["sed/table2"]),
+        ("figure3", ["sharpbalance/figure3", "sed/figure3"]),
+        ("sharpbalance/figure7ad", [f"sharpbalance/figure7{c}" for c in "abcdef"]),
+        ("figure7a", [f"sharpbalance/figure7{c}" for c in "abcdef"]),
+        ("sed/table2a", ["sed/table2"]),
+        ("sharpbalance/figure6a", ["sharpbalance/figure6"]),
+    ],
+)
+def test_names_without_paper_or_with_strange_panels_say_what_is_meant(name, near):
+    with pytest.raises(ValueError, match="must name a figure or table") as error:
+        look_up(name)
+    assert str(error.value).endswith(f"got {name!r}; near: {', '.join(near)}")
+
+
+def test_a_panel_that_is_a_diagram_says_so():
+    with pytest.raises(ValueError, match="it is a diagram") as error:
+        look_up("sharpbalance/figure1a")
+    assert str(error.value).endswith("sharpbalance/figure1b, sharpbalance/figure1c")
+
+
+def test_the_papers_numbers_join_ours():
+    row = printed(Record(**FIGURE7A, at={"ensemble_size": 3}))
+    assert row is not None
+    assert row["value"] == 75.83
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at": {"ensemble_size": 2}},
+        {"at": {"ensemble_size": 3, "severity": 5}},
+        {"method": "gsam"},
+        {"item": "sharpbalance/figure7d"},
+        {"dataset": "cifar10"},
+    ],
+)
+def test_another_number_does_not_join(change):
+    assert printed(Record(**{**FIGURE7A, "at": {"ensemble_size": 3}, **change})) is None
+
+
+def test_every_printed_number_joins_a_record_of_its_own_names():
+    numbered = [row for row in published() if not row["item"].endswith("/text")]
+    for row in numbered:
+        if row["metric"] == "tick_range":
+            continue
+        at = {axis: row[axis] for axis in AXES if axis in row}
+        names = {name: row[name] for name in ("item", *NAMES)}
+        found = printed(Record(**names, value=0.0, unit="none", n=1, at=at))
+        assert found is not None
+        assert found["id"] == row["id"]
+
+
+@pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "tiny_imagenet"])
+def test_paper_size_has_the_papers_hyperparameters(dataset):
+    scale = SCALES["paper"][dataset]
+    own = {
+        ("sam", "chosen_rho"): scale.rho,
+        ("sharpbalance", "chosen_rho"): scale.rho,
+        ("sharpbalance", "chosen_fraction"): scale.fraction,
+        ("sharpbalance", "chosen_switch_epoch"): scale.switch * scale.epochs,
+    }
+    rows = [row for row in published() if row["item"] == "sharpbalance/table1"]
+    chosen = {
+        (row["method"], row["metric"]): row["value"]
+        for row in rows
+        if row["dataset"] == dataset
+    }
+    assert own == chosen

@@ -1,0 +1,185 @@
+"""The tables of SharpBalance: their numbers, and the paper's beside them."""
+
+from statistics import fmean
+
+import pytest
+
+from tepui.methods import GSAM, SharpBalance
+from tepui.papers.published import printed, published
+from tepui.papers.recipe import Order, look_up
+from tepui.papers.reproduce import check_needs
+from tepui.papers.sharpbalance import table1, table5, table6, table7, table8
+from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, trials
+from tepui.studies.jobs import merged
+from tepui.studies.specifications import samples_in
+from tepui.studies.store import Store
+from tepui.training import EpochRecord
+
+TABLES = [f"sharpbalance/table{number}" for number in range(1, 9)]
+
+
+class Written:
+    """A store whose trials scored what their digests say."""
+
+    def evaluation(self, trial, exam):
+        start = int(trial.digest[:4], 16) / 2**17
+        return {
+            "clean": _scores(start),
+            "shifted": _scores(start / 2),
+            "severities": {str(level): _scores(start / level) for level in range(1, 6)},
+        }
+
+    def run(self, trial):
+        return self
+
+    @property
+    def history(self):
+        scored = [EpochRecord(0, (), (), (), 60.0, 1.0, 30.0)]
+        return scored + [EpochRecord(n, (), (), (), 60.0, 1.0) for n in range(1, 200)]
+
+
+def _scores(accuracy):
+    return {"accuracy": accuracy, "individual_accuracy": accuracy, "nll": 1.0}
+
+
+def records_of(name, size="paper"):
+    _, recipe, panels = look_up(name)
+    return [*recipe.records(Written(), Order(size, panels))]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_printed_number_has_a_record(name):
+    found = [printed(record) for record in records_of(name)]
+    joined = [row["id"] for row in found if row is not None]
+    wanted = [row["id"] for row in published() if row["item"] == name]
+    assert wanted
+    assert sorted(joined) == sorted(wanted)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("size", ["paper", "small", "smoke"])
+def test_plans_and_settings_build_at_every_size(name, size):
+    _, recipe, panels = look_up(name)
+    assert merged(recipe.plan(Order(size, panels)))
+    assert recipe.settings(Order(size, panels))
+
+
+@pytest.mark.parametrize("name", [*TABLES[1:4], TABLES[7]])
+def test_ensembles_are_those_of_figure7(name):
+    _, figure, panels = look_up("sharpbalance/figure7")
+    known = {work.trial.digest for work in figure.plan(Order("small", panels))}
+    _, recipe, panels = look_up(name)
+    assert {work.trial.digest for work in recipe.plan(Order("small", panels))} <= known
+
+
+def test_gains_are_means_of_differences_between_equal_seeds():
+    found = records_of("sharpbalance/table3")
+    scale, store = SCALES["paper"]["cifar100"], Written()
+    balanced, sam = (
+        [
+            store.evaluation(each, exam(scale))["severities"]["4"]["accuracy"]
+            for each in trials(scale, methods(scale)[name])
+        ]
+        for name in ("sharpbalance", "sam")
+    )
+    (gain,) = (
+        record
+        for record in found
+        if record.metric == "gain_over_sam" and record.at["severity"] == 4
+    )
+    differences = [
+        100 * (one - other) for one, other in zip(balanced, sam, strict=True)
+    ]
+    assert gain.values == pytest.approx(differences)
+    assert gain.value == pytest.approx(fmean(differences))
+    assert gain.n == 3
+
+
+def test_table6_gains_over_the_better_of_two():
+    found = records_of("sharpbalance/table6")
+    for dataset in ("cifar10", "cifar10_c", "cifar100", "cifar100_c"):
+        own = {r.metric + r.method: r for r in found if r.dataset == dataset}
+        others = [own["ensemble_accuracy" + name] for name in ("sam_plus", "eoa")]
+        best = max(others, key=lambda record: record.value)
+        gain = own["gain_over_best_othersharpbalance"]
+        mean = own["ensemble_accuracysharpbalance"].value
+        assert gain.value == pytest.approx(mean - best.value)
+        assert gain.note == f"over {best.method}"
+
+
+def test_sam_plus_gives_every_member_its_radius():
+    for size in ("paper", "smoke"):
+        for trial in table6.runs_of(size, "cifar10")["sam_plus"]:
+            assert trial.method.rho == (0.05, 0.1, 0.2)[: len(trial.seeds)]
+
+
+def test_table7_puts_gsam_inside_sharpbalance():
+    (first, *_) = table7.runs_of("paper")["sharpbalance_gsam"]
+    assert first.method == SharpBalance.paper(
+        rho=0.2, fraction=0.5, switch_epoch=0.5, base=GSAM(rho=0.2)
+    )
+
+
+def test_cost_comes_from_the_records_of_the_run():
+    history = [
+        EpochRecord(0, (), (), (), 120.0, 1.0, exchange_seconds=0.0),
+        EpochRecord(1, (), (), (), 60.0, 1.0, exchange_seconds=9.0),
+    ]
+    found = {record.metric: record for record in table8.cost_records([history], [])}
+    assert found["scoring_minutes"].value == pytest.approx(0.15)
+    assert found["total_minutes"].value == pytest.approx(3.15)
+    assert found["scoring_overhead"].value == pytest.approx(5.0)
+
+
+def test_scoring_that_was_not_recorded_is_not_zero():
+    history = [EpochRecord(0, (), (), (), 120.0, 1.0)]
+    assert all(each.value is None for each in table8.cost_records([history], []))
+
+
+def test_the_search_reads_no_test_data():
+    for work in table1.plan(Order("small", ())):
+        sources = [work.trial.data, *(exam.test for exam in work.exams)]
+        parts = {each.part for source in sources for each in samples_in(source)}
+        assert parts == {"train"}
+
+
+def test_what_is_chosen_is_the_best_cell():
+    for record in (found := records_of("sharpbalance/table1", "small")):
+        if not record.metric.startswith("chosen_"):
+            continue
+        cells = [
+            other
+            for other in found
+            if other.metric == "held_out_accuracy"
+            and (other.dataset, other.method) == (record.dataset, record.method)
+        ]
+        assert record.n == len(cells)
+        best = max(cells, key=lambda cell: cell.value)
+        field = record.metric.removeprefix("chosen_")
+        chosen = best.at[field]
+        if field == "switch_epoch":
+            chosen = round(chosen * table1.scale_of("small", record.dataset).epochs)
+        assert record.value == chosen
+
+
+def test_missing_sentences_name_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="tepui data verify MRPC"):
+        check_needs(table5.plan(Order("small", ())), Store(tmp_path / "store"))
+
+
+def test_paraphrases_hold_the_same_words():
+    data = table5.Paraphrases()
+    assert not (data.targets == table5.Paraphrases(train=False).targets).all()
+    assert 0.3 < data.targets.float().mean() < 0.7
+    for ids, kinds, label in zip(
+        data.inputs["input_ids"],
+        data.inputs["token_type_ids"],
+        data.targets,
+        strict=True,
+    ):
+        words = [
+            {int(word) for word in ids[(kinds == kind) & (ids > 2)]} for kind in (0, 1)
+        ]
+        assert (len(words[0]), len(words[1])) == (3, 3)
+        assert len(words[0] & words[1]) == (3 if label else 0)

@@ -1,0 +1,167 @@
+"""The ascent against exact maxima and a loop written from its description."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quadratic import largest_rise, random_quadratic
+from tepui.sharpness.apgd import ascent, checkpoints, ellipsoid_projection
+
+seeds = st.integers(0, 10_000)
+radii = st.floats(0.05, 2.0)
+
+
+def slope_of(model, scale):
+    """The quadratic around its weights, as a function of u."""
+    start = model.weights.detach()
+
+    def slope(u):
+        w = start + scale * u
+        value = 0.5 * w @ model.hessian @ w + model.slope @ w
+        return value, model.hessian @ w + model.slope
+
+    return slope
+
+
+def around(model, scale):
+    """Hessian and slope of the same function in u, at u = 0."""
+    A = scale[:, None] * model.hessian * scale
+    b = scale * (model.hessian @ model.weights.detach() + model.slope)
+    return A, b
+
+
+def naive_ascent(slope, scale, rho, norm, steps):
+    """APGD from its description: plain numbers, decided on the host at every step."""
+    points = sorted({math.ceil(p * steps / 100 - 1e-9) for p in percentages()})
+    u = torch.zeros_like(scale)
+    value, gradient = slope(u)
+    start, best = float(value), (float(value), u.clone(), gradient.clone())
+    step, last, gained, best_then, halved = 2 * rho, -1, 0, float(value), False
+    for i in range(steps):
+        way = scale * gradient
+        if norm == "l2":
+            goal = u + step * way / (float(way.norm()) + 1e-12)
+            goal = goal * min(1.0, rho / (float(goal.norm()) + 1e-12))
+        else:
+            goal = (u + step * way.sign()).clamp(-rho, rho)
+        u = goal if i == 0 else 0.75 * goal + 0.25 * u
+        before = float(value)
+        value, gradient = slope(u)
+        gained += float(value) > before
+        if float(value) > best[0]:
+            best = (float(value), u.clone(), gradient.clone())
+        if i in points:
+            few = gained < 0.75 * (i - last)
+            stuck = not halved and best[0] <= best_then
+            halved = few or stuck
+            if halved:
+                step /= 2
+                value, u, gradient = best
+            gained, last, best_then = 0, i, best[0]
+    return best[0] - start
+
+
+def percentages():
+    p, gap, found = 22, 22, []
+    while p <= 100:
+        found.append(p)
+        gap = max(gap - 3, 6)
+        p += gap
+    return found
+
+
+@pytest.mark.parametrize(("convex", "steps"), [(True, 20), (False, 100)])
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_within_one_percent_of_the_secular_equation(convex, steps, adaptive):
+    for seed in range(40):
+        rho = (0.05, 0.2, 0.5, 2.0)[seed % 4]
+        model = random_quadratic(seed, convex=convex)
+        scale = model.weights.detach().abs() if adaptive else torch.ones(6).double()
+        exact = largest_rise(*around(model, scale), rho)
+        found = float(ascent(slope_of(model, scale), scale, rho=rho, steps=steps))
+        assert 0.99 * exact <= found <= exact * (1 + 1e-9), seed
+
+
+@pytest.mark.parametrize("projection", ["exact", "ellipsoid"])
+def test_a_linear_loss_has_its_maximum_in_the_corner_of_the_cube(projection):
+    height = torch.tensor([1.0, -2.0, 0.0, 3.0], dtype=torch.float64)
+    scale = torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.float64)
+
+    def slope(u):
+        return height @ (scale * u), height
+
+    found = ascent(slope, scale, rho=0.3, norm="linf", projection=projection)
+    assert float(found) == pytest.approx(0.3 * (0.5 + 4.0), rel=1e-12)
+
+
+@given(seeds, radii, st.sampled_from(["l2", "linf"]), st.integers(1, 40))
+@settings(deadline=None, max_examples=60)
+def test_equals_the_naive_loop(seed, rho, norm, steps):
+    model = random_quadratic(seed)
+    scale = model.weights.detach().abs()
+    slope = slope_of(model, scale)
+    found = float(ascent(slope, scale, rho=rho, norm=norm, steps=steps))
+    assert found == pytest.approx(
+        naive_ascent(slope, scale, rho, norm, steps), rel=1e-9, abs=1e-12
+    )
+
+
+def test_the_ellipsoid_ascent_comes_near_the_maximum():
+    ratios = []
+    for seed in range(12):
+        model, rho = random_quadratic(seed, convex=True), 0.5
+        scale = model.weights.detach().abs()
+        slope = slope_of(model, scale)
+        found = ascent(slope, scale, rho=rho, projection="ellipsoid")
+        ratios.append(float(found) / largest_rise(*around(model, scale), rho))
+    assert 0.8 < min(ratios) <= max(ratios) <= 1 + 1e-6
+
+
+@given(seeds, st.floats(0.01, 3.0))
+@settings(deadline=None, max_examples=60)
+def test_the_ellipsoid_projection_is_the_nearest_point(seed, rho):
+    stream = torch.Generator().manual_seed(seed)
+    u, *others = torch.randn(50, 5, generator=stream, dtype=torch.float64)
+    scale = torch.rand(5, generator=stream, dtype=torch.float64)
+    scale[seed % 5] = 0.0
+    found = ellipsoid_projection(u, scale, rho)
+    assert float(found.norm()) <= rho * (1 + 1e-9)
+    assert float(found[seed % 5]) == 0
+    away = scale * (u - found)
+    for other in others:
+        inside = other * min(1.0, rho / float(other.norm()))
+        # No point of a convex set lies beyond the plane through the nearest one.
+        assert float(away @ (scale * (inside - found))) <= 1e-9
+
+
+def test_a_point_inside_stays():
+    u = torch.tensor([0.1, -0.2], dtype=torch.float64)
+    assert torch.equal(ellipsoid_projection(u, torch.tensor([3.0, 0.1]), 1.0), u)
+
+
+def test_checkpoints_of_the_published_number_of_steps():
+    assert checkpoints(20) == [5, 9, 12, 14, 16, 18, 19]
+    assert checkpoints(100) == [22, 41, 57, 70, 80, 87, 93, 99]
+    assert checkpoints(1) == []
+
+
+def test_no_radius_or_no_slope_means_no_rise():
+    flat = torch.zeros(3)
+    assert float(ascent(lambda u: (u.sum() * 0, flat), torch.ones(3), rho=1.0)) == 0
+    model = random_quadratic(0)
+    scale = torch.ones(6).double()
+    assert float(ascent(slope_of(model, scale), scale, rho=0.0)) == 0
+
+
+def test_a_step_into_nan_is_taken_back():
+    """Beyond half the radius the function is not defined."""
+
+    def slope(u):
+        value = u.sum() / (u.norm() < 0.5)  # infinite or NaN outside
+        return torch.where(u.norm() < 0.5, value, torch.nan), torch.ones_like(u)
+
+    found = float(ascent(slope, torch.ones(2), rho=1.0, steps=40))
+    assert 0 < found <= 0.5 * 2**0.5

@@ -1,0 +1,74 @@
+"""Linear CKA against its kernel form, and what it does not see."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from strategies import modest
+from tepui.data import Arrays
+from tepui.models import MLP
+from tepui.sharpness import cka, linear_cka, pairwise_cka
+
+
+def kernel_cka(x, y):
+    """HSIC of centred Gram matrices, normalised."""
+    n = len(x)
+    centring = torch.eye(n).double() - 1 / n
+    K, L = centring @ (x @ x.T) @ centring, centring @ (y @ y.T) @ centring
+    return float((K * L).sum() / (K.norm() * L.norm()))
+
+
+@given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 6))
+@modest
+def test_equals_the_kernel_form(seed, width, other):
+    stream = torch.Generator().manual_seed(seed)
+    x = torch.randn(8, width, generator=stream, dtype=torch.float64)
+    y = torch.randn(8, other, generator=stream, dtype=torch.float64)
+    assert float(linear_cka(x, y)) == pytest.approx(kernel_cka(x, y), abs=1e-12)
+    rotation = torch.linalg.qr(torch.randn(width, width, generator=stream).double()).Q
+    assert float(linear_cka(x, -3 * x @ rotation + 2)) == pytest.approx(1.0)
+
+
+def test_members_are_compared_by_features_or_logits():
+    torch.manual_seed(0)
+    models = [MLP(6, (7,), 4).double() for _ in range(3)]
+    models[2].load_state_dict(models[0].state_dict())
+    x = torch.randn(30, 6, dtype=torch.float64)
+    data = Arrays(x, torch.arange(30) % 4)
+    found = pairwise_cka(models, data, batch_size=8)
+    with torch.no_grad():
+        features = [model.features(x) for model in models]
+        logits = [model(x) for model in models]
+    assert float(found[0, 1]) == pytest.approx(kernel_cka(features[0], features[1]))
+    assert float(found[0, 2]) == pytest.approx(1.0)
+    assert torch.equal(found, found.T)
+    of_logits = pairwise_cka(models, data, of="logits")
+    assert float(of_logits[0, 1]) == pytest.approx(kernel_cka(logits[0], logits[1]))
+    mean = cka(models, data)
+    pairs = torch.stack([found[0, 1], found[0, 2], found[1, 2]])
+    assert mean.value == pytest.approx(float(pairs.mean()))
+    assert mean.standard_error == pytest.approx(float(pairs.std()) / 3**0.5)
+    assert math.isnan(cka(models[:2], data).standard_error)
+
+
+def test_all_models_see_the_samples_of_one_draw():
+    torch.manual_seed(0)
+    model = MLP(6, (7,), 4).double()
+    data = Arrays(torch.randn(50, 6, dtype=torch.float64), torch.arange(50) % 4)
+    same = cka([model, model], data, num_samples=9, generator=torch.Generator())
+    assert same.value == pytest.approx(1.0)
+
+
+def test_bad_arguments_are_named():
+    data = Arrays(torch.randn(5, 6), torch.arange(5) % 4)
+    model = nn.Linear(6, 4)
+    with pytest.raises(ValueError, match="models must be at least two, got 1"):
+        cka([model], data)
+    with pytest.raises(ValueError, match="of must be one of features, logits"):
+        cka([model, model], data, of="inputs")
+    with pytest.raises(ValueError, match=r"second must be \(samples, width\) for the"):
+        linear_cka(torch.ones(3, 2), torch.ones(4, 2))

@@ -1,0 +1,163 @@
+"""Trace and eigenvalues of the Hessian against the dense one and another library."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.sparse.linalg import eigsh
+from torch import nn
+
+from quadratic import inputs_of, own_value, random_quadratic
+from tepui.data import Arrays
+from tepui.losses import cross_entropy
+from tepui.sharpness import (
+    hessian_eigenvalues,
+    hessian_trace,
+    mean_fisher_trace,
+)
+from tepui.sharpness.hessian_eigenvalues import hessian_product
+from tepui.sharpness.selection import select
+from tepui.sharpness.weights import WeightVector
+
+
+def network():
+    torch.manual_seed(0)
+    layers = nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)
+    return nn.Sequential(*layers).double()
+
+
+def classified(samples=30):
+    stream = torch.Generator().manual_seed(1)
+    x = torch.randn(samples, 4, generator=stream, dtype=torch.float64)
+    return Arrays(x, torch.randint(3, (samples,), generator=stream))
+
+
+def dense_hessian(model, data):
+    names = [name for name, _ in model.named_parameters()]
+    values = [p.detach() for p in model.parameters()]
+    sizes = [value.numel() for value in values]
+
+    def loss(flat):
+        parts = [p.view_as(v) for p, v in zip(flat.split(sizes), values, strict=True)]
+        own = dict(zip(names, parts, strict=True))
+        outputs = torch.func.functional_call(model, own, (data.inputs,))
+        return F.cross_entropy(outputs, data.targets)
+
+    flat = torch.cat([value.flatten() for value in values])
+    return torch.autograd.functional.hessian(loss, flat)
+
+
+@pytest.mark.parametrize("batch_size", [7, 30])
+def test_probes_meet_the_dense_hessian(batch_size):
+    model, data = network(), classified()
+    H = dense_hessian(model, data)
+    stream = torch.Generator().manual_seed(0)
+    ways = [2.0 * torch.randint(2, (43,), generator=stream) - 1 for _ in range(4)]
+    expected = torch.stack([v.double() @ H @ v.double() for v in ways]).mean()
+    found = hessian_trace(
+        model,
+        data,
+        probes=4,
+        generator=torch.Generator().manual_seed(0),
+        batch_size=batch_size,
+    )
+    assert found.value == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_the_stated_error_is_that_of_the_probes():
+    """Equal samples: one probe has the variance of twice the squared off-diagonal."""
+    model = random_quadratic(2)
+    found = hessian_trace(model, inputs_of(1.0, 1.0), loss=own_value, probes=200)
+    off = model.hessian - model.hessian.diagonal().diag()
+    expected = float((2 * off.square().sum() / 200).sqrt())
+    assert found.standard_error == pytest.approx(expected, rel=0.2)
+    assert abs(found.value - float(model.hessian.trace())) < 4 * expected
+
+
+@pytest.mark.parametrize("which", ["LA", "SA", "LM"])
+def test_eigenvalues_are_those_of_the_dense_hessian(which):
+    model, data = network(), classified()
+    exact = torch.linalg.eigvalsh(dense_hessian(model, data))
+    order = {"LA": -exact, "SA": exact, "LM": -exact.abs()}[which].argsort()[:3]
+    found = hessian_eigenvalues(
+        model, data, count=3, which=which, tolerance=1e-10, batch_size=7
+    )
+    values = torch.tensor([each.value for each in found], dtype=torch.float64)
+    torch.testing.assert_close(values, exact[order], rtol=1e-7, atol=1e-9)
+    assert all(each.standard_error > 0 for each in found)
+
+
+def test_the_default_accuracy_suffices_in_float32():
+    model, data = network(), classified()
+    exact = float(torch.linalg.eigvalsh(dense_hessian(model, data))[-1])
+    rough = Arrays(data.inputs.float(), data.targets)
+    (found,) = hessian_eigenvalues(model.float(), rough)
+    assert found.value == pytest.approx(exact, rel=1e-3)
+
+
+def test_masked_weights_have_no_curvature():
+    model, data = network(), classified()
+    mask = torch.rand(5, 4, generator=torch.Generator().manual_seed(3)) > 0.5
+    masks = {"0.weight": mask}
+    free = torch.cat([mask.flatten(), torch.ones(23, dtype=torch.bool)])
+    part = dense_hessian(model, data)[free][:, free]
+    (top,) = hessian_eigenvalues(model, data, masks=masks, tolerance=1e-10)
+    assert top.value == pytest.approx(float(torch.linalg.eigvalsh(part)[-1]))
+    found = hessian_trace(model, data, masks=masks, probes=60)
+    assert abs(found.value - float(part.trace())) < 4 * found.standard_error
+
+
+def test_a_linear_loss_has_no_curvature():
+    model = nn.Linear(3, 1).double()
+    data = Arrays(torch.ones(2, 3).double(), torch.zeros(2))
+    assert hessian_trace(model, data, loss=own_value).value == 0
+    weights = WeightVector(model, own_value)
+    batches = select(model, data, own_value, batch_size=2)
+    product = hessian_product(weights, batches, torch.ones(4).double())
+    assert torch.equal(product, torch.zeros(4).double())
+
+
+def curvlinops_operator(name, model, data):
+    curvlinops = pytest.importorskip(
+        "curvlinops", reason="curvlinops is not installed (make installs it)"
+    )
+    return getattr(curvlinops, name)(
+        model,
+        nn.CrossEntropyLoss(),
+        list(model.parameters()),
+        [(data.inputs, data.targets)],
+    )
+
+
+def test_products_and_eigenvalues_agree_with_curvlinops():
+    model, data = network(), classified()
+    operator = curvlinops_operator("HessianLinearOperator", model, data)
+    way = torch.randn(43, generator=torch.Generator().manual_seed(0)).double()
+    batches = select(model, data, cross_entropy, batch_size=7)
+    found = hessian_product(WeightVector(model, cross_entropy), batches, way)
+    torch.testing.assert_close(found, operator @ way)
+    expected = eigsh(operator.to_scipy(), k=3, which="LA", return_eigenvectors=False)
+    tops = hessian_eigenvalues(model, data, count=3, tolerance=1e-10)
+    assert [top.value for top in tops] == pytest.approx(sorted(expected)[::-1])
+
+
+def test_the_fisher_trace_agrees_with_curvlinops():
+    model, data = network(), classified()
+    operator = curvlinops_operator("EFLinearOperator", model, data)
+    expected = float((operator @ torch.eye(43, dtype=torch.float64)).trace())
+    assert mean_fisher_trace(model, data).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, d: hessian_trace(m, d, probes=0), "probes must be positive, got 0"),
+        (
+            lambda m, d: hessian_eigenvalues(m, d, count=43),
+            r"count must be positive and less than the number of weights \(43\)",
+        ),
+        (lambda m, d: hessian_eigenvalues(m, d, which="XX"), "which must be one of LA"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(network(), classified())

@@ -1,0 +1,219 @@
+"""Relative flatness against a brute-force Hessian, and what it does not see."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tepui.data import Arrays
+from tepui.losses import CrossEntropy
+from tepui.models import MLP, ConvNet
+from tepui.sharpness import relative_flatness
+from tepui.sharpness.last_layer import classifier_of
+
+
+def network(classes=4, dtype=torch.float64):
+    torch.manual_seed(0)
+    return MLP(6, (5,), classes).to(dtype)
+
+
+def classified(classes=4, samples=15):
+    stream = torch.Generator().manual_seed(1)
+    x = torch.randn(samples, 6, generator=stream, dtype=torch.float64)
+    return Arrays(x, torch.randint(classes, (samples,), generator=stream))
+
+
+def brute_force(features, targets, weight, bias):
+    """Sum over all pairs of classes of ⟨w_s, w_t⟩ tr H_st, from the dense Hessian."""
+
+    def loss(flat):
+        return F.cross_entropy(features @ flat.view_as(weight).T + bias, targets)
+
+    classes, width = weight.shape
+    H = torch.autograd.functional.hessian(loss, weight.flatten())
+    H = H.view(classes, width, classes, width)
+    total = 0.0
+    for s in range(classes):
+        for t in range(classes):
+            total += float(weight[s] @ weight[t]) * float(H[s, :, t].trace())
+    return total
+
+
+def parts(model, data):
+    with torch.no_grad():
+        return (
+            model.features(data.inputs),
+            data.targets,
+            model.classifier.weight.detach(),
+            model.classifier.bias.detach(),
+        )
+
+
+@pytest.mark.parametrize("classes", [2, 4, 7])
+def test_closed_form_equals_the_brute_force_hessian(classes):
+    model, data = network(classes), classified(classes)
+    expected = brute_force(*parts(model, data))
+    for options in ({}, {"method": "hessian"}, {"batch_size": 4}):
+        found = relative_flatness(model, data, **options)
+        assert found.value == pytest.approx(expected, rel=1e-10)
+    hessian = relative_flatness(model, data, method="hessian", batch_size=4)
+    assert hessian.value == pytest.approx(expected, rel=1e-10)
+    assert math.isnan(hessian.standard_error)
+
+
+def test_blind_to_features_scaled_against_weights():
+    model, data = network(), classified()
+    before = relative_flatness(model, data).value
+    with torch.no_grad():
+        model.layers[1].weight *= 9
+        model.layers[1].bias *= 9
+        model.classifier.weight /= 9
+    assert relative_flatness(model, data).value == pytest.approx(before, rel=1e-10)
+
+
+def test_normalised_features_are_blind_to_the_scale_of_each():
+    model, data = network(), classified()
+    before = relative_flatness(model, data, feature_norm=True)
+    plain = relative_flatness(model, data)
+    scales = torch.tensor([0.1, 3.0, 1.0, 20.0, 0.5], dtype=torch.float64)
+    with torch.no_grad():
+        model.layers[1].weight *= scales[:, None]
+        model.layers[1].bias *= scales
+        model.classifier.weight /= scales
+    after = relative_flatness(model, data, feature_norm=True, batch_size=4)
+    assert after.value == pytest.approx(before.value, rel=1e-10)
+    assert before.value != pytest.approx(plain.value, rel=0.01)
+    assert relative_flatness(model, data).value != pytest.approx(plain.value, rel=0.01)
+
+
+def test_normalised_features_by_hand():
+    model, data = network(), classified()
+    features, targets, weight, bias = parts(model, data)
+    spread = features.std(0, correction=0)
+    spread = torch.where(spread > 0, spread, 1.0)
+    expected = brute_force(features / spread, targets, weight * spread, bias)
+    for method in ("closed_form", "hessian"):
+        found = relative_flatness(model, data, feature_norm=True, method=method)
+        assert found.value == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_sum_over_batches_is_the_sum_of_their_means():
+    model, data = network(), classified()
+    rows = torch.arange(15).split(4)
+    singles = [relative_flatness(model, data.subset(row)).value for row in rows]
+    summed = relative_flatness(model, data, reduction="sum_batches", batch_size=4)
+    assert summed.value == pytest.approx(sum(singles))
+    whole = relative_flatness(model, data)
+    assert summed.standard_error == pytest.approx(4 * whole.standard_error)
+
+
+def test_weight_decay_adds_the_squared_weights():
+    model, data = network(), classified()
+    plain = relative_flatness(model, data).value
+    decayed = relative_flatness(model, data, weight_decay=0.01).value
+    squares = float(model.classifier.weight.detach().square().sum())
+    assert decayed - plain == pytest.approx(0.02 * squares)
+
+
+def test_labels_and_label_smoothing_do_not_matter():
+    model, data = network(), classified()
+    expected = relative_flatness(model, data).value
+    others = Arrays(data.inputs, (data.targets + 1) % 4)
+    assert relative_flatness(model, others).value == expected
+    smooth = CrossEntropy(0.2)
+    assert relative_flatness(model, data, loss=smooth).value == expected
+    found = relative_flatness(model, data, loss=smooth, method="hessian")
+    assert found.value == pytest.approx(expected, rel=1e-10)
+
+
+def test_confident_predictions_keep_their_digits():
+    """Probabilities of 1e-12 and less, where the variance cancels in float32."""
+    model, data = network(), classified()
+    with torch.no_grad():
+        model.classifier.weight *= 40
+    exact = relative_flatness(model, data)
+    rough = relative_flatness(
+        network_like(model), Arrays(data.inputs.float(), data.targets)
+    )
+    assert rough.value == pytest.approx(exact.value, rel=1e-4)
+    with torch.no_grad():
+        model.classifier.weight *= 10
+    small = relative_flatness(model, data.subset([0])).value
+    single = Arrays(data.inputs.float(), data.targets).subset([0])
+    found = relative_flatness(network_like(model), single).value
+    assert found == pytest.approx(small, rel=1e-2, abs=1e-35)
+
+
+def network_like(model):
+    other = network(dtype=torch.float32)
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+def test_two_hundred_classes_need_no_hessian():
+    torch.manual_seed(0)
+    model = MLP(6, (512,), 200).double()
+    found = relative_flatness(model, classified(200, 40))
+    assert found.value > 0
+    with pytest.raises(ValueError, match="method must be 'closed_form' where a Hess"):
+        relative_flatness(model, classified(200, 40), method="hessian")
+
+
+def test_a_model_without_a_classifier_ends_in_its_last_linear_layer():
+    model, data = network(), classified()
+    plain = nn.Sequential(model.layers, model.classifier)
+    assert classifier_of(plain) is model.classifier
+    expected = relative_flatness(model, data)
+    assert relative_flatness(plain, data) == expected
+
+    class Headed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.classifier = nn.Sequential(model.layers, model.classifier)
+            self.unused = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.classifier(x)
+
+    assert classifier_of(Headed()) is model.classifier
+
+
+def test_models_that_do_not_end_in_a_linear_layer_are_refused():
+    data = classified()
+    with pytest.raises(ValueError, match="model must have a linear layer, got 'Iden"):
+        relative_flatness(nn.Identity(), data)
+    tokens = nn.Sequential(
+        nn.Unflatten(1, (2, 3)), nn.Linear(3, 4).double(), nn.Flatten()
+    )
+    with pytest.raises(ValueError, match="model must end in one use of its last lin"):
+        relative_flatness(tokens, data)
+
+
+def test_convolutional_features():
+    torch.manual_seed(0)
+    model = ConvNet(4, 1, 4).double()
+    stream = torch.Generator().manual_seed(1)
+    x = torch.randn(9, 1, 8, 8, generator=stream, dtype=torch.float64)
+    data = Arrays(x, torch.arange(9) % 4)
+    model.eval()
+    expected = brute_force(*parts(model, data))
+    assert relative_flatness(model, data).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "dense"}, "method must be one of closed_form, hessian"),
+        ({"reduction": "sum"}, "reduction must be one of mean, sum_batches"),
+        ({"weight_decay": -1.0}, "weight_decay must not be negative, got -1.0"),
+        (
+            {"loss": lambda outputs, targets: outputs[:, 0]},
+            "loss must be cross-entropy for the closed form",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        relative_flatness(network(), classified(), **options)

@@ -1,0 +1,215 @@
+"""Data made from other data."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from tepui.data import Arrays, Digits, corrupt
+from tepui.methods import DeepEnsemble
+from tepui.models import ConvNet
+from tepui.papers.reproduce import check_needs
+from tepui.studies import derived_data as derived
+from tepui.studies.derived_data import (
+    Changed,
+    Copies,
+    Features,
+    Misjudged,
+    ReleasedCopies,
+)
+from tepui.studies.jobs import Work
+from tepui.studies.specifications import Exam, Measure, Samples, Source, Trial
+from tepui.studies.store import Store
+from tepui.studies.sweep import Portion
+
+TRAIN, TEST = Samples(Digits, count=20), Samples(Digits, "test", count=20)
+EXTRACTOR = Trial(
+    Samples(Digits, count=200), partial(ConvNet, width=2), DeepEnsemble(), (3,), 12, 32
+)
+
+
+@dataclass(frozen=True)
+class Held(Source):
+    """Fixed bytes of another size than digits have."""
+
+    def load(self, store):
+        inputs = torch.arange(2 * 12 * 12, dtype=torch.uint8).view(2, 1, 12, 12)
+        return Arrays(inputs, torch.tensor([4, 7]))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("store"), device="cpu")
+
+
+def test_features_are_what_the_classifier_sees(store):
+    found = Features(EXTRACTOR, TEST).load(store)
+    model = store.run(EXTRACTOR).ensemble.members[0].eval()
+    images = TEST.load(store)
+    with torch.no_grad():
+        own = model.features(images.prepare(images.inputs))
+    assert torch.allclose(found.inputs, own, atol=1e-6)
+    assert torch.equal(found.targets, images.targets)
+
+
+def test_features_are_computed_once(store, monkeypatch):
+    source = Features(EXTRACTOR, Samples(Digits, "test", count=10))
+    first = source.load(store)
+    monkeypatch.setattr(derived, "features_of", None)
+    again = source.load(Store(store.path, device="cpu"))
+    assert torch.equal(first.inputs, again.inputs)
+    assert torch.equal(first.targets, again.targets)
+    with pytest.raises(TypeError):
+        Features(EXTRACTOR, Samples(Digits, "test", count=11)).load(store)
+
+
+def test_features_of_images_of_another_form(store):
+    assert Features(EXTRACTOR, Held()).load(store).inputs.shape == (2, 32)
+
+
+def test_features_of_a_model_that_comes_trained(store):
+    def model():
+        layer = nn.Linear(64, 3)
+        nn.init.eye_(layer.weight)
+        nn.init.zeros_(layer.bias)
+        return nn.Sequential(nn.Flatten(), layer, nn.Linear(3, 2))
+
+    found, images = Features(model, TEST).load(store), TEST.load(store)
+    seen = images.prepare(images.inputs).flatten(1)
+    assert torch.allclose(found.inputs, seen[:, :3])
+
+
+def test_copies_of_all_types_follow_each_other(store):
+    clean = TEST.load(store)
+    types = ("contrast", "gaussian_noise")
+    found = Copies(TEST, types, 5, seed=2).load(store)
+    pixels = (clean.inputs * 255).round().byte()
+    for number, name in enumerate(types):
+        part = slice(20 * number, 20 * (number + 1))
+        assert torch.equal(found.inputs[part], corrupt(pixels, name, 5, seed=2))
+        assert torch.equal(found.targets[part], clean.targets)
+
+
+def test_released_copies_of_all_types_follow_each_other(store):
+    def released(types, severities):
+        return {
+            (name, level): [(name, level)] for name in types for level in severities
+        }
+
+    found = ReleasedCopies(released, ("fog", "snow"), 3).load(store)
+    assert list(found) == [("fog", 3), ("snow", 3)]
+
+
+def test_changes_see_floats_and_leave_labels(store):
+    whole = Held().load(store).inputs
+    found = Changed(Held(), lambda images: 1 - images).load(store)
+    assert torch.equal(found.inputs, 255 - whole)
+    assert found.targets.tolist() == [4, 7]
+    digits = Changed(TEST, lambda images: images / 2).load(store)
+    expected = (TEST.load(store).inputs * 127.5).round().byte()
+    assert torch.equal(digits.inputs, expected)
+
+
+def test_misjudged_images_are_all_that_the_judge_gets_wrong(store):
+    test, judge = Samples(Digits, "test", count=60), replace(EXTRACTOR, epochs=2)
+    found, clean = Misjudged(test, judge).load(store), test.load(store)
+    model = store.run(judge).ensemble.members[0].eval()
+    with torch.no_grad():
+        seen = clean.prepare(clean.inputs)
+        wrong = model(seen).argmax(1) != clean.targets
+    assert 0 < int(wrong.sum()) < 60
+    assert torch.equal(found.inputs, clean.inputs[wrong])
+    assert torch.equal(found.targets, clean.targets[wrong])
+
+
+def test_no_misjudged_images_are_an_error(store, monkeypatch):
+    monkeypatch.setattr(
+        derived,
+        "dataset_logits",
+        lambda _, data: (torch.eye(10)[data.targets][None], data.targets),
+    )
+    with pytest.raises(ValueError, match="images must hold one that the judge gets"):
+        Misjudged(TEST, EXTRACTOR).load(store)
+
+
+def test_equal_descriptions_only_where_all_is_equal():
+    sources = [
+        Features(EXTRACTOR, TEST),
+        Features(EXTRACTOR, TEST, layers=2),
+        Features(EXTRACTOR, Copies(TEST, ("fog",), 1)),
+        Features(EXTRACTOR, Copies(TEST, ("fog",), 5)),
+        Features(partial(ConvNet, width=2), TEST),
+    ]
+    assert len({derived.digest(each) for each in sources}) == len(sources)
+
+
+def test_missing_files_are_found_through_what_is_derived(store):
+    def absent(train):
+        raise FileNotFoundError("tepui data fetch Absent")
+
+    hidden = replace(EXTRACTOR, data=Samples(absent))
+    works = [
+        Work(replace(EXTRACTOR, data=Features(hidden, TEST))),
+        Work(replace(EXTRACTOR, data=Features(EXTRACTOR, Copies(hidden.data, (), 1)))),
+    ]
+    for work in works:
+        with pytest.raises(FileNotFoundError, match="fetch Absent"):
+            check_needs([work], store)
+
+
+@dataclass(frozen=True)
+class Absent(Source):
+    """Data of any other kind, made from nothing, whose files are not there."""
+
+    name: str
+
+    def load(self, store):
+        raise FileNotFoundError(f"place {self.name} by hand")
+
+
+def test_all_that_is_missing_is_told_before_anything_is_trained(tmp_path):
+    exam = Exam(
+        Absent("test"), ood=(("far", Features(EXTRACTOR, Changed(Absent("ood"), abs))),)
+    )
+    store = Store(tmp_path / "store", device="cpu")
+    work = Work(EXTRACTOR, (exam,), (Measure(print, Absent("measured")),))
+    missing = r"test by hand\nplace ood by hand\nplace measured by hand"
+    with pytest.raises(FileNotFoundError, match=missing):
+        check_needs([work, work], store)
+    assert not store.path.exists()
+
+
+def test_missing_weights_are_told_before_anything_is_trained(store, tmp_path):
+    def published():
+        torch.rand(3)
+        raise OSError("weights are not in the cache")
+
+    features = Features(published, TEST)
+    state = torch.random.get_rng_state()
+    needing = [
+        Work(replace(EXTRACTOR, model=published)),
+        Work(EXTRACTOR, (Exam(features),)),
+        Work(replace(EXTRACTOR, data=Portion(Features(published, TRAIN), "kept", 0.5))),
+    ]
+    for work in needing:
+        with pytest.raises(OSError, match="weights are not in the cache"):
+            check_needs([work], Store(tmp_path, device="cpu"))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_models_of_what_is_done_are_not_built(store):
+    calls = []
+
+    def counted():
+        calls.append(0)
+        return ConvNet(width=2)
+
+    trial = replace(EXTRACTOR, model=counted, epochs=1)
+    check_needs([Work(trial), Work(replace(trial, seeds=(4,)))], store)
+    assert len(calls) == 1
+    store.run(trial)
+    before = len(calls)
+    check_needs([Work(trial)], store)
+    assert len(calls) == before

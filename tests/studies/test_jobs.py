@@ -1,0 +1,234 @@
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from study_cases import EXAM, MEASURE, TRIAL
+from tepui.data import Digits
+from tepui.methods import DeepEnsemble
+from tepui.models import ConvNet
+from tepui.studies.jobs import (
+    THREADS_VARIABLE,
+    Work,
+    WorkError,
+    carry_out,
+    merged,
+)
+from tepui.studies.specifications import Samples
+from tepui.studies.store import Store
+
+OTHER = replace(TRIAL, method=DeepEnsemble())
+WORK = [Work(TRIAL, (EXAM,), (MEASURE,)), Work(OTHER, (EXAM,))]
+
+
+def files(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.name == "evaluation.json" or path.name.startswith("measure-")
+    }
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("done"), device="cpu")
+    steps = []
+    carry_out(WORK, store, advance=steps.append)
+    return store, steps
+
+
+def test_merged_work_has_each_trial_and_each_question_once():
+    twice = [
+        Work(TRIAL, (EXAM,)),
+        Work(OTHER),
+        Work(replace(TRIAL), (replace(EXAM),), (MEASURE,)),
+    ]
+    first, second = merged(twice)
+    assert (first.trial, first.exams, first.measures) == (TRIAL, (EXAM,), (MEASURE,))
+    assert (second.trial, second.questions) == (OTHER, ())
+
+
+def test_progress_adds_up_to_what_was_left(done, tmp_path):
+    store, steps = done
+    fresh = Store(tmp_path, device="cpu")
+    assert sum(steps) == sum(each.steps_left(fresh) for each in WORK) == 2 * (2 * 2 + 3)
+    assert all(each.steps_left(store) == 0 for each in WORK)
+
+
+def test_progress_counts_epochs_of_an_earlier_start(tmp_path):
+    store = Store(tmp_path, device="cpu")
+
+    def stop(record):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        store.run(TRIAL, on_epoch=stop)
+    steps = []
+    left = Work(TRIAL).steps_left(store)
+    carry_out([Work(TRIAL)], store, advance=steps.append)
+    assert sum(steps) == left
+
+
+def test_results_do_not_depend_on_the_number_of_workers(done, tmp_path):
+    store = Store(tmp_path, device="cpu")
+    steps = []
+    carry_out(WORK, store, workers=2, advance=steps.append)
+    assert files(tmp_path) == files(done[0].path)
+    assert sum(steps) == sum(done[1])
+
+
+def test_results_do_not_depend_on_the_number_of_threads(done, tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        carry_out(WORK, Store(tmp_path, device="cpu"))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert files(tmp_path) == files(done[0].path)
+
+
+def test_a_failing_worker_says_which_trial_and_why(tmp_path):
+    bad = replace(TRIAL, data=Samples(Digits, count=5000))
+    store = Store(tmp_path, device="cpu")
+    with pytest.raises(WorkError, match=rf"SAM \({bad.digest}\): ValueError: count"):
+        carry_out([Work(bad), Work(OTHER)], store, workers=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
+    bad = replace(TRIAL, data=Samples(Digits, count=5000))
+    store = Store(tmp_path, device="cpu")
+    work, steps = [Work(bad, (EXAM,)), Work(OTHER)], []
+    left = sum(each.steps_left(store) for each in work)
+    options = {"workers": workers, "advance": steps.append}
+    given_up = carry_out(work, store, tolerated=(ValueError,), **options)
+    assert [*given_up] == [bad.digest]
+    assert "count must be at most" in given_up[bad.digest]
+    assert store.is_trained(OTHER)
+    assert sum(steps) == left
+    with pytest.raises(ValueError, match="count must be at most"):
+        carry_out([Work(bad)], store, tolerated=(KeyError,))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_end_of_each_work_is_told_when_its_files_are_there(workers, tmp_path):
+    store = Store(tmp_path, device="cpu")
+    left = []
+    carry_out(
+        WORK,
+        store,
+        workers=workers,
+        ended=lambda: left.append(sum(each.steps_left(store) > 0 for each in WORK)),
+    )
+    assert len(left) == 2
+    assert left[0] <= 1
+    assert left[1] == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failure_of_the_listener_ends_the_work(workers, tmp_path):
+    def fail():
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, ended=fail)
+    assert not multiprocessing.active_children()
+
+
+def test_convolutions_do_not_depend_on_the_number_of_workers(tmp_path):
+    trials = [
+        replace(TRIAL, model=partial(ConvNet, width=8), seeds=seeds)
+        for seeds in ((3, 4), (5, 6))
+    ]
+    stores = [Store(tmp_path / name, device="cpu") for name in ("one", "two")]
+    for store, workers in zip(stores, (1, 2), strict=True):
+        carry_out([Work(each, (EXAM,)) for each in trials], store, workers=workers)
+    one, two = (files(store.path) for store in stores)
+    assert len(one) == 2
+    assert one == two
+
+
+@pytest.mark.parametrize("before", [None, "3"])
+def test_workers_are_started_with_one_thread(before, monkeypatch, tmp_path):
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+    if before:
+        monkeypatch.setenv(THREADS_VARIABLE, before)
+    seen = []
+    context = multiprocessing.get_context("spawn")
+    start = context.Process.start
+
+    def recording(process):
+        seen.append(os.environ[THREADS_VARIABLE])
+        start(process)
+
+    monkeypatch.setattr(context.Process, "start", recording)
+    carry_out(WORK, Store(tmp_path, device="cpu"), workers=2)
+    assert seen == ["1", "1"]
+    assert os.environ.get(THREADS_VARIABLE) == before
+
+
+def test_workers_must_be_positive(tmp_path):
+    with pytest.raises(ValueError, match="workers must be positive, got 0"):
+        carry_out([], Store(tmp_path, device="cpu"), workers=0)
+
+
+PROGRAM = """
+import sys
+from dataclasses import replace
+from functools import partial
+from study_cases import EXAM, TRIAL
+from tepui.studies.store import Store
+from tepui.studies.jobs import Work, carry_out
+if __name__ == "__main__":
+    trials = [replace(TRIAL, seeds=(n, n + 1), epochs=8) for n in range(4)]
+    work = [Work(trial, (EXAM,)) for trial in trials]
+    def advance(steps):
+        print("step", flush=True)
+    carry_out(work, Store(sys.argv[1], device="cpu"), workers=2, advance=advance)
+"""
+
+
+def begin(folder):
+    program = folder.parent / "program.py"
+    program.write_text(PROGRAM)
+    paths = os.pathsep.join(["tests", *sys.path])
+    return subprocess.Popen(
+        [sys.executable, program, folder],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "store"
+    run = begin(folder)
+    run.communicate()
+    assert run.returncode == 0
+    return files(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_killed_and_started_again_equals_uninterrupted(number, uninterrupted, tmp_path):
+    folder = tmp_path / "store"
+    first = begin(folder)
+    for _ in range(6):
+        assert first.stdout.readline() == "step\n"
+    first.send_signal(number)
+    first.communicate()
+    assert first.returncode != 0
+    assert len(files(folder)) < 4
+    again = begin(folder)
+    again.communicate()
+    assert again.returncode == 0
+    assert files(folder) == uninterrupted

@@ -1,0 +1,237 @@
+"""Which runs stand in one group, and which count as repetitions."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from tepui.studies import gathered
+from tepui.studies.load_reports import Gathered
+from tepui.studies.results import Record, Results, write_results
+
+TEST = {"class": "Digits", "samples": 100, "sha256": "a"}
+ENVIRONMENT = {"command": "tepui train", "hardware": "abacus"}
+
+
+def evaluation(about=None, **changes):
+    scores = {"individual_accuracy": 0.8, "accuracy": 0.9, "improvement": 0.1}
+    scores |= {"der": 0.5, "ece": 0.02, "nll": 0.4}
+    bins = {"count": [0, 20], "confidence": [None, 0.5], "accuracy": [None, 0.6]}
+    document = {
+        "about": {"test": TEST, "cells": []} if about is None else about,
+        "rule": "probability",
+        "members": 2,
+        "samples": 100,
+        "clean": scores,
+        "shifted": None,
+        "severities": {},
+        "cells": [],
+        "reliability": {"clean": bins},
+        **changes,
+    }
+    return {name: value for name, value in document.items() if value != "absent"}
+
+
+def write_run(folder, seeds=(1, 2), method="SAM", rho=0.1, tested=None, **config):
+    folder.mkdir(parents=True)
+    asked = {"method": {"class": method, "rho": rho}, "seeds": seeds, "epochs": 4}
+    asked |= {"models": [{"model": "MLP", "config": {}}], "threads": len(folder.name)}
+    asked |= config
+    document = {"format": 1, "config": asked, "environment": ENVIRONMENT}
+    (folder / "run.json").write_text(json.dumps(document))
+    written = evaluation() if tested is None else tested
+    (folder / "evaluation.json").write_text(json.dumps(written))
+    return folder
+
+
+def write_comparison(folder, labels=("Plain", "SAM"), sharpness=None):
+    folder.mkdir(parents=True)
+    trained = {"seeds": [1, 2], "seconds": 8.0, "evaluation": evaluation()}
+    trained |= {"summary": {}, "sharpness": sharpness}
+    methods = [
+        {
+            "label": label,
+            "hyperparameters": {"class": label},
+            "ensembles": [{"folder": f"{label}/0", **trained}],
+        }
+        for label in labels
+    ]
+    document = {"format": 2, "title": "compared", "settings": {"epochs": 4}}
+    document |= {"environment": ENVIRONMENT, "methods": methods}
+    (folder / "comparison.json").write_text(json.dumps(document))
+    return folder
+
+
+def write_study(folder):
+    record = Record(
+        item="paper/figure1",
+        dataset="digits",
+        architecture="mlp",
+        method="sam",
+        metric="accuracy",
+        value=97.0,
+        unit="percent",
+        n=1,
+    )
+    found = Results("paper/figure1", "a picture", "smoke", {}, ENVIRONMENT, (record,))
+    write_results(folder, found)
+    (folder / "figure.svg").write_text("<svg/>")
+    return folder
+
+
+def labels(found):
+    return [[entry.result.label for entry in group.entries] for group in found.groups]
+
+
+def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
+    found = gathered(
+        [
+            write_run(tmp_path / "first", seeds=[1, 2]),
+            write_run(tmp_path / "second", seeds=[3, 4]),
+            write_run(tmp_path / "other", seeds=[1, 2], rho=0.2),
+        ]
+    )
+    assert labels(found) == [["SAM (first and 1 more)", "SAM (other)"]]
+    both, one = found.groups[0].entries
+    assert [trained.seeds for trained in both.result.ensembles] == [(1, 2), (3, 4)]
+    assert both.sources == (tmp_path / "first", tmp_path / "second")
+    assert len(both.histories) == 2
+    assert len(one.result.ensembles) == 1
+    assert found.title == "3 runs side by side"
+
+
+def test_the_same_seeds_are_no_repetition(tmp_path):
+    paths = [write_run(tmp_path / name, seeds=[1, 2]) for name in ("a", "b")]
+    with pytest.raises(ValueError, match=r"b must differ in its seeds from .*a, whose"):
+        gathered(paths)
+
+
+@pytest.mark.parametrize(
+    "tested",
+    [
+        evaluation({"test": {**TEST, "sha256": "b"}, "cells": []}),
+        evaluation({"test": TEST, "cells": [["fog", 1]], "strength": "cifar"}),
+        evaluation({"test": TEST, "cells": [], "ood": {"noise": {"sha256": "c"}}}),
+        evaluation(rule="vote"),
+        evaluation("absent"),
+    ],
+    ids=["test", "cells", "ood", "rule", "unknown"],
+)
+def test_another_test_makes_another_group(tmp_path, tested):
+    found = gathered(
+        [
+            write_run(tmp_path / "a", seeds=[1, 2]),
+            write_run(tmp_path / "b", seeds=[3, 4], tested=tested),
+            write_run(tmp_path / "c", seeds=[5, 6]),
+        ]
+    )
+    assert labels(found) == [["SAM"], ["SAM"]]
+    assert [len(g.entries[0].result.ensembles) for g in found.groups] == [2, 1]
+
+
+def test_evaluations_that_do_not_say_on_what_stand_alone(tmp_path):
+    unknown = evaluation("absent")
+    paths = [write_run(tmp_path / n, seeds=[n], tested=unknown) for n in "ab"]
+    assert labels(gathered(paths)) == [["SAM"], ["SAM"]]
+
+
+def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
+    compared = write_comparison(tmp_path / "compared")
+    found = gathered([compared, write_run(tmp_path / "run", seeds=[1, 2])])
+    assert labels(found) == [["Plain", "SAM (compared)", "SAM (run)"]]
+    plain = found.groups[0].entries[0]
+    assert plain.result.ensembles[0].folder == str(compared / "Plain/0")
+    assert plain.training["hardware"] == "abacus"
+    assert found.sources[0].settings["methods"]["SAM"] == {"class": "SAM"}
+
+
+def test_folders_of_one_name_are_told_by_their_paths(tmp_path):
+    paths = [write_run(tmp_path / n / "run", rho=r) for n, r in (("a", 0), ("b", 1))]
+    assert labels(gathered(paths)) == [[f"SAM (run) ({path})" for path in paths]]
+
+
+def test_sharpness_measured_otherwise_is_left_out_and_said(tmp_path):
+    def sharp(samples):
+        return {"mean": 1.0, "about": {"options": {"num_samples": samples}}}
+
+    few = write_comparison(tmp_path / "few", ["A"], sharp(10))
+    many = write_comparison(tmp_path / "many", ["B"], sharp(100))
+    alike = write_comparison(tmp_path / "alike", ["C"], sharp(10))
+    mixed, same = gathered([few, many]).groups[0], gathered([few, alike]).groups[0]
+    assert not mixed.comparison.has_sharpness
+    assert "sharpness, which was measured in different ways" in mixed.notes[0]
+    assert same.comparison.has_sharpness
+    assert same.notes == ()
+
+
+def test_results_of_a_study_come_with_their_picture(tmp_path):
+    found = gathered([write_study(tmp_path / "figure1")])
+    assert found.groups == ()
+    assert found.title == "a picture"
+    (study,) = found.studies
+    assert (study.picture, study.results.item) == ("<svg/>", "paper/figure1")
+    (tmp_path / "figure1/figure.svg").unlink()
+    assert gathered([tmp_path / "figure1"]).studies[0].picture is None
+
+
+def test_epochs_are_read_where_they_were_written(tmp_path):
+    folder = write_run(tmp_path / "run")
+    row = {"epoch": 0, "loss": [1.0], "learning_rate": [0.1], "validation_loss": []}
+    row |= {"seconds": 2.0, "samples_per_second": 50.0}
+    lines = [row, {**row, "epoch": 1, "exchange_seconds": 0.5, "peak_memory": 7}]
+    file = folder / "metrics.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (history,) = gathered([folder]).groups[0].entries[0].histories
+    assert [json.loads(json.dumps(asdict(record))) for record in history] == [
+        {**row, "exchange_seconds": None, "peak_memory": None},
+        lines[1],
+    ]
+    file.write_text('{"epoch": 0')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl must hold one record per"):
+        gathered([folder])
+
+
+def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
+    folder = write_run(tmp_path / "bought")
+    (folder / "run.json").unlink()
+    found = gathered([folder])
+    assert labels(found) == [["bought"]]
+    assert found.groups[0].entries[0].training["epochs"] is None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (
+            lambda f: (f / "evaluation.json").unlink(),
+            FileNotFoundError,
+            "not evaluated",
+        ),
+        (lambda f: (f / "evaluation.json").write_text("{}"), ValueError, "it lacks"),
+        (lambda f: (f / "run.json").write_text("{}"), ValueError, "in format 1, got"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, spoil, error, message):
+    folder = write_run(tmp_path / "run")
+    spoil(folder)
+    with pytest.raises(error, match=message):
+        gathered([folder])
+
+
+def test_folders_must_be_named_once(tmp_path):
+    folder = write_run(tmp_path / "run")
+    with pytest.raises(ValueError, match="runs must name each folder once"):
+        gathered([folder, tmp_path / "x/../run"])
+    with pytest.raises(ValueError, match="runs must name at least one folder"):
+        gathered([])
+    with pytest.raises(FileNotFoundError, match="holds nothing to report"):
+        gathered([tmp_path])
+
+
+def test_order_is_that_of_the_folders(tmp_path):
+    first = write_run(tmp_path / "z", method="GSAM")
+    second = write_comparison(tmp_path / "a")
+    found = gathered([first, second])
+    assert isinstance(found, Gathered)
+    assert [source.path for source in found.sources] == [first, second]
+    assert labels(found) == [["GSAM", "Plain", "SAM"]]

@@ -1,0 +1,132 @@
+import csv
+import io
+import json
+
+import pytest
+import torch
+from scipy import stats
+
+from study_cases import TRIAL
+from tepui.studies.results import (
+    FILE,
+    Record,
+    as_csv,
+    averaged,
+    config_hash,
+    read_results,
+    results,
+    write_results,
+)
+from tepui.studies.statistics import t_interval
+
+NAMES = {
+    "item": "sharpbalance/figure7a",
+    "dataset": "cifar10_c",
+    "architecture": "resnet18",
+    "unit": "percent",
+}
+CPU = torch.device("cpu")
+
+
+def record(method="sam", metric="eir", values=(1.0, 2.0, 4.0), **other):
+    return averaged(values, [TRIAL], method=method, metric=metric, **{**NAMES, **other})
+
+
+def some(**other):
+    rows = [record(), record("deep_ensemble"), record(at={"severity": 5})]
+    return results(
+        NAMES["item"], "bars", "small", {"differs": "all"}, rows, CPU, **other
+    )
+
+
+def test_a_mean_has_the_error_and_interval_of_students_t():
+    found = record()
+    assert found.value == pytest.approx(7 / 3)
+    assert found.sem == pytest.approx(stats.sem([1, 2, 4]))
+    assert found.interval == pytest.approx(t_interval([1.0, 2.0, 4.0]))
+    assert found.n == 3
+    assert found.config_hash == config_hash([TRIAL]) != ""
+
+
+def test_what_is_not_defined_is_left_out():
+    found = record(values=(None, 3.0))
+    assert (found.value, found.n, found.sem, found.interval) == (3.0, 1, None, None)
+    assert record(values=(None,)).value is None
+
+
+def test_written_and_read_again(tmp_path):
+    found = some()
+    write_results(tmp_path, found)
+    assert read_results(tmp_path) == found
+    document = json.loads((tmp_path / FILE).read_text())
+    assert document["source"] == "ours"
+    assert document["environment"]["command"]
+
+
+def test_results_of_another_format_are_refused(tmp_path):
+    write_results(tmp_path, some())
+    document = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps({**document, "format": 99}))
+    with pytest.raises(ValueError, match=r"format 1, got 99; make them again with"):
+        read_results(tmp_path)
+
+
+def test_damaged_results_say_what_to_do(tmp_path):
+    write_results(tmp_path, some())
+    document = json.loads((tmp_path / FILE).read_text())
+    del document["records"][0]["values"]
+    (tmp_path / FILE).write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"damaged \(KeyError.*make them again"):
+        read_results(tmp_path)
+
+
+def test_coordinates_stand_beside_names_as_in_the_papers_numbers(tmp_path):
+    write_results(tmp_path, some())
+    rows = json.loads((tmp_path / FILE).read_text())["records"]
+    assert [row.get("severity") for row in rows] == [None, None, 5]
+    with pytest.raises(ValueError, match="at must have names that no field has"):
+        results("x", "y", "small", {}, [record(at={"value": 3})], CPU)
+
+
+def test_records_are_found_by_names_and_coordinates():
+    found = some()
+    assert len(found.find(method="sam")) == 2
+    assert found.one(method="sam", severity=5).at == {"severity": 5}
+    with pytest.raises(ValueError, match=r"name one record of .*, not 2"):
+        found.one(method="sam")
+    with pytest.raises(ValueError, match="not 0"):
+        found.one(method="gsam")
+
+
+def test_two_records_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="differ in their names"):
+        results("x", "y", "small", {}, [record(), record(values=(9.0,))], CPU)
+
+
+def test_where_training_ran_is_kept_where_it_is_not_here():
+    own = some().environment
+    elsewhere = {**own, "hardware": "a GPU", "command": "tepui reproduce"}
+    here = {**own, "command": "another"}
+    assert "trained_on" not in some(trained_on=[here, here, {}]).environment
+    found = some(trained_on=[elsewhere, here, {**elsewhere, "command": "again"}])
+    assert [row["hardware"] for row in found.environment["trained_on"]] == [
+        "a GPU",
+        own["hardware"],
+    ]
+    assert all("command" not in row for row in found.environment["trained_on"])
+    assert {**found.environment, "trained_on": 0} == {**own, "trained_on": 0}
+
+
+def test_csv_has_a_line_per_record_and_a_column_per_coordinate():
+    rows = list(csv.DictReader(io.StringIO(as_csv(some()))))
+    assert [row["severity"] for row in rows] == ["", "", "5"]
+    assert float(rows[0]["value"]) == pytest.approx(7 / 3)
+    assert float(rows[0]["low"]) < float(rows[0]["high"])
+
+
+def test_a_record_of_a_fit_keeps_its_interval(tmp_path):
+    fit = Record(
+        **NAMES, method="sam", metric="beta", value=0.3, n=12, interval=(0.1, 0.5)
+    )
+    write_results(tmp_path, results("x", "y", "small", {}, [fit], CPU))
+    assert read_results(tmp_path).records == (fit,)

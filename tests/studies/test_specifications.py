@@ -1,0 +1,117 @@
+import dataclasses
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from study_cases import EXAM, MEASURE, TRIAL
+from tepui.data import Digits, HorizontalFlip
+from tepui.losses import CrossEntropy
+from tepui.methods import SAM, DeepEnsemble
+from tepui.models import MLP
+from tepui.modules.pruning import Prune
+from tepui.studies.specifications import Exam, Samples, Trial, digest, seeds
+from tepui.studies.store import Store
+from tepui.training import SGD, Constant
+
+CHANGES = {
+    "data": Samples(Digits, count=63),
+    "model": partial(MLP, hidden=(7,)),
+    "method": SAM(rho=0.2),
+    "seeds": (4, 3),
+    "epochs": 3,
+    "batch_size": 16,
+    "optimizer": SGD(lr=0.2),
+    "schedule": Constant(),
+    "augment": (HorizontalFlip(),),
+    "loss": CrossEntropy(label_smoothing=0.1),
+    "prune": Prune(sparsity=0.5),
+    "unlabeled": Samples(Digits),
+}
+
+
+def test_all_that_weights_depend_on_changes_the_name():
+    assert CHANGES.keys() == {field.name for field in dataclasses.fields(Trial)}
+    names = [replace(TRIAL, **{key: value}).digest for key, value in CHANGES.items()]
+    assert len({TRIAL.digest, *names}) == len(CHANGES) + 1
+
+
+def test_equal_descriptions_have_equal_names():
+    again = Trial(
+        data=Samples(Digits, count=64),
+        model=partial(MLP, hidden=(6,)),
+        method=SAM(rho=0.1),
+        seeds=(3, 4),
+        epochs=2,
+        batch_size=32,
+    )
+    assert again.digest == TRIAL.digest
+
+
+def test_names_are_the_same_in_another_process():
+    code = "from study_cases import TRIAL, EXAM, MEASURE as M; "
+    code += "print(TRIAL.digest, EXAM.digest, M.digest)"
+    run = [sys.executable, "-c", code]
+    found = subprocess.run(run, capture_output=True, text=True, check=True, cwd="tests")
+    assert found.stdout.split() == [TRIAL.digest, EXAM.digest, MEASURE.digest]
+
+
+def test_samples_are_drawn_by_the_seed(tmp_path):
+    store = Store(tmp_path)
+    first, again = (Samples(Digits, count=50).load(store) for _ in range(2))
+    other = Samples(Digits, count=50, seed=1).load(store)
+    assert torch.equal(first.inputs, again.inputs)
+    assert not torch.equal(first.inputs, other.inputs)
+    assert len(Samples(Digits, part="test").load(store)) == len(Digits(train=False))
+
+
+def test_what_is_held_out_is_not_trained_on_and_comes_from_training(tmp_path):
+    store = Store(tmp_path)
+    every = Samples(Digits, count=80).load(store)
+    parts = [
+        Samples(Digits, part=part, held_out=0.25, count=80).load(store)
+        for part in ("train", "held_out")
+    ]
+    assert [len(part) for part in parts] == [60, 20]
+    rows = [tuple(x.flatten().tolist()) for part in parts for x in part.inputs]
+    assert sorted(rows) == sorted(tuple(x.flatten().tolist()) for x in every.inputs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"part": "val"}, "part must be one of"),
+        ({"held_out": 1.0}, "held_out must lie in"),
+        ({"part": "held_out"}, "held_out must be positive"),
+    ],
+)
+def test_bad_samples(change, message):
+    with pytest.raises(ValueError, match=message):
+        Samples(Digits, **change)
+
+
+def test_too_many_samples(tmp_path):
+    with pytest.raises(ValueError, match="count must be at most 1437"):
+        Samples(Digits, count=1438).load(Store(tmp_path))
+
+
+@pytest.mark.parametrize("change", [{"seeds": ()}, {"epochs": 0}])
+def test_bad_trials(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        replace(TRIAL, **change)
+
+
+def test_seeds_of_repetitions_do_not_overlap_and_nest():
+    drawn = [seeds(repetition, 5) for repetition in range(4)]
+    assert len({seed for group in drawn for seed in group}) == 20
+    assert seeds(2, 5)[:3] == seeds(2, 3)
+    with pytest.raises(ValueError, match="members"):
+        seeds(0, 1001)
+
+
+def test_a_trial_and_an_exam_never_share_a_name():
+    assert digest(Exam(TRIAL.data)) != digest(TRIAL.data)
+    assert replace(TRIAL, method=DeepEnsemble()).member_epochs == 4

@@ -1,0 +1,107 @@
+import pytest
+import torch
+
+import tepui
+from study_cases import EXAM, MEASURE, TRIAL
+from tepui.core.storage import same_bits
+from tepui.data import UniformNoise, corrupted
+from tepui.evaluation.evaluate import dataset_logits
+from tepui.studies import store as module
+from tepui.studies.specifications import Exam, Source
+from tepui.studies.store import Store
+from tepui.training import Run
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("store"), device="cpu")
+    store.evaluation(TRIAL, EXAM)
+    store.measured(TRIAL, MEASURE)
+    return store
+
+
+def weights(run: Run):
+    members = run.ensemble.members
+    return {
+        f"{number}.{name}": tensor
+        for number, member in enumerate(members)
+        for name, tensor in member.state_dict().items()
+    }
+
+
+def test_a_trial_is_what_fit_makes_of_it(filled):
+    run = filled.run(TRIAL)
+    ensemble = tepui.Ensemble.build(TRIAL.model, 2, TRIAL.seeds)
+    direct = tepui.fit(
+        ensemble,
+        TRIAL.data.load(filled),
+        method=TRIAL.method,
+        epochs=2,
+        batch_size=32,
+        device="cpu",
+        progress="none",
+    )
+    assert same_bits(weights(run), weights(direct))
+
+
+def test_nothing_is_made_twice(filled, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("made again")
+
+    monkeypatch.setattr(module, "evaluate", fail)
+    monkeypatch.setattr(module, "measure", fail)
+    epochs = []
+    again = Store(filled.path, device="cpu")
+    again.run(TRIAL, on_epoch=epochs.append)
+    assert not epochs
+    assert again.is_trained(TRIAL)
+    assert again.has(TRIAL, EXAM)
+    assert again.evaluation(TRIAL, EXAM) == filled.evaluation(TRIAL, EXAM)
+    assert again.measured(TRIAL, MEASURE) == filled.measured(TRIAL, MEASURE)
+
+
+def test_answers_are_the_members_logits(filled):
+    ensemble = filled.run(TRIAL).ensemble
+    test = EXAM.test.load(filled)
+    answers = filled.answers(TRIAL, EXAM)
+    torch.testing.assert_close(answers.clean[0], dataset_logits(ensemble, test)[0])
+    copy = corrupted(test)["contrast", 5]
+    expected = dataset_logits(ensemble, copy)[0]
+    torch.testing.assert_close(answers.shifted["contrast", 5][0], expected)
+    assert set(answers.shifted) == {("contrast", 1), ("contrast", 5)}
+
+
+def test_copies_that_are_too_large_to_keep_give_the_same(filled, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_BYTES", 0)
+    other = Store(tmp_path, device="cpu")
+    assert other.evaluation(TRIAL, EXAM) == filled.evaluation(TRIAL, EXAM)
+
+
+def test_unfamiliar_data_are_scored(filled):
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Noise(Source):
+        samples: int
+
+        def load(self, store):
+            like = store.dataset(EXAM.test)
+            return UniformNoise(self.samples, like=like, seed=0)
+
+    exam = Exam(EXAM.test, ood=(("noise", Noise(20)),))
+    found = filled.evaluation(TRIAL, exam)
+    assert 0 <= found["ood"]["noise"]["pds"]["auroc"] <= 1
+
+
+def test_an_interrupted_trial_goes_on_to_the_same_weights(filled, tmp_path):
+    def stop(record):
+        raise InterruptedError
+
+    store = Store(tmp_path, device="cpu")
+    with pytest.raises(InterruptedError):
+        store.run(TRIAL, on_epoch=stop)
+    assert not store.is_trained(TRIAL)
+    epochs = []
+    run = store.run(TRIAL, on_epoch=lambda record: epochs.append(record.epoch))
+    assert same_bits(weights(run), weights(filled.run(TRIAL)))
+    assert epochs[-1] == 1

@@ -1,0 +1,414 @@
+"""Choosing hyperparameters: what is trained, on what, and what is chosen."""
+
+import dataclasses
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+
+import tepui
+from tepui.data import Digits, HorizontalFlip, split
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, EoA, SharpBalance
+from tepui.models import MLP, ConvNet
+from tepui.modules.pruning import Prune
+from tepui.studies.derived_data import Features
+from tepui.studies.override import hyperparameters
+from tepui.studies.specifications import Samples, Source, Trial, samples_in
+from tepui.studies.store import Store
+from tepui.studies.sweep import Portion, peeking, search, searches, sweep
+from tepui.training import SGD, TrainingDiverged
+
+MODEL = partial(MLP, in_features=64, hidden=(4,))
+
+
+def trial(method, data=None, **changes):
+    values = {"model": MODEL, "seeds": (0, 1), "epochs": 2, "batch_size": 32} | changes
+    data = Samples(Digits, count=80) if data is None else data
+    return Trial(data=data, method=method, **values)
+
+
+STUDY = [
+    trial(method, seeds=seeds)
+    for method in (DeepEnsemble(), SAM(rho=0.05), SAM(rho=0.1), SharpBalance())
+    for seeds in ((0, 1), (10, 11))
+]
+
+
+def test_every_combination_is_a_cell_and_differs_in_nothing_else():
+    grid = {"rho": [0.1, 0.2], "fraction": [0.2, 0.4, 0.6]}
+    (found,) = searches(STUDY, grid, ensembles=2)
+    assert [tuple(cell.values.values()) for cell in found.cells] == [
+        *product([0.1, 0.2], [0.2, 0.4, 0.6])
+    ]
+    for cell in found.cells:
+        assert [each.seeds for each in cell.trials] == [(0, 1), (10, 11)]
+        for each in cell.trials:
+            assert each.method == dataclasses.replace(SharpBalance(), **cell.values)
+            back = dataclasses.replace(
+                each, data=STUDY[0].data, method=DeepEnsemble(), seeds=(0, 1)
+            )
+            assert back == STUDY[0]
+
+
+def test_trials_that_differ_only_in_the_grid_are_one_search():
+    found = searches(STUDY, {"rho": [0.3]})
+    assert [type(each.base.method) for each in found] == [SAM, SharpBalance]
+    assert [len(each.work) for each in found] == [1, 1]
+    two = [trial(SharpBalance()), trial(SharpBalance(base=GSAM()))]
+    assert len(searches(two, {"fraction": [0.2]})) == 2
+    labels = [each.label for each in searches(two, {"fraction": [0.2]})]
+    assert labels[0] == "Digits MLP SharpBalance()"
+    assert "base=GSAM" in labels[1]
+
+
+def test_no_test_data_is_in_the_plan():
+    for found in searches(STUDY, {"rho": [0.1, 0.2]}):
+        for work in found.work:
+            asked = [work.trial.data, *(exam.test for exam in work.exams)]
+            samples = [each for source in asked for each in samples_in(source)]
+            assert samples
+            assert {each.part for each in samples} == {"train"}
+            assert all(not exam.types and not exam.ood for exam in work.exams)
+
+
+def test_held_out_samples_are_the_rest_of_the_training_samples(tmp_path):
+    store, whole = Store(tmp_path), Samples(Digits, count=80)
+    kept, held_out = (
+        store.dataset(Portion(whole, part, 0.25)) for part in ("kept", "held_out")
+    )
+    assert (len(kept), len(held_out)) == (60, 20)
+    rows = {tuple(row.flatten().tolist()) for row in store.dataset(whole).inputs}
+    parts = [
+        {tuple(row.flatten().tolist()) for row in part.inputs}
+        for part in (kept, held_out)
+    ]
+    assert parts[0] | parts[1] == rows
+    assert not parts[0] & parts[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubled(Source):
+    source: Source
+
+    def load(self, store):
+        data = store.dataset(self.source)
+        return dataclasses.replace(data, inputs=2 * data.inputs)
+
+
+def test_test_data_are_refused_wherever_they_hide():
+    test = Samples(Digits, part="test")
+    for data in (test, Doubled(test)):
+        with pytest.raises(ValueError, match="data must be made from training data"):
+            searches([trial(SAM(), data)], {"rho": [0.1]})
+        unlabeled = trial(SAM(), unlabeled=data)
+        with pytest.raises(ValueError, match="unlabeled data of SAM must be made from"):
+            searches([unlabeled], {"rho": [0.1]})
+        both = [unlabeled, trial(SharpBalance())]
+        (found,) = searches(both, {"rho": [0.1]})
+        assert found.base == both[1]
+        assert peeking(both, {"rho": [0.1]}) == ["SAM"]
+        assert peeking(both, {"fraction": [0.1]}) == []
+    assert searches([trial(SAM(), Doubled(Samples(Digits)))], {"rho": [0.1]})
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"rh": [1]}, r"grid must be one of .*rho.* got 'rh' \(did you mean 'rho'\?\)"),
+        ({"weight": [1]}, "grid must be one of"),
+        ({}, "grid must name at least one hyperparameter"),
+        ({"rho": []}, "grid rho must list at least one value"),
+        ({"rho": [0.1, 0.1]}, "grid must list each value once"),
+        ({"rho": [1, 1.0]}, r"grid must list each value once, got {'rho': \[1, 1.0\]}"),
+        ({"rho": [0.1, -1]}, "rho must be non-negative"),
+        ({"rho": ["much"]}, "grid rho must be float for SAM, got 'much'"),
+        ({"rho": [float("inf")]}, "grid rho must be float for SAM, got inf"),
+        ({"rho": [True]}, "grid rho must be float for SAM, got True"),
+        ({"select": ["high"]}, "grid select must be highest or lowest or random"),
+        ({"base": ["GSAM"]}, "grid must be one of"),
+        ({"betas": [0.9]}, "grid must be one of"),
+        ({"hidden": [4]}, "grid must be one of"),
+        ({"in_features": [4]}, "grid must be one of"),
+        ({"switch_epoch": [7]}, r"switch_epoch must lie within the run \(2 epochs\)"),
+        ({"fraction": [0.2], "adaptive": [True]}, "name hyperparameters of one method"),
+    ],
+)
+def test_bad_grids_are_refused(grid, message):
+    with pytest.raises(ValueError, match=message):
+        searches(STUDY, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "read"),
+    [
+        ("width", 5, "model", lambda model: model().config["width"]),
+        ("lr", 0.3, "optimizer", lambda optimizer: optimizer.lr),
+        ("weight_decay", 0, "optimizer", lambda optimizer: optimizer.weight_decay),
+        ("label_smoothing", 0.5, "loss", lambda loss: loss.label_smoothing),
+        ("sparsity", 0.8, "prune", lambda prune: prune.sparsity),
+        ("members", 5, "seeds", len),
+        ("epochs", 7, "epochs", int),
+        ("batch_size", 16, "batch_size", int),
+    ],
+)
+def test_all_of_a_trial_can_be_varied(name, value, field, read):
+    before = trial(SAM(), model=ConvNet)
+    (found,) = searches([before], {name: [value]})
+    (after,) = found.cells[0].trials
+    assert read(getattr(after, field)) == value
+    unchanged = {field: getattr(before, field), "data": before.data}
+    assert dataclasses.replace(after, **unchanged) == before
+
+
+def test_a_dense_trial_has_one_description():
+    dense = trial(SAM(), model=ConvNet)
+    (found,) = searches([dense], {"sparsity": [0, 0.5]})
+    (without,) = searches([dense], {"epochs": [dense.epochs]})
+    assert found.cells[0].trials == without.cells[0].trials
+    pruned = dataclasses.replace(dense, prune=Prune(sparsity=0.8, after=0.25))
+    assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
+    assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
+
+
+def head(start: int, width: int):
+    return MLP(in_features=64, hidden=(width,))
+
+
+def repeated(number, method):
+    """One repetition with data, an extractor and a first head of its own."""
+    extractor = trial(
+        DeepEnsemble(), Samples(Digits, count=80, seed=number), seeds=(100 * number,)
+    )
+    images = Samples(Digits, count=90, seed=number)
+    model = partial(head, start=number, width=4)
+    own = tuple(100 * number + member for member in range(2))
+    return trial(method, Features(extractor, images), model=model, seeds=own)
+
+
+def test_repetitions_with_data_of_their_own_are_one_search():
+    study = [
+        repeated(number, SED(weight=weight)) for weight in (0.1, 9) for number in (0, 1)
+    ]
+    (found,) = searches(study, {"weight": [1, 2]}, ensembles=2)
+    assert found.label == "Digits head SED()"
+    for cell in found.cells:
+        assert [each.seeds for each in cell.trials] == [(0, 1), (100, 101)]
+        for work, base in zip(cell.work, study[:2], strict=True):
+            assert work.trial.data == Portion(base.data, "kept", 0.1)
+            assert [exam.test for exam in work.exams] == [
+                Portion(base.data, "held_out", 0.1)
+            ]
+    (single,) = searches(study, {"weight": [1]})
+    assert [len(cell.trials) for cell in single.cells] == [1]
+
+
+def test_a_field_called_start_tells_methods_apart_but_not_models():
+    study = [
+        trial(EoA(start=start), seeds=(seed,)) for seed, start in enumerate((0.5, 0.7))
+    ]
+    assert len(searches(study, {"lr": [0.1]}, ensembles=2)) == 2
+    (found,) = searches(study, {"start": [0.1]}, ensembles=2)
+    assert len(found.cells[0].trials) == 2
+    known = hyperparameters(repeated(0, SAM()))
+    assert "width" in known
+    assert "start" not in known
+
+
+def test_values_dealt_to_members_in_another_order_are_a_repetition():
+    study = [
+        trial(SAM(), seeds=seeds, optimizer=SGD(lr=rates))
+        for seeds, rates in {(0, 1): (0.1, 0.2), (5, 6): (0.2, 0.1)}.items()
+    ]
+    (found,) = searches(study, {"rho": [0.1]}, ensembles=2)
+    assert len(found.cells[0].trials) == 2
+    assert "members" not in hyperparameters(study[0])
+
+
+def test_members_that_extend_an_ensemble_are_no_ensemble():
+    study = [trial(SAM(), seeds=seeds) for seeds in ((0, 1, 2), (3, 4), (10, 11, 12))]
+    for grid in ({"rho": [0.1]}, {"members": [2, 3]}):
+        (found,) = searches(study, grid, ensembles=3)
+        firsts = [[each.seeds[0] for each in cell.trials] for cell in found.cells]
+        assert firsts == [[0, 10]] * len(found.cells)
+    study[1] = dataclasses.replace(study[1], epochs=5)
+    assert len(searches(study, {"rho": [0.1]})) == 2
+
+
+def test_repetitions_of_one_search_share_no_seed():
+    study = [trial(SAM(), seeds=seeds) for seeds in ((0, 1), (2, 3), (4, 5))]
+    for members, firsts in {2: [0, 2, 4], 3: [0, 4], 9: [0]}.items():
+        (found,) = searches(study, {"members": [1, members]}, ensembles=3)
+        for cell in found.cells:
+            assert [each.seeds[0] for each in cell.trials] == firsts
+
+
+DIFFERENCES = {
+    "width=2": {"model": partial(ConvNet, width=2)},
+    "sparsity=0.8": {"prune": Prune(sparsity=0.8)},
+    "members=3": {"seeds": (0, 1, 2)},
+    "weight_decay=0.25": {"optimizer": SGD(weight_decay=0.25)},
+    "augment=[HorizontalFlip()]": {"augment": (HorizontalFlip(),)},
+    "data=Samples(dataset=Digits, count=70)": {"data": Samples(Digits, count=70)},
+}
+
+
+def test_labels_tell_what_differs():
+    base = trial(SAM(), model=partial(ConvNet, width=4))
+    others = [dataclasses.replace(base, **change) for change in DIFFERENCES.values()]
+    first, *rest = [each.label for each in searches([base, *others], {"rho": [0.1]})]
+    assert len({first, *rest}) == 1 + len(DIFFERENCES)
+    for told, name in zip(DIFFERENCES, rest, strict=True):
+        assert name.startswith("Digits ConvNet SAM(), ")
+        assert told in name
+        assert told not in first
+    (alone,) = searches([base], {"rho": [0.1]})
+    assert alone.label == "Digits ConvNet SAM()"
+
+
+def test_ensembles_of_other_sizes_begin_with_the_same_seeds():
+    study = [trial(SAM(), seeds=(10, 11)), trial(SAM(), seeds=(10, 11, 12))]
+    assert [len(each.cells) for each in searches(study, {"rho": [0.1]})] == [1, 1]
+    (found,) = searches(study, {"members": [1, 3]}, ensembles=2)
+    assert [[each.seeds for each in cell.trials] for cell in found.cells] == [
+        [(10,)],
+        [(10, 11, 12)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"width": [0]}, "width must be positive"),
+        ({"width": [2.5]}, "grid width must be int for ConvNet, got 2.5"),
+        ({"members": [0]}, "members must be positive"),
+        ({"epochs": [0]}, "epochs must be positive"),
+        ({"batch_size": [0]}, "batch_size must be positive"),
+        ({"sparsity": [1.0]}, "sparsity must be a share"),
+        ({"label_smoothing": [2.0]}, "label_smoothing must lie in"),
+        ({"lr": [-1.0]}, "lr must be"),
+        ({"num_classes": [3]}, "grid must be one of"),
+    ],
+)
+def test_what_a_part_refuses_is_refused_before_training(grid, message):
+    with pytest.raises(ValueError, match=message):
+        searches([trial(SAM(), model=ConvNet)], grid)
+
+
+def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
+    with pytest.raises(ValueError, match="active"):
+        searches([trial(SED())], {"active": [2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("method", "grid", "held"),
+    [
+        (SAM(), {"rho": [1]}, 1.0),
+        (SharpBalance(), {"switch_epoch": [1]}, 1),
+        (SharpBalance(), {"refresh_every": [None]}, None),
+        (SharpBalance(), {"select": ["highest"]}, "highest"),
+        (SED(), {"alpha": ["none"]}, "none"),
+    ],
+)
+def test_values_have_the_type_of_their_field(method, grid, held):
+    (found,) = searches([trial(method)], grid)
+    (name,) = grid
+    value = getattr(found.cells[0].trials[0].method, name)
+    assert value == held
+    assert type(value) is type(held)
+
+
+def test_scores_are_those_of_training_without_the_held_out_samples(tmp_path):
+    (planned,) = searches([STUDY[2]], {"rho": [0.05, 0.5]}, held_out=0.25)
+    (outcome,) = sweep([planned], Store(tmp_path, device="cpu"))
+    kept, held_out = split(STUDY[0].data.load(None), 0.25, seed=0)
+    for row in outcome.rows:
+        ensemble = tepui.Ensemble.build(MODEL, 2, (0, 1))
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        options = {"epochs": 2, "batch_size": 32, "progress": "none", "device": "cpu"}
+        tepui.fit(ensemble, kept, method=SAM(rho=row.values["rho"]), **options)
+        scores = tepui.evaluate(ensemble, held_out).clean
+        torch.set_num_threads(before)
+        assert row.accuracy == (scores.accuracy,)
+        assert row.nll == (pytest.approx(scores.nll),)
+    best = max(outcome.rows, key=lambda row: (row.accuracy, -row.nll[0]))
+    assert outcome.chosen is best
+
+
+class Written:
+    """A store whose ensembles scored what a test says."""
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def evaluation(self, trial, exam):
+        accuracy, nll = self.scores[trial.method.rho, trial.seeds[0]]
+        return {"clean": {"accuracy": accuracy, "nll": nll, "individual_accuracy": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [
+        ({0.1: [(0.9, 1.0), (0.7, 1.0)], 0.2: [(0.8, 9.0), (0.9, 9.0)]}, 0.2),
+        ({0.1: [(0.9, 1.0), (0.7, 1.0)], 0.2: [(0.7, 0.8), (0.9, 0.9)]}, 0.2),
+        ({0.1: [(0.9, 1.0), (0.7, 1.0)], 0.2: [(0.9, 1.0), (0.7, 1.0)]}, 0.1),
+        ({0.1: [(0.9, None), (0.7, 1.0)], 0.2: [(0.9, 5.0), (0.7, 5.0)]}, 0.2),
+    ],
+)
+def test_accuracy_decides_then_likelihood_then_order(scores, chosen):
+    (planned,) = searches(STUDY[2:4], {"rho": [0.1, 0.2]}, ensembles=2)
+    flat = {
+        (rho, seed): pair
+        for rho, pairs in scores.items()
+        for seed, pair in zip((0, 10), pairs, strict=True)
+    }
+    outcome = search(planned, Written(flat))
+    assert outcome.chosen.values == {"rho": chosen}
+    losses = [[nll for _, nll in pairs] for pairs in scores.values()]
+    assert [list(row.nll) for row in outcome.rows] == losses
+
+
+def test_what_is_trained_is_not_trained_again(tmp_path):
+    store = Store(tmp_path, device="cpu")
+    (first,) = searches([STUDY[2]], {"rho": [0.05]})
+    sweep([first], store)
+    times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.safetensors")}
+    assert times
+    (second,) = searches([STUDY[2]], {"rho": [0.05, 0.1]})
+    steps = []
+    sweep([second], store, advance=steps.append)
+    assert sum(steps) == 2 * (2 + 1)  # two members: two epochs and one test
+    assert {file: file.stat().st_mtime_ns for file in times} == times
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_search_goes_on_where_training_diverges(workers, tmp_path):
+    study = [trial(SAM(), seeds=(0, 1)), trial(SAM(), seeds=(10, 11))]
+    (planned,) = searches(study, {"lr": [1e30, 0.1, 1e20]}, ensembles=2)
+    store = Store(tmp_path, device="cpu")
+    left, steps = sum(each.steps_left(store) for each in planned.work), []
+    (outcome,) = sweep([planned], store, workers=workers, advance=steps.append)
+    assert [row.diverged for row in outcome.rows] == [True, False, True]
+    assert [len(row.accuracy) for row in outcome.rows] == [0, 2, 0]
+    assert outcome.chosen is outcome.rows[1]
+    assert sum(steps) == left
+    assert sweep([planned], store) == [outcome]  # a second start goes on, too
+
+
+def test_a_search_in_which_all_diverges_says_so(tmp_path):
+    study = [trial(SAM()), trial(SharpBalance(switch_epoch=1))]
+    found = searches(study, {"lr": [1e30, 1e20]})
+    message = "diverged at all values of the grid: .* must stay finite"
+    with pytest.raises(TrainingDiverged, match=message):
+        sweep(found, Store(tmp_path, device="cpu"))
+
+
+def test_one_search_may_fail_where_another_does_not(tmp_path):
+    fine, bad = (
+        searches(STUDY[2:3], {"lr": [0.1]}),
+        searches(STUDY[6:7], {"lr": [1e30]}),
+    )
+    outcomes = sweep([*fine, *bad], Store(tmp_path, device="cpu"))
+    assert outcomes[0].chosen is outcomes[0].rows[0]
+    assert outcomes[1].chosen is None

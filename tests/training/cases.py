@@ -1,0 +1,180 @@
+"""Small data, models and runs that the tests of engine and methods share."""
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+import tepui
+from tepui.core.storage import read_tensors, same_bits
+from tepui.data import Arrays
+from tepui.methods import DeepEnsemble
+
+CLASSES = 3
+
+
+class StoppedError(Exception):
+    """Raised by a callback to end a run where a kill would."""
+
+
+def one_thread():
+    """Compute on one thread, which is faster for models this small: a fixture."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def stop_after(epoch):
+    def callback(record):
+        if record.epoch == epoch:
+            raise StoppedError
+
+    return callback
+
+
+def images(samples=24, size=4, seed=0):
+    """Float images in [0, 1] that can be told apart by their brightness."""
+    stream = torch.Generator().manual_seed(seed)
+    labels = torch.arange(samples) % CLASSES
+    noise = torch.rand(samples, 1, size, size, generator=stream)
+    return Arrays((noise + labels[:, None, None, None]) / CLASSES, labels)
+
+
+def numbers(samples=24, dtype=torch.float32, seed=0):
+    """Feature vectors of length 4."""
+    stream = torch.Generator().manual_seed(seed)
+    labels = torch.arange(samples) % CLASSES
+    noise = torch.randn(samples, 4, generator=stream, dtype=dtype)
+    return Arrays(noise + labels[:, None], labels)
+
+
+def pairs(samples=24):
+    """Dict inputs for ``Named``."""
+    x = numbers(samples)
+    return Arrays({"left": x.inputs, "right": x.inputs.flip(0)}, x.targets)
+
+
+class Plain(Dataset):
+    """Hides that a data set is held in tensors."""
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+
+    def __len__(self):
+        return len(self.arrays)
+
+    def __getitem__(self, index):
+        return self.arrays[index]
+
+
+class Noisy(Plain):
+    """Draws from every global generator, as transforms in the wild do."""
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + torch.rand(()) + np.random.rand() + random.random(), y
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, CLASSES)
+
+    def forward(self, left, right):
+        return self.layer(left - right)
+
+
+def linear():
+    return nn.Linear(4, CLASSES)
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, CLASSES))
+
+
+def convnet():
+    return tepui.models.ConvNet(num_classes=CLASSES, width=2)
+
+
+def noisy_net():
+    """BatchNorm and dropout, the two things that passes leave traces of."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(16, 8),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.Dropout(0.25),
+        nn.Linear(8, CLASSES),
+    )
+
+
+def fitted(data, factory=noisy_net, *, members=2, seed=3, **how):
+    """Train a fresh ensemble and return the run."""
+    ensemble = tepui.Ensemble.build(factory, members=members, seed=seed)
+    settings = {
+        "method": DeepEnsemble(),
+        "epochs": 2,
+        "batch_size": 8,
+        "device": "cpu",
+        "progress": "none",
+        **how,
+    }
+    return tepui.fit(ensemble, data, **settings)
+
+
+def assert_same_bits(first, second):
+    """Compare runs, modules or mappings of tensors to the last bit."""
+    first, second = _tensors(first), _tensors(second)
+    different = [
+        name
+        for name in first.keys() | second.keys()
+        if not same_bits(_only(first, name), _only(second, name))
+    ]
+    assert not different
+
+
+def assert_different(first, second):
+    assert not same_bits(_tensors(first), _tensors(second))
+
+
+def assert_same_runs(first, second):
+    """Compare everything a run leaves except how long it took."""
+    assert_same_bits(first, second)
+    assert first.best_epochs == second.best_epochs
+    assert untimed(first.history) == untimed(second.history)
+    if first.path is not None and second.path is not None:
+        one, other = (read_tensors(r.path / CHECKPOINT) for r in (first, second))
+        assert_same_bits(one[0], other[0])
+        assert one[1]["members"] == other[1]["members"]
+
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def untimed(history):
+    return [(r.epoch, r.loss, r.learning_rate, r.validation_loss) for r in history]
+
+
+def global_states():
+    """Return the state of every global generator, comparable with ``==``."""
+    kind, keys, *rest = np.random.get_state()
+    numpy_state = (kind, keys.tolist(), *rest)
+    return random.getstate(), numpy_state, torch.get_rng_state().tolist()
+
+
+def copied(module):
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def _tensors(value) -> dict[str, Tensor]:
+    if isinstance(value, tepui.Run):
+        value = value.ensemble
+    return dict(value if isinstance(value, Mapping) else value.state_dict())
+
+
+def _only(tensors, name):
+    return {name: tensors[name]} if name in tensors else {}

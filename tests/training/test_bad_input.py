@@ -1,0 +1,233 @@
+"""Every wrong argument is named with its rule and value, and nothing is left behind."""
+
+import math
+import re
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+import tepui
+from tepui.core.storage import read_tensors
+from tepui.data import Arrays, HorizontalFlip
+from tepui.methods import SAM, DeepEnsemble
+from training.cases import (
+    CHECKPOINT,
+    CLASSES,
+    Plain,
+    fitted,
+    images,
+    linear,
+    mlp,
+    numbers,
+    one_thread,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield torch.zeros(4), 0
+
+
+class CountedStream(Stream):
+    def __len__(self):
+        return 1
+
+
+class Empty(Dataset):
+    def __len__(self):
+        return 0
+
+    def __getitem__(self, index):
+        raise IndexError
+
+
+def mean_loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"epochs": 0}, "epochs must be positive, got 0"),
+        ({"batch_size": 0}, "batch_size must be positive, got 0"),
+        ({"accumulate": 0}, "accumulate must be positive, got 0"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be positive, got 0"),
+        ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
+        ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
+        (
+            {"precision": "float16"},
+            "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
+        ),
+        ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
+        (
+            {"runner": "graph"},
+            'runner must be "auto" or "eager" unless .* got \'graph\'',
+        ),
+        ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
+        ({"keep": "first"}, "keep must be one of last, best, got 'first'"),
+        (
+            {"method": SAM(rho=(0.1, 0.2, 0.3))},
+            r"rho must have one value per member \(2\), got 3",
+        ),
+        (
+            {"optimizer": tepui.SGD(lr=(0.1, 0.2, 0.3))},
+            r"lr must have one value per member \(2\), got 3",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), mlp, out=tmp_path / "run", **how)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (Stream(), "dataset must be map-style .*, got Stream"),
+        (CountedStream(), "dataset must be map-style .*, got CountedStream"),
+        (Empty(), "dataset must hold at least one sample, got "),
+        (
+            TensorDataset(torch.zeros(0, 4), torch.zeros(0)),
+            "dataset must hold at least one sample, got ",
+        ),
+        (
+            Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES])),
+            rf"labels must lie in \[0, 2\], got 'values from 0 to {CLASSES}'",
+        ),
+        (
+            Plain(Arrays(torch.zeros(4, 4), torch.tensor([0, 0, 0, CLASSES]))),
+            r"labels must lie in \[0, 2\], got 'values from 0 to 3'",
+        ),
+    ],
+    ids=["iterable", "iterable with length", "empty", "no tensors", "tensors", "items"],
+)
+def test_wrong_data_are_named(data, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(data, linear)
+
+
+def test_wrong_labels_leave_no_folder(tmp_path):
+    bad = Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES]))
+    with pytest.raises(ValueError, match="labels must lie in"):
+        fitted(bad, linear, out=tmp_path / "run")
+    assert fitted(numbers(), linear, out=tmp_path / "run").path.exists()
+
+
+def test_dict_inputs_cannot_be_augmented():
+    data = Arrays({"input": numbers().inputs}, numbers().targets)
+    with pytest.raises(ValueError, match="augment must be empty for dict inputs, got"):
+        fitted(data, linear, augment=[HorizontalFlip()])
+
+
+def test_a_loss_must_return_one_value_per_sample():
+    message = re.escape("loss must return one value per sample (8,), got shape ()")
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), linear, loss=mean_loss)
+
+
+def test_a_member_must_have_something_to_train():
+    def frozen():
+        return linear().requires_grad_(False)
+
+    message = "member 0 must have trainable parameters, got 'none'"
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), frozen)
+
+
+class ExplodingLoss:
+    """Cross-entropy that is not finite in one call of the training passes."""
+
+    def __init__(self, at, value):
+        self.at = at
+        self.value = value
+        self.calls = 0
+
+    def __call__(self, outputs, targets):
+        losses = nn.functional.cross_entropy(outputs, targets, reduction="none")
+        self.calls += 1
+        return losses + (self.value if self.calls == self.at else 0.0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_divergence_names_member_step_rate_and_checkpoint(tmp_path, value):
+    # Three steps an epoch and member: call 11 is member 1's second step of epoch 1.
+    schedule = tepui.Cosine()
+    message = re.escape(
+        f"loss of member 1 must stay finite, got {value} at step 4 with learning rate "
+        f"{0.1 * schedule.factor(4, 3, 3):g}; last good checkpoint: "
+        f"{tmp_path / CHECKPOINT}"
+    )
+    how = {"epochs": 3, "schedule": schedule, "factory": linear}
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(numbers(), loss=ExplodingLoss(11, value), out=tmp_path, **how)
+    tensors, document = read_tensors(tmp_path / CHECKPOINT)
+    assert [row["epoch"] for row in document["history"]] == [0]
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+    whole = fitted(numbers(), loss=ExplodingLoss(0, value), **how)
+    resumed = fitted(
+        numbers(), loss=ExplodingLoss(0, value), out=tmp_path, resume=True, **how
+    )
+    assert resumed.history[-1].loss == whole.history[-1].loss
+
+
+@pytest.mark.parametrize("out", [None, "run"])
+def test_divergence_in_the_first_epoch_says_that_there_is_no_checkpoint(tmp_path, out):
+    place = None if out is None else tmp_path / out
+    message = "checkpoint: none yet" if out else r"no checkpoint was kept \(pass out"
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(numbers(), linear, loss=ExplodingLoss(1, math.nan), out=place)
+
+
+def test_weights_that_explode_in_the_last_step_are_not_kept_as_good(tmp_path):
+    """The loss before that step is finite, yet every later one would be NaN."""
+    how = {
+        "optimizer": tepui.SGD(lr=1e38, momentum=0),
+        "schedule": tepui.MultiStep(milestones=(), warmup=0),
+        "batch_size": 24,
+        "factory": lambda: nn.Sequential(linear(), nn.Linear(CLASSES, CLASSES)),
+    }
+    large = Arrays(numbers().inputs * 1e3, numbers().targets)
+    message = "weights of member 0 must stay finite, got infinite or NaN values at step"
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(large, out=tmp_path, **how)
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
+def test_large_weights_whose_sum_overflows_are_no_divergence():
+    def large():
+        layer = linear()
+        nn.init.constant_(layer.bias, 3e38)  # equal logits, whatever their size
+        return layer
+
+    run = fitted(numbers(), large, optimizer=tepui.SGD(lr=1e-3, weight_decay=0.0))
+    member = run.ensemble.members[0]
+    assert member.bias.isfinite().all()
+    assert member.bias.sum().isinf()
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()], ids=repr)
+def test_a_gradient_of_zero_is_no_error(method):
+    data = Arrays(torch.zeros(8, 1, 4, 4), torch.zeros(8, dtype=torch.int64))
+
+    class Silent(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.flatten(1)) * 0
+
+    run = fitted(data, lambda: Silent(16, CLASSES), method=method)
+    assert run.history[-1].loss == pytest.approx((math.log(CLASSES),) * 2)
+
+
+def test_images_of_the_wrong_shape_are_named_when_augmented():
+    data = Arrays(images().inputs[:, 0], images().targets)
+    with pytest.raises(ValueError, match="images must have shape"):
+        fitted(
+            data,
+            lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
+            augment=[HorizontalFlip()],
+        )

@@ -1,0 +1,226 @@
+import re
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import Dataset, Subset, TensorDataset
+
+from strategies import modest
+from tepui.core.seeding import generator
+from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
+from tepui.training.batches import (
+    LoadedSource,
+    TensorSource,
+    index_stream,
+    source_of,
+    steps_per_epoch,
+)
+from training.cases import CLASSES, Noisy, Plain, global_states, images, numbers, pairs
+
+CPU = torch.device("cpu")
+AUGMENT = (RandomCrop(1), HorizontalFlip())
+
+sizes = st.integers(1, 30)
+seeds = st.integers(0, 2**40)
+# A fork of a process with threads, which Python 3.12 warns of.
+forks = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+
+def stream_naive(samples, batch_size, seed, steps):
+    """Shuffle, shuffle again, without end; then cut."""
+    size, endless, cycle = min(batch_size, samples), [], 0
+    while len(endless) < steps * size:
+        shuffle = torch.randperm(samples, generator=generator(seed, "order", cycle))
+        endless += shuffle.tolist()
+        cycle += 1
+    return [endless[step * size : (step + 1) * size] for step in range(steps)]
+
+
+def batches_of(source, rows, seed=5, epoch=0):
+    return list(source.batches(torch.as_tensor(rows), seed, epoch))
+
+
+def by_index(batches):
+    """Return what each sample looked like, whatever batch it was in."""
+    return {
+        int(index): x
+        for batch in batches
+        for index, x in zip(batch.index, batch.inputs, strict=True)
+    }
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(
+        torch.equal(first[key], second[key]) for key in first
+    )
+
+
+@given(sizes, sizes, seeds, st.integers(0, 12))
+@modest
+def test_stream_matches_naive(samples, batch_size, seed, steps):
+    rows = index_stream(samples, batch_size, seed, 0, steps)
+    assert rows.tolist() == stream_naive(samples, batch_size, seed, steps)
+    assert rows.shape == (steps, min(batch_size, samples))
+
+
+@given(sizes, sizes, seeds, st.integers(0, 12), st.integers(0, 12))
+@modest
+def test_any_part_of_the_stream_is_a_slice_of_the_whole(
+    samples, batch_size, seed, first, steps
+):
+    whole = index_stream(samples, batch_size, seed, 0, first + steps)
+    part = index_stream(samples, batch_size, seed, first, steps)
+    assert torch.equal(part, whole[first:])
+
+
+@given(sizes, sizes, seeds, st.integers(1, 9))
+@modest
+def test_every_sample_is_seen_equally_often_up_to_one(samples, batch_size, seed, steps):
+    rows = index_stream(samples, batch_size, seed, 0, steps)
+    counts = rows.flatten().bincount(minlength=samples)
+    mean = rows.numel() / samples
+    assert int(counts.min()) >= int(mean)
+    assert int(counts.max()) <= -(-rows.numel() // samples)
+
+
+@given(sizes, sizes)
+@modest
+def test_an_epoch_covers_every_sample(samples, batch_size):
+    steps = steps_per_epoch(samples, batch_size)
+    rows = index_stream(samples, batch_size, 7, 0, steps)
+    assert set(rows.flatten().tolist()) == set(range(samples))
+    assert (steps - 1) * batch_size < samples <= steps * batch_size
+
+
+def test_seeds_shuffle_differently():
+    assert not torch.equal(index_stream(9, 9, 1, 0, 1), index_stream(9, 9, 2, 0, 1))
+
+
+def test_a_small_data_set_is_one_batch_of_its_own_size():
+    rows = index_stream(samples=3, batch_size=128, seed=1, first_step=4, steps=2)
+    assert [sorted(row) for row in rows.tolist()] == [[0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
+def test_augmentation_of_a_sample_does_not_depend_on_its_place(wrap):
+    source = source_of(wrap(images(6)), AUGMENT, CPU, 0, CLASSES)
+    one = by_index(batches_of(source, [[0, 1, 2], [3, 4, 5]]))
+    other = by_index(batches_of(source, [[5, 3], [1, 0], [4, 2]]))
+    assert same(one, other)
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"epoch": 1}], ids=str)
+def test_augmentation_differs_between_members_and_epochs(change):
+    source = source_of(images(6), AUGMENT, CPU, 0, CLASSES)
+    rows = [list(range(6))]
+    one, other = batches_of(source, rows), batches_of(source, rows, **change)
+    assert not same(by_index(one), by_index(other))
+
+
+def test_bytes_are_augmented_before_they_are_normalised():
+    black = torch.zeros(6, 1, 4, 4, dtype=torch.uint8)
+    data = Arrays(black, torch.zeros(6).long(), Normalize((0.5,), (0.25,)))
+    source = source_of(data, [RandomCrop(2, fill=1.0)], CPU, 0, 1)
+    (batch,) = batches_of(source, [[0, 1, 2, 3, 4, 5]])
+    assert set(batch.inputs.unique().tolist()) == {-2.0, 2.0}
+
+
+@given(st.integers(2, 9), st.integers(1, 5), seeds)
+@modest
+def test_loaded_equals_tensors(samples, batch_size, seed):
+    data = images(samples)
+    fast = source_of(data, AUGMENT, CPU, 0, CLASSES)
+    slow = source_of(Plain(data), AUGMENT, CPU, 0, CLASSES)
+    assert isinstance(fast, TensorSource)
+    assert isinstance(slow, LoadedSource)
+    assert fast.samples == slow.samples == samples
+    rows = index_stream(samples, batch_size, seed, 0, 3)
+    pairs_of_batches = zip(
+        batches_of(fast, rows, seed), batches_of(slow, rows, seed), strict=True
+    )
+    for row, (one, other) in zip(rows, pairs_of_batches, strict=True):
+        assert torch.equal(one.inputs, other.inputs)
+        assert torch.equal(one.targets, other.targets)
+        assert torch.equal(one.index, row)
+        assert torch.equal(other.index, row)
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
+def test_dict_inputs_pass_through(wrap):
+    data = pairs(6)
+    source = source_of(wrap(data), (), CPU, 0, CLASSES)
+    (batch,) = batches_of(source, [[4, 2]])
+    for name in ("left", "right"):
+        assert torch.equal(batch.inputs[name], data.inputs[name][[4, 2]])
+    assert torch.equal(batch.targets, data.targets[[4, 2]])
+
+
+def test_a_tensor_dataset_takes_the_fast_path_and_a_subset_does_not():
+    data = numbers(6)
+    held = TensorDataset(data.inputs, data.targets)
+    assert isinstance(source_of(held, (), CPU, 0, CLASSES), TensorSource)
+    part = source_of(Subset(held, [1, 3]), (), CPU, 0, CLASSES)
+    (batch,) = batches_of(part, [[1, 0]])
+    assert torch.equal(batch.inputs, data.inputs[[3, 1]])
+
+
+@forks
+def test_random_transforms_depend_on_neither_workers_nor_place():
+    data = Noisy(numbers(8))
+    alone = source_of(data, (), CPU, 0, CLASSES)
+    helped = source_of(data, (), CPU, 2, CLASSES)
+    before = global_states()
+    one = by_index(batches_of(alone, [[0, 1, 2, 3], [4, 5, 6, 7]]))
+    other = by_index(batches_of(helped, [[7, 2], [0, 5], [3, 6], [1, 4]]))
+    assert same(one, other)
+    assert global_states() == before
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"epoch": 1}], ids=str)
+def test_random_transforms_differ_between_members_and_epochs(change):
+    source = source_of(Noisy(numbers(4)), (), CPU, 0, CLASSES)
+    one = by_index(batches_of(source, [[0, 1, 2, 3]]))
+    other = by_index(batches_of(source, [[0, 1, 2, 3]], **change))
+    assert not any(torch.equal(one[index], other[index]) for index in one)
+
+
+def test_random_transforms_differ_between_samples():
+    x = torch.zeros(2, 4)
+    source = source_of(Noisy(Arrays(x, torch.zeros(2).long())), (), CPU, 0, 1)
+    (batch,) = batches_of(source, [[0, 1]])
+    assert not torch.equal(batch.inputs[0], batch.inputs[1])
+
+
+@pytest.mark.parametrize("item", [torch.zeros(4), (1, 2, 3), {"x": 1}], ids=str)
+def test_a_data_set_must_yield_pairs(item):
+    class Odd(Dataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return item
+
+    source = source_of(Odd(), (), CPU, 0, None)
+    kind = type(item).__name__
+    message = re.escape(f"dataset must yield pairs (x, y), got {kind} at index 1")
+    with pytest.raises(ValueError, match=message):
+        batches_of(source, [[1, 0]])
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
+@pytest.mark.parametrize("label", [-1, CLASSES])
+def test_labels_out_of_range_are_refused(wrap, label):
+    data = Arrays(torch.zeros(2, 4), torch.tensor([0, label]))
+    low, high = min(0, label), max(0, label)
+    message = rf"labels must lie in \[0, 2\], got 'values from {low} to {high}'"
+    with pytest.raises(ValueError, match=message):
+        batches_of(source_of(wrap(data), (), CPU, 0, CLASSES), [[0, 1]])
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
+def test_dict_inputs_cannot_be_augmented(wrap):
+    source = source_of(wrap(pairs()), AUGMENT, CPU, 0, CLASSES)
+    message = "augment must be empty for dict inputs, got RandomCrop, HorizontalFlip"
+    with pytest.raises(ValueError, match=message):
+        batches_of(source, [[0, 1]])

@@ -1,0 +1,444 @@
+"""The hooks for methods whose members meet: between epochs, or inside the loss."""
+
+import itertools
+import os
+import signal
+import warnings
+from dataclasses import dataclass
+from typing import final
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tepui
+from tepui.core.per_member import per_member
+from tepui.core.seeding import derive, generator
+from tepui.core.storage import read_tensors
+from tepui.methods import CoupledMethod, ExchangingMethod, Gradient, Meeting, Turn
+from tepui.training import LocalExchange
+from tepui.training.batches import index_stream
+from tepui.training.learner import Learner
+from training.cases import (
+    CHECKPOINT,
+    CLASSES,
+    StoppedError,
+    assert_different,
+    assert_same_bits,
+    assert_same_runs,
+    copied,
+    fitted,
+    images,
+    noisy_net,
+    one_thread,
+    stop_after,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+LOG = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh_log():
+    LOG.clear()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Echo(ExchangingMethod):
+    """Scales gradients by what members told each other, with some noise."""
+
+    epochs: tuple[int, ...] = (1, 3)
+    strength: float | tuple[float, ...] = per_member(1.0)
+
+    def gradient(self, member, batch):
+        loss, values = member.gradient(batch)
+        scale = 1 + self.strength * member.state.get("heard", torch.zeros(()))
+        member.state.setdefault("steps", torch.zeros(())).add_(1)
+        return Gradient(loss, [value * scale for value in values])
+
+    def exchanges_before(self, epoch, epochs):
+        LOG.append(("asked", epoch, epochs))
+        return epoch in self.epochs
+
+    def publish(self, member, index, dataset, generator):
+        LOG.append(("publish", int(member.state["steps"])))
+        assert not any(part.training for part in member.module.modules())
+        outputs = member.module(dataset.inputs[:4])
+        return outputs.mean().detach() + torch.rand((), generator=generator)
+
+    def receive(self, member, index, published, generator):
+        LOG.append(("receive", index, published, torch.rand((), generator=generator)))
+        member.state["heard"] = torch.stack(published).tanh().mean() / (index + 1)
+
+
+def logged(kind):
+    return [entry for entry in LOG if entry[0] == kind]
+
+
+def test_members_exchange_exactly_before_the_epochs_asked_for():
+    fitted(images(), method=Echo(), epochs=5, members=3)
+    at_the_door, *before_epochs = logged("asked")
+    assert at_the_door == ("asked", 0, 5)
+    assert before_epochs == [("asked", epoch, 5) for epoch in range(5)]
+    # Three steps an epoch: after one epoch and after three.
+    assert [entry[1] for entry in logged("publish")] == [3, 3, 3, 9, 9, 9]
+
+
+def test_all_members_receive_the_same_list_in_member_order_and_the_same_stream():
+    fitted(images(), method=Echo(epochs=(1,)), members=3)
+    received = logged("receive")
+    assert [entry[1] for entry in received] == [0, 1, 2]
+    first = received[0]
+    assert len(first[2]) == 3
+    assert len({float(told) for told in first[2]}) == 3
+    for _, _, published, drawn in received[1:]:
+        assert [float(t) for t in published] == [float(t) for t in first[2]]
+        assert drawn == first[3]
+
+
+def test_streams_differ_between_exchanges_and_between_ensembles():
+    fitted(images(), method=Echo(), epochs=4, seed=3)
+    fitted(images(), method=Echo(), epochs=4, seed=4)
+    draws = {float(entry[3]) for entry in logged("receive")}
+    assert len(draws) == 4
+
+
+def test_what_was_received_matters():
+    how = {"epochs": 4}
+    loud, quiet = (fitted(images(), method=Echo(strength=s), **how) for s in (1.0, 0.0))
+    assert_different(loud, quiet)
+    assert_same_bits(quiet, fitted(images(), **how))
+
+
+def test_per_member_values_are_resolved():
+    mixed = fitted(images(), method=Echo(strength=(0.0, 1.0)), epochs=4).ensemble
+    none, all_ = (
+        fitted(images(), method=Echo(strength=s), epochs=4).ensemble for s in (0.0, 1.0)
+    )
+    assert_same_bits(mixed.members[0], none.members[0])
+    assert_different(mixed.members[1], none.members[1])
+    assert_different(mixed.members[0], all_.members[0])
+
+
+def test_members_are_back_in_train_mode_after_an_exchange():
+    run = fitted(images(), method=Echo(epochs=(1,)))
+    assert all(part.training for part in run.ensemble.modules())
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3])
+def test_state_is_checkpointed_and_survives_resume(tmp_path, epoch):
+    how = {"method": Echo(), "epochs": 4}
+    whole = fitted(images(), out=tmp_path / "whole", **how)
+    out = tmp_path / "parts"
+    with pytest.raises(StoppedError):
+        fitted(images(), out=out, callbacks=[stop_after(epoch)], **how)
+    parts = fitted(images(), out=out, resume=True, **how)
+    assert_same_runs(whole, parts)
+    tensors, _ = read_tensors(out / CHECKPOINT)
+    assert tensors["0/method/steps"] == 12
+    assert "1/method/heard" in tensors
+
+
+class SignallingLoss:
+    def __init__(self, at=-1):
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, outputs, targets):
+        if self.calls == self.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.calls += 1
+        return F.cross_entropy(outputs, targets, reduction="none")
+
+
+def interrupted_everywhere(tmp_path, method, calls):
+    """Stop a run in each of its passes; check that it resumes to the same bits."""
+    whole = fitted(images(), method=method, loss=SignallingLoss())
+    for at in range(calls):
+        out = tmp_path / str(at)
+        with pytest.raises(SystemExit):
+            fitted(images(), method=method, loss=SignallingLoss(at), out=out)
+        how = {"loss": SignallingLoss(), "out": out, "resume": True}
+        assert_same_runs(whole, fitted(images(), method=method, **how))
+
+
+def test_stopped_in_the_middle_of_an_epoch_members_do_not_exchange_twice(tmp_path):
+    interrupted_everywhere(tmp_path, Echo(epochs=(1,)), calls=12)
+    assert len(logged("publish")) == 2 + 12 * 2
+
+
+def test_gather_orders_by_member():
+    told = {2: torch.tensor(2), 0: torch.tensor(0), 1: torch.tensor(1)}
+    gathered = LocalExchange().gather(told, 3)
+    assert [int(tensor) for tensor in gathered] == [0, 1, 2]
+    assert list(LocalExchange().owned(3)) == [0, 1, 2]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Repelled(CoupledMethod):
+    """Rewards different outputs; a random choice of members trains in each step."""
+
+    weight: float = 0.5
+    chosen: int = 2
+
+    def turn(self, members, progress, generator):
+        picked = torch.randperm(members, generator=generator)[: self.chosen]
+        LOG.append(("active", sorted(picked.tolist())))
+        return Turn(tuple(sorted(picked.tolist())), (), progress)
+
+    def loss(self, meeting):
+        outputs, losses = meeting.outputs, meeting.losses
+        assert outputs.shape == (self.chosen, len(meeting.targets), CLASSES)
+        assert losses.shape == outputs.shape[:2]
+        assert meeting.unlabeled is None
+        centre = outputs.mean(0, keepdim=True)
+        return losses.mean() - self.weight * (outputs - centre).square().mean()
+
+
+def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
+    """Train three members in a loop written without the engine."""
+    seed = derive(*ensemble.seeds, "coupled")
+    optimizers = [
+        torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+        for m in ensemble.members
+    ]
+    steps, totals = -(-len(data) // batch_size), []
+    ensemble.train()
+    rows = index_stream(len(data), batch_size, seed, 0, epochs * steps)
+    for step, row in enumerate(rows):
+        stream = generator(seed, "active", step)
+        active = method.turn(len(ensemble), step / (epochs * steps), stream).active
+        outputs = []
+        for index in active:
+            torch.manual_seed(derive(ensemble.seeds[index], "noise", step))
+            outputs.append(ensemble.members[index](data.inputs[row]))
+        targets = data.targets[row]
+        losses = [F.cross_entropy(o, targets, reduction="none") for o in outputs]
+        meeting = Meeting(torch.stack(outputs), torch.stack(losses), targets, None)
+        total = method.loss(meeting)
+        total.backward()
+        totals.append(total.detach())
+        for index in active:
+            optimizers[index].step()
+            optimizers[index].zero_grad()
+    return torch.stack(totals).view(epochs, steps).mean(1)
+
+
+@pytest.mark.parametrize("chosen", [1, 2, 3])
+def test_coupled_equals_a_loop_by_hand(chosen):
+    method, data = Repelled(chosen=chosen), images()
+    by_hand = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    with torch.random.fork_rng():
+        losses = coupled_by_hand(by_hand, data, method)
+    how = {"method": method, "members": 3, "schedule": tepui.Constant()}
+    run = fitted(data, **how)
+    assert_same_bits(run, by_hand)
+    for record, loss in zip(run.history, losses, strict=True):
+        assert record.loss == pytest.approx((float(loss),) * 3)
+
+
+def test_without_coupling_members_descend_their_mean_loss():
+    """The joint loss of one active member is that member's own."""
+    plain, coupled = (
+        fitted(images(), method=Repelled(chosen=1, weight=w), members=1)
+        for w in (0.0, 0.5)
+    )
+    assert_same_bits(plain, coupled)
+
+
+def test_members_that_sit_out_keep_weights_buffers_and_momentum(tmp_path):
+    start = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    how = {"method": Repelled(chosen=1), "members": 3, "epochs": 1, "batch_size": 24}
+    run = fitted(images(), out=tmp_path, **how)
+    ((_, (only,)),) = logged("active")
+    tensors, document = read_tensors(tmp_path / CHECKPOINT)
+    for index in range(3):
+        before, after = copied(start.members[index]), run.ensemble.members[index]
+        momentum = [n for n in tensors if n.startswith(f"{index}/optimizer")]
+        assert document["members"][str(index)]["step"] == 1
+        if index == only:
+            assert_different(before, after)
+            assert int(after[2].num_batches_tracked) == 1
+            assert momentum
+        else:
+            assert_same_bits(before, after)
+            assert not momentum
+
+
+def test_the_learning_rate_of_members_that_sit_out_is_recorded_too():
+    how = {"method": Repelled(chosen=1), "members": 3, "batch_size": 24, "epochs": 3}
+    run = fitted(images(), schedule=tepui.Cosine(), **how)
+    for record in run.history:
+        assert len(set(record.learning_rate)) == 1
+
+
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_a_coupled_run_resumes_to_the_same_bits(tmp_path, chosen):
+    method = Repelled(chosen=chosen)
+    interrupted_everywhere(tmp_path, method, calls=6 * chosen)
+
+
+def test_repulsion_drives_outputs_apart():
+    far, near = (
+        fitted(images(), method=Repelled(weight=w), epochs=4).ensemble
+        for w in (0.5, -0.5)
+    )
+    spread = [e.logits(images().inputs).std(0).mean() for e in (far, near)]
+    assert spread[0] > spread[1]
+
+
+def test_a_coupled_loss_must_return_one_value_per_sample():
+    with pytest.raises(ValueError, match="loss must return one value per sample"):
+        fitted(images(), method=Repelled(), loss=F.cross_entropy)
+
+
+def test_coupled_members_cannot_accumulate():
+    with pytest.raises(ValueError, match=r"accumulate must be 1 where .* got 2"):
+        fitted(images(), method=Repelled(), accumulate=2)
+
+
+def test_coupled_members_cannot_rest_off_the_device():
+    with pytest.raises(ValueError, match=r"sequential must be false .* got True"):
+        fitted(images(), method=Repelled(), sequential=True)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class InTurn(CoupledMethod):
+    """One member after the other, away from what earlier ones say of unlabeled data."""
+
+    @property
+    def needs_unlabeled(self):
+        return True
+
+    @property
+    def fixed_shapes(self):
+        return False
+
+    def turn(self, members, progress, generator):
+        now = min(int(progress * members), members - 1)
+        return Turn((now,), tuple(range(now)), progress * members - now)
+
+    def loss(self, meeting):
+        now, *earlier = meeting.unlabeled
+        LOG.append(("turn", len(earlier), [e.detach() for e in earlier], now.shape))
+        apart = sum((now - outputs).square().mean() for outputs in earlier)
+        return meeting.losses.mean() - 0.1 * apart
+
+
+def unlabeled(samples=10):
+    data = images(samples, seed=5)
+    return tepui.data.Arrays(data.inputs, torch.full_like(data.targets, -1))
+
+
+def in_turn(**how):
+    settings = {"method": InTurn(), "members": 3, "epochs": 6, "unlabeled": unlabeled()}
+    return fitted(images(), **settings | how)
+
+
+def test_observed_members_are_seen_but_not_touched(tmp_path):
+    how = {"schedule": tepui.Constant(), "out": tmp_path, "checkpoint_every": 2}
+    states = []
+
+    def note(record):
+        states.append([copied(member) for member in ensemble.members])
+
+    ensemble = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    tepui.fit(
+        ensemble,
+        images(),
+        method=InTurn(),
+        epochs=6,
+        batch_size=8,
+        unlabeled=unlabeled(),
+        callbacks=[note],
+        progress="none",
+        **how,
+    )
+    # Three members have two epochs of three steps each.
+    assert [entry[1] for entry in logged("turn")] == [0] * 6 + [1] * 6 + [2] * 6
+    assert {entry[3] for entry in logged("turn")} == {(8, CLASSES)}
+    for epoch, (before, after) in enumerate(itertools.pairwise(states), start=1):
+        for member in range(3):
+            same = assert_same_bits if member != epoch // 2 else assert_different
+            same(before[member], after[member])
+
+
+def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
+    seen = []
+
+    class Noting(Learner):
+        def set_time(self, factor, progress):
+            seen.append((self.index, factor, progress))
+            super().set_time(factor, progress)
+
+    monkeypatch.setattr("tepui.training.prepare.Learner", Noting)
+    in_turn(schedule=tepui.Cosine(), epochs=3)
+    # Nine steps; the engine sets every member's time again at the end of an epoch.
+    own = [entry for entry in seen if entry[2] * 9 % 3 == pytest.approx(0, abs=1e-9)]
+    starts = {index: factor for index, factor, progress in own if progress == 0}
+    assert starts == {0: 1.0, 1: 1.0, 2: 1.0}
+
+
+def test_a_run_with_unlabeled_data_resumes_to_the_same_bits(tmp_path):
+    whole = in_turn(out=tmp_path / "whole")
+    for epoch in (0, 2, 4):
+        out = tmp_path / str(epoch)
+        with pytest.raises(StoppedError):
+            in_turn(out=out, callbacks=[stop_after(epoch)])
+        assert_same_runs(whole, in_turn(out=out, resume=True))
+
+
+def test_unlabeled_data_matter_and_are_part_of_the_run(tmp_path):
+    other = tepui.data.Arrays(unlabeled().inputs.flip(2), unlabeled().targets)
+    assert_different(in_turn(), in_turn(unlabeled=other))
+    in_turn(out=tmp_path)
+    with pytest.raises(ValueError, match="unlabeled"):
+        in_turn(out=tmp_path, resume=True, unlabeled=other)
+
+
+def test_unlabeled_data_only_where_they_are_used():
+    with pytest.raises(ValueError, match=r"a data set for InTurn.*SED.*need none"):
+        in_turn(unlabeled=None)
+    with pytest.raises(ValueError, match="unlabeled must be None for Repelled"):
+        fitted(images(), method=Repelled(), unlabeled=unlabeled())
+    with pytest.raises(ValueError, match="unlabeled must be None for DeepEnsemble"):
+        fitted(images(), unlabeled=unlabeled())
+
+
+def equal_members():
+    ensemble = tepui.Ensemble.build(noisy_net, members=3, seed=3)
+    ensemble.members[1].load_state_dict(ensemble.members[0].state_dict())
+    return ensemble
+
+
+def test_equal_members_are_told_apart_and_it_is_said():
+    ensemble = equal_members()
+    assert_same_bits(ensemble.members[0], ensemble.members[1])
+    how = {"epochs": 1, "batch_size": 8, "progress": "none"}
+    with pytest.warns(UserWarning, match=r"members \[1\] start equal to another"):
+        tepui.fit(ensemble, images(), method=Repelled(chosen=1), **how)
+    assert_different(ensemble.members[0], ensemble.members[1])
+
+
+def test_independent_members_may_start_equal():
+    ensemble = equal_members()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        how = {"epochs": 1, "batch_size": 8, "progress": "none"}
+        tepui.fit(ensemble, images(), method=tepui.methods.DeepEnsemble(), **how)
+
+
+def test_records_say_how_long_members_exchanged(tmp_path):
+    run = fitted(images(), method=Echo(epochs=(1, 3)), epochs=4, out=tmp_path)
+    spent = [record.exchange_seconds for record in run.history]
+    assert [seconds > 0 for seconds in spent] == [False, True, False, True]
+    assert spent[0] == spent[2] == 0
+    again = fitted(
+        images(), method=Echo(epochs=(1, 3)), epochs=4, out=tmp_path, resume=True
+    )
+    assert again.history == run.history
+    plain = fitted(images(), epochs=2)
+    assert [record.exchange_seconds for record in plain.history] == [0, 0]

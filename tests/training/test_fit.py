@@ -1,0 +1,303 @@
+import copy
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import tepui
+from tepui.data import Arrays, HorizontalFlip, RandomCrop
+from tepui.losses import CrossEntropy, cross_entropy
+from tepui.methods import SAM, DeepEnsemble
+from tepui.methods.member import Member
+from tepui.training.batches import index_stream
+from training.cases import (
+    CLASSES,
+    Named,
+    Noisy,
+    Plain,
+    assert_different,
+    assert_same_bits,
+    assert_same_runs,
+    convnet,
+    copied,
+    fitted,
+    images,
+    linear,
+    mlp,
+    noisy_net,
+    numbers,
+    one_thread,
+    pairs,
+)
+
+METHODS = [DeepEnsemble(), SAM(rho=0.1)]
+AUGMENT = (RandomCrop(1), HorizontalFlip())
+by_method = pytest.mark.parametrize("method", METHODS, ids=repr)
+single = pytest.fixture(autouse=True)(one_thread)
+forks = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+
+
+def loop(module, data, seed, *, epochs=4, batch_size=7, label_smoothing=0.0):
+    """Train by hand, in the way any torch tutorial does."""
+    optimizer = torch.optim.SGD(
+        module.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4
+    )
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 3], gamma=0.1)
+    steps = -(-len(data) // batch_size)
+    module.train()
+    for epoch in range(epochs):
+        for rows in index_stream(len(data), batch_size, seed, epoch * steps, steps):
+            optimizer.zero_grad()
+            losses = F.cross_entropy(
+                module(data.inputs[rows]),
+                data.targets[rows],
+                reduction="none",
+                label_smoothing=label_smoothing,
+            )
+            losses.mean().backward()
+            optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_deep_ensemble_equals_a_plain_torch_loop(smoothing):
+    ensemble = tepui.Ensemble.build(convnet, members=2, seed=3)
+    by_hand, data = copy.deepcopy(ensemble), images(24)
+    loss = functools.partial(cross_entropy, label_smoothing=smoothing)
+    how = {"method": DeepEnsemble(), "epochs": 4, "batch_size": 7, "loss": loss}
+    tepui.fit(ensemble, data, device="cpu", progress="none", **how)
+    for module, seed in zip(by_hand.members, by_hand.seeds, strict=True):
+        loop(module, data, seed, label_smoothing=smoothing)
+    assert_same_bits(ensemble, by_hand)
+
+
+def test_history_holds_the_mean_loss_of_every_epoch():
+    ensemble = tepui.Ensemble.build(mlp, members=1)
+    data, losses = numbers(8), []
+    by_hand = copy.deepcopy(ensemble.members[0])
+    optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.1)
+    for rows in index_stream(8, 4, ensemble.seeds[0], 0, 4):
+        optimizer.zero_grad()
+        losses.append(F.cross_entropy(by_hand(data.inputs[rows]), data.targets[rows]))
+        losses[-1].backward()
+        optimizer.step()
+    run = tepui.fit(
+        ensemble,
+        data,
+        method=DeepEnsemble(),
+        epochs=2,
+        batch_size=4,
+        optimizer=tepui.SGD(momentum=0, weight_decay=0),
+        schedule=tepui.Constant(),
+        device="cpu",
+        progress="none",
+    )
+    expected = torch.stack(losses).detach().view(2, 2).mean(1)
+    for record, mean in zip(run.history, expected, strict=True):
+        assert record.loss == pytest.approx((float(mean),))
+        assert record.validation_loss == ()
+        assert record.samples_per_second > 0
+
+
+@by_method
+def test_a_member_alone_equals_the_member_among_five(method):
+    data, how = images(), {"method": method, "augment": AUGMENT}
+    together = fitted(data, members=5, **how).ensemble
+    alone = fitted(data, members=1, seed=[together.seeds[3]], **how).ensemble
+    assert_same_bits(alone.members[0], together.members[3])
+
+
+@by_method
+def test_adding_members_changes_no_other(method):
+    two = fitted(images(), members=2, method=method).ensemble
+    four = fitted(images(), members=4, method=method).ensemble
+    for few, many in zip(two.members, four.members, strict=False):
+        assert_same_bits(few, many)
+
+
+@pytest.mark.parametrize("augment", [(), AUGMENT], ids=["order", "augmentation"])
+def test_members_from_the_same_weights_part_ways(augment):
+    module = convnet()
+    ensemble = tepui.Ensemble([module, copy.deepcopy(module)], seed=3)
+    # With one batch per epoch the order has no effect on a member.
+    batch_size = 24 if augment else 8
+    how = {"method": DeepEnsemble(), "epochs": 1, "batch_size": batch_size}
+    tepui.fit(ensemble, images(), augment=augment, device="cpu", progress="none", **how)
+    first, second = (member.classifier.weight for member in ensemble.members)
+    assert (first - second).abs().max() > 1e-4
+
+
+def test_every_step_draws_new_dropout_masks():
+    masks = []
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = linear()
+
+        def forward(self, x):
+            mask = torch.rand(x.shape)
+            if self.training:
+                masks.append(mask)
+            return self.layer(x * mask)
+
+    fitted(numbers(16), Masked, members=2, epochs=2)
+    assert len(masks) == 8
+    assert len({tuple(mask.flatten().tolist()) for mask in masks}) == 8
+
+
+def test_regression_with_a_loss_of_ones_own():
+    def squared(outputs, targets):
+        return (outputs - targets).square().mean(1)
+
+    x = numbers(32).inputs
+    data = Arrays(x, x @ torch.tensor([[1.0, -2], [0, 1], [3, 0], [0, 0]]))
+    run = fitted(
+        data,
+        lambda: nn.Linear(4, 2),
+        epochs=30,
+        loss=squared,
+        optimizer=tepui.SGD(lr=0.05, weight_decay=0),
+        validation=0.25,
+    )
+    for member in range(2):
+        assert run.history[-1].loss[member] < 0.05 * run.history[0].loss[member]
+        assert run.history[-1].validation_loss[member] < 0.5
+
+
+@by_method
+def test_training_lowers_the_loss(method):
+    run = fitted(images(), convnet, method=method, epochs=10)
+    assert max(run.history[-1].loss) < 0.5 * min(run.history[0].loss)
+
+
+def test_dict_inputs_train_alike_from_tensors_and_from_a_loader():
+    fast = fitted(pairs(), Named, method=SAM())
+    slow = fitted(Plain(pairs()), Named, method=SAM())
+    assert_same_runs(fast, slow)
+    assert_different(fast, tepui.Ensemble.build(Named, members=2, seed=3))
+
+
+@forks
+def test_workers_change_no_bit():
+    data = Noisy(images())
+    none, two = (fitted(data, workers=workers) for workers in (0, 2))
+    assert_same_runs(none, two)
+
+
+@pytest.mark.parametrize(
+    "wrap", [Plain, lambda a: TensorDataset(a.inputs, a.targets)], ids=str
+)
+def test_any_map_style_data_set_trains_to_the_same_bits(wrap):
+    data = images()
+    how = {"augment": AUGMENT, "validation": 0.25}
+    assert_same_runs(fitted(data, **how), fitted(wrap(data), **how))
+
+
+def test_tensors_stay_on_the_fast_path_when_a_share_is_held_out(monkeypatch):
+    monkeypatch.setattr(tepui.data.loading, "DataLoader", None)
+    data = images()
+    fitted(TensorDataset(data.inputs, data.targets), validation=0.25)
+    with pytest.raises(TypeError, match="not callable"):
+        fitted(Plain(data))
+
+
+@by_method
+@pytest.mark.parametrize("parts", [2, 3, 100])
+def test_accumulation_equals_the_whole_batch_without_batchnorm(method, parts):
+    data = numbers(24, torch.float64)
+    how = {"method": method, "factory": lambda: mlp().double()}
+    whole = fitted(data, **how).ensemble.state_dict()
+    split = fitted(data, accumulate=parts, **how).ensemble.state_dict()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(split[name], tensor, rtol=1e-6, atol=1e-6)
+
+
+def test_accumulation_runs_smaller_parts():
+    seen = []
+
+    class Watched(nn.Linear):
+        def forward(self, x):
+            seen.append(len(x))
+            return super().forward(x)
+
+    fitted(numbers(8), lambda: Watched(4, CLASSES), epochs=1, members=1, accumulate=3)
+    assert seen[-3:] == [3, 3, 2]
+
+
+def test_clip_norm_bounds_the_step():
+    ensemble = tepui.Ensemble.build(mlp, members=1)
+    before = copied(ensemble)
+    tepui.fit(
+        ensemble,
+        numbers(8),
+        method=DeepEnsemble(),
+        epochs=1,
+        batch_size=8,
+        clip_norm=1e-3,
+        optimizer=tepui.SGD(lr=0.5, momentum=0, weight_decay=0),
+        schedule=tepui.Constant(),
+        device="cpu",
+        progress="none",
+    )
+    moved = [after - before[name] for name, after in ensemble.state_dict().items()]
+    length = torch.linalg.vector_norm(torch.cat([m.flatten() for m in moved]))
+    assert float(length) == pytest.approx(0.5e-3, rel=1e-2)
+
+
+def test_a_plain_torch_optimizer_trains_like_the_same_spec():
+    def adamw(parameters):
+        return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
+
+    by_spec = fitted(images(), optimizer=tepui.AdamW())
+    assert_same_runs(fitted(images(), optimizer=adamw), by_spec)
+
+
+def test_frozen_parameters_stay_and_the_rest_trains():
+    def frozen():
+        module = noisy_net()
+        module[1].requires_grad_(False)
+        return module
+
+    ensemble = tepui.Ensemble.build(frozen, members=2, seed=3)
+    before = copied(ensemble)
+    tepui.fit(ensemble, images(), method=SAM(), epochs=1, device="cpu", progress="none")
+    after = ensemble.state_dict()
+    assert torch.equal(after["members.0.1.weight"], before["members.0.1.weight"])
+    assert not torch.equal(after["members.0.5.weight"], before["members.0.5.weight"])
+
+
+def test_outputs_are_widened_after_a_bfloat16_pass():
+    module = linear()
+    member = Member(
+        module,
+        loss=cross_entropy,
+        learning_rate=torch.tensor(0.1),
+        autocast=torch.bfloat16,
+    )
+    data = numbers(8)
+    batch = tepui.data.arrays.Batch(data.inputs, data.targets, torch.arange(8))
+    outputs = member.outputs(batch)
+    assert outputs.dtype == torch.float32
+    assert torch.equal(outputs, outputs.bfloat16().float())
+    assert {value.dtype for value in member.gradient(batch).values} == {torch.float32}
+
+
+def test_bfloat16_learns_like_float32():
+    plain, rounded = (
+        fitted(images(), convnet, precision=precision, epochs=4)
+        for precision in ("float32", "bfloat16")
+    )
+    assert_different(plain, rounded)
+    assert rounded.history[-1].loss == pytest.approx(plain.history[-1].loss, rel=0.2)
+    assert {p.dtype for p in rounded.ensemble.parameters()} == {torch.float32}
+
+
+def test_label_smoothing_may_differ_by_member():
+    mixed = fitted(numbers(), mlp, loss=CrossEntropy((0.0, 0.4))).ensemble
+    for index, smoothing in enumerate((0.0, 0.4)):
+        alone = fitted(numbers(), mlp, loss=CrossEntropy(smoothing)).ensemble
+        assert_same_bits(mixed.members[index], alone.members[index])

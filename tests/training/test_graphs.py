@@ -1,0 +1,212 @@
+"""The CUDA path: captured graphs do what the eager runner does."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
+from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, SharpBalance
+from tepui.models import ResNet18
+from tepui.modules.pruning import sparsity_of
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+METHODS = [
+    DeepEnsemble(),
+    SAM(rho=0.1),
+    SAM(rho=0.5, adaptive=True),
+    GSAM(rho=0.1, rho_min=0.05),
+    EoA(start=0.3),
+    SharpBalance(rho=0.1, switch_epoch=1),
+    SharpBalance.paper(rho=0.1, switch_epoch=1),
+]
+OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]
+
+
+def images(samples=200, size=16):
+    stream = torch.Generator().manual_seed(0)
+    pixels = torch.randint(
+        256, (samples, 3, size, size), dtype=torch.uint8, generator=stream
+    )
+    labels = torch.randint(10, (samples,), generator=stream)
+    return Arrays(pixels, labels, Normalize((0.5,) * 3, (0.25,) * 3))
+
+
+def trained(method, optimizer=OPTIMIZERS[0], factory=None, **how):
+    factory = factory or (lambda: ResNet18(width=8))
+    ensemble = tepui.Ensemble.build(factory, members=2, seed=3)
+    settings = {
+        "epochs": 2,
+        "batch_size": 32,
+        "precision": "float32",
+        "device": "cuda",
+        "deterministic": True,
+        "augment": (RandomCrop(2), HorizontalFlip()),
+        "progress": "none",
+        **how,
+    }
+    return tepui.fit(ensemble, images(), method=method, optimizer=optimizer, **settings)
+
+
+def state(run):
+    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}
+
+
+def assert_close(first, second, tolerance=1e-4):
+    for name, tensor in first.items():
+        torch.testing.assert_close(
+            tensor, second[name], rtol=tolerance, atol=tolerance, msg=name
+        )
+
+
+@pytest.fixture(autouse=True)
+def _cublas(monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_graph_equals_eager(method, optimizer):
+    graph = trained(method, optimizer, runner="graph")
+    eager = trained(method, optimizer, runner="eager")
+    assert_close(state(graph), state(eager))
+    for one, other in zip(graph.history, eager.history, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-4)
+
+
+def test_graph_repeats_to_the_bit():
+    first, second = (trained(SAM(rho=0.1), runner="graph") for _ in range(2))
+    for name, tensor in state(first).items():
+        assert torch.equal(tensor, state(second)[name]), name
+
+
+def test_a_member_alone_equals_the_member_among_others():
+    together = trained(SAM(rho=0.1), runner="graph")
+    seed = together.ensemble.seeds[1]
+    alone = tepui.Ensemble.build(lambda: ResNet18(width=8), seed=[seed])
+    tepui.fit(
+        alone,
+        images(),
+        method=SAM(rho=0.1),
+        optimizer=OPTIMIZERS[0],
+        epochs=2,
+        batch_size=32,
+        precision="float32",
+        device="cuda",
+        deterministic=True,
+        augment=(RandomCrop(2), HorizontalFlip()),
+        runner="graph",
+        progress="none",
+    )
+    for name, tensor in alone.members[0].state_dict().items():
+        assert torch.equal(tensor, together.ensemble.members[1].state_dict()[name])
+
+
+@pytest.mark.parametrize("method", [SAM(rho=0.1), METHODS[-1]], ids=repr)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_resumed_graph_equals_uninterrupted(tmp_path, optimizer, method):
+    class Stop(Exception):  # noqa: N818 - what happens, in plain words
+        pass
+
+    def stop_after_first(record):
+        if record.epoch == 1:
+            raise Stop
+
+    how = {"epochs": 3, "runner": "graph"}
+    whole = trained(method, optimizer, **how)
+    with pytest.raises(Stop):
+        trained(method, optimizer, out=tmp_path, callbacks=[stop_after_first], **how)
+    resumed = trained(method, optimizer, out=tmp_path, resume=True, **how)
+    for name, tensor in state(whole).items():
+        assert torch.equal(tensor, state(resumed)[name]), name
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+def test_compiled_bfloat16_learns_like_float32():
+    how = {"epochs": 4, "runner": "graph", "deterministic": False, "augment": ()}
+    plain = trained(SAM(rho=0.05), **how)
+    fast = trained(SAM(rho=0.05), precision="bfloat16", compile=True, **how)
+    assert fast.history[-1].loss == pytest.approx(plain.history[-1].loss, rel=0.1)
+
+
+class WithDropout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(768, 16), nn.Dropout(0.5), nn.Linear(16, 10)
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def test_dropout_runs_eagerly_and_says_so():
+    with pytest.warns(UserWarning, match="random numbers in its forward pass"):
+        first = trained(SAM(rho=0.1), factory=WithDropout, runner="graph")
+    second = trained(SAM(rho=0.1), factory=WithDropout, runner="eager")
+    assert_close(state(first), state(second), 0)
+
+
+def test_a_plain_torch_optimizer_runs_eagerly():
+    def rmsprop(parameters):
+        return torch.optim.RMSprop(parameters, lr=1e-3)
+
+    run = trained(DeepEnsemble(), rmsprop)
+    assert len(run.history) == 2
+    with pytest.raises(ValueError, match='runner must be "auto" or "eager" unless'):
+        trained(DeepEnsemble(), rmsprop, runner="graph")
+
+
+def test_dict_inputs_are_captured():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, left, right):
+            return self.layer(left - right)
+
+    stream = torch.Generator().manual_seed(0)
+    x = {k: torch.randn(64, 4, generator=stream) for k in ("left", "right")}
+    data = Arrays(x, torch.randint(3, (64,), generator=stream))
+    results = []
+    for runner in ("graph", "eager"):
+        ensemble = tepui.Ensemble.build(Named, members=2)
+        tepui.fit(
+            ensemble,
+            data,
+            method=SAM(),
+            epochs=2,
+            batch_size=16,
+            runner=runner,
+            precision="float32",
+            device="cuda",
+            progress="none",
+        )
+        results.append(copy.deepcopy(ensemble.cpu().state_dict()))
+    assert_close(*results, 1e-5)
+
+
+def test_sequential_members_end_like_parallel_ones():
+    method = SharpBalance(rho=0.1, switch_epoch=1)
+    parallel = trained(method, runner="eager")
+    sequential = trained(method, sequential=True)
+    assert parallel.summary == sequential.summary
+    assert_close(state(parallel), state(sequential))
+
+
+@pytest.mark.parametrize(
+    "method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_epoch=1)]
+)
+def test_pruned_weights_stay_zero_in_a_captured_graph(method):
+    pruned = tepui.Prune(sparsity=0.6, after=0.5)
+    graph = trained(method, runner="graph", prune=pruned)
+    assert_close(state(trained(method, runner="eager", prune=pruned)), state(graph))
+    for member in graph.ensemble.members:
+        assert sparsity_of(member) == pytest.approx(0.6, abs=1e-3)

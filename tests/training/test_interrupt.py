@@ -1,0 +1,255 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import tepui
+from tepui.core.storage import read_tensors
+from tepui.losses import cross_entropy
+from tepui.methods import SAM, DeepEnsemble
+from tepui.training.interrupt import Interruption
+from training.cases import (
+    CHECKPOINT,
+    Plain,
+    assert_same_bits,
+    assert_same_runs,
+    fitted,
+    images,
+    one_thread,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_as_in_a_terminal():
+    """Undo what a shell does to jobs in the background: they ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+METHODS = [DeepEnsemble(), SAM(rho=0.1)]
+STOPS = [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+HOW = {"epochs": 2, "validation": 0.25, "keep": "best", "schedule": tepui.Cosine()}
+
+
+class SignallingLoss:
+    """Cross-entropy that sends a signal to this process in one of its calls."""
+
+    def __init__(self, at=-1, number=signal.SIGTERM):
+        self.at = at
+        self.number = number
+        self.calls = 0
+
+    def __call__(self, outputs, targets):
+        if self.calls == self.at:
+            os.kill(os.getpid(), self.number)
+        self.calls += 1
+        return cross_entropy(outputs, targets)
+
+
+def calls_of(**how):
+    loss = SignallingLoss()
+    fitted(images(), loss=loss, **how)
+    return loss.calls
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_stopped_in_any_pass_a_run_resumes_to_the_same_bits(tmp_path, method):
+    """Training passes, the first and last of an epoch, and validation alike."""
+    how = {"method": method, **HOW}
+    whole = fitted(images(), loss=SignallingLoss(), out=tmp_path / "whole", **how)
+    for at in range(calls_of(**how)):
+        out = tmp_path / str(at)
+        with pytest.raises(SystemExit):
+            fitted(images(), loss=SignallingLoss(at), out=out, **how)
+        assert (out / CHECKPOINT).exists()
+        loss = SignallingLoss()
+        resumed = fitted(images(), loss=loss, out=out, resume=True, **how)
+        assert_same_runs(whole, resumed)
+
+
+def test_stopped_again_and_again_a_run_ends_at_the_same_bits(tmp_path):
+    how = {"method": SAM(), **HOW}
+    stops = 0
+    for _ in range(100):
+        try:
+            loss = SignallingLoss(at=2)
+            run = fitted(images(), loss=loss, out=tmp_path, resume=True, **how)
+            break
+        except SystemExit:
+            stops += 1
+    assert stops > 5
+    assert_same_runs(fitted(images(), loss=SignallingLoss(), **how), run)
+
+
+@pytest.mark.parametrize(("number", "error"), STOPS, ids=str)
+def test_a_step_is_finished_and_the_program_ends_as_asked(tmp_path, number, error):
+    with pytest.raises(error) as info:
+        fitted(images(), loss=SignallingLoss(3, number), out=tmp_path)
+    if error is SystemExit:
+        assert info.value.code == 128 + number
+    _, document = read_tensors(tmp_path / CHECKPOINT)
+    # Three steps an epoch: the fourth call is the second member's first.
+    assert [document["members"][i]["step"] for i in ("0", "1")] == [3, 1]
+    assert document["history"] == []
+
+
+def test_a_signal_to_a_loaded_data_set_checkpoints_too(tmp_path):
+    class Signalling(Plain):
+        at = -1
+
+        def __getitem__(self, index):
+            if self.at == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+            self.at -= 1
+            return super().__getitem__(index)
+
+    data = Signalling(images())
+    data.at = 30
+    with pytest.raises(SystemExit):
+        fitted(data, out=tmp_path)
+    assert_same_runs(fitted(data, out=tmp_path, resume=True), fitted(data))
+
+
+def test_a_signal_from_another_thread_stops_a_run(tmp_path):
+    def send(record):
+        if record.epoch == 0:
+            thread = threading.Thread(target=signal.raise_signal, args=[signal.SIGINT])
+            thread.start()
+            thread.join()
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(images(), epochs=4, out=tmp_path, callbacks=[send])
+    run = fitted(images(), epochs=4, out=tmp_path, resume=True)
+    assert_same_bits(run, fitted(images(), epochs=4))
+
+
+def test_a_signal_after_the_last_step_is_not_lost(tmp_path):
+    def send(record):
+        if record.epoch == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(images(), out=tmp_path, callbacks=[send])
+    run = fitted(images(), out=tmp_path, resume=True, callbacks=[send])
+    assert_same_runs(run, fitted(images()))
+
+
+def handlers():
+    return [signal.getsignal(number) for number, _ in STOPS]
+
+
+def test_handlers_are_restored_after_a_run_and_after_a_stop(tmp_path):
+    before = handlers()
+    fitted(images(), out=tmp_path / "whole")
+    assert handlers() == before
+    with pytest.raises(SystemExit):
+        fitted(images(), loss=SignallingLoss(1), out=tmp_path / "stopped")
+    assert handlers() == before
+
+
+def test_without_a_folder_signals_act_as_always():
+    loss = SignallingLoss(1, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(images(), loss=loss)
+    assert loss.calls == 1
+
+
+def test_a_second_signal_acts_at_once():
+    interruption = Interruption()
+    with interruption.listening():
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.requested
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_outside_the_main_thread_nothing_is_changed(tmp_path):
+    before, results = handlers(), []
+    during = [lambda record: results.append(handlers())]
+    how = {"out": tmp_path, "callbacks": during}
+    thread = threading.Thread(target=lambda: results.append(fitted(images(), **how)))
+    thread.start()
+    thread.join()
+    assert results[:2] == [before, before]
+    assert_same_bits(results[2], fitted(images()))
+
+
+KILLS = 6
+SCRIPT = """
+import os, random, signal, sys, time
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(1)
+import tepui
+from training.cases import fitted, images
+from tepui.data import HorizontalFlip, RandomCrop
+from tepui.losses import cross_entropy
+from tepui.methods import SAM
+
+
+def slow_loss(outputs, targets):
+    time.sleep(0.002)
+    return cross_entropy(outputs, targets)
+
+
+def train(out, resume):
+    fitted(images(48), method=SAM(), epochs=6, loss=slow_loss, validation=0.25,
+           keep="best", optimizer=tepui.AdamW(lr=0.01), out=out, resume=resume,
+           augment=(RandomCrop(1), HorizontalFlip()))
+
+
+def in_child(out, seconds=None):
+    child = os.fork()
+    if child == 0:
+        train(out, resume=True)
+        os._exit(0)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+folder, kills = Path(sys.argv[1]), int(sys.argv[2])
+train(folder / "warm", resume=False)
+begun = time.perf_counter()
+train(folder / "whole", resume=False)
+length = time.perf_counter() - begun
+moments = random.Random(0)
+ends = [in_child(folder / "killed", moments.uniform(0, length / 4))
+        for _ in range(kills)]
+ends.append(in_child(folder / "killed"))
+print(*ends)
+"""
+
+
+def test_killed_at_random_moments_a_run_ends_at_the_same_bits(tmp_path):
+    tests = Path(__file__).parents[1]
+    source = Path(tepui.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path), str(KILLS)],
+        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{tests}"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    ends = [int(end) for end in done.stdout.split()]
+    assert ends[-1] == 0
+    assert ends.count(-signal.SIGKILL) >= 3
+    for name in (CHECKPOINT, "ensemble.safetensors"):
+        whole, killed = (
+            read_tensors(tmp_path / folder / name)[0] for folder in ("whole", "killed")
+        )
+        assert_same_bits(whole, killed)
+    lines = (tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 6

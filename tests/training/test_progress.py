@@ -1,0 +1,93 @@
+import io
+import sys
+
+import pytest
+
+from tepui.methods import SAM
+from tepui.training.progress import showing, summary
+from tepui.training.run_folder import EpochRecord
+from training.cases import StoppedError, fitted, images, one_thread, stop_after
+
+single = pytest.fixture(autouse=True)(one_thread)
+RECORD = EpochRecord(
+    epoch=1,
+    loss=(1.0, 2.0),
+    learning_rate=(0.1, 0.1),
+    validation_loss=(3.0, 4.0),
+    seconds=2.0,
+    samples_per_second=12345.6,
+)
+
+
+def test_lines_say_epoch_losses_rate_speed_and_time_left(capsys):
+    with showing("lines", "SAM", epochs=5, steps=100) as shown:
+        shown.advance(3)
+        shown.epoch_ended(RECORD)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "SAM: epoch 2/5  loss 1.5000  validation 3.5000  lr 0.1  12,346 samples/s  "
+        "left 6 s\n"
+    )
+
+
+def test_no_validation_is_not_shown():
+    record = EpochRecord(0, (1.0,), (0.1,), (), 1.0, 10.0)
+    assert summary(record) == "loss 1.0000  lr 0.1  10 samples/s"
+
+
+def test_fit_prints_one_line_per_epoch(capsys):
+    fitted(images(), method=SAM(), epochs=2, validation=0.25, progress="lines")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
+        "SAM: epoch 1/2",
+        "SAM: epoch 2/2",
+    ]
+    assert all("validation" in line for line in lines)
+
+
+def test_none_prints_nothing(capsys):
+    fitted(images(), progress="none")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_shows_title_share_and_figures(capsys):
+    fitted(images(), method=SAM(), progress="bar")
+    shown = capsys.readouterr().err
+    for part in ("SAM", "100%", "loss", "lr 0.001", "samples/s"):
+        assert part in shown
+
+
+def test_a_bar_counts_the_steps_of_all_members(monkeypatch):
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    with showing("bar", "SAM", epochs=1, steps=8) as shown:
+        for _ in range(6):
+            shown.advance()
+    assert "75%" in written.getvalue()
+
+
+def test_a_resumed_bar_starts_where_the_run_stood(tmp_path, capsys):
+    with pytest.raises(StoppedError):
+        fitted(images(), out=tmp_path, epochs=4, callbacks=[stop_after(2)])
+    capsys.readouterr()
+    fitted(images(), out=tmp_path, epochs=4, resume=True, progress="bar")
+    assert "100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("terminal", "expected"), [(True, "%"), (False, "epoch 2/5")])
+def test_auto_draws_a_bar_on_a_terminal_only(monkeypatch, terminal, expected):
+    written = io.StringIO()
+    written.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", written)
+    with showing("auto", "SAM", epochs=5, steps=10) as shown:
+        shown.epoch_ended(RECORD)
+    assert expected in written.getvalue()
+
+
+def test_a_bar_goes_away_with_an_error(capsys):
+    with pytest.raises(StoppedError):
+        fitted(images(), progress="bar", callbacks=[stop_after(0)])
+    with showing("bar", "next", epochs=1, steps=1):
+        pass
+    assert "next" in capsys.readouterr().err

@@ -1,0 +1,176 @@
+import json
+
+import pytest
+import torch
+
+import tepui
+from tepui.data import HorizontalFlip, RandomCrop
+from tepui.methods import SAM, DeepEnsemble
+from training.cases import (
+    Noisy,
+    StoppedError,
+    assert_same_bits,
+    assert_same_runs,
+    convnet,
+    copied,
+    fitted,
+    images,
+    linear,
+    mlp,
+    noisy_net,
+    numbers,
+    one_thread,
+    stop_after,
+    untimed,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+METHODS = [DeepEnsemble(), SAM(rho=0.1)]
+FULL = {"augment": (RandomCrop(1), HorizontalFlip()), "validation": 0.25}
+
+
+def killed_and_resumed(data, out, *epochs, **how):
+    """Stop after each of the epochs, before its checkpoint, and go on each time."""
+    for epoch in epochs:
+        with pytest.raises(StoppedError):
+            fitted(data, out=out, resume=True, callbacks=[stop_after(epoch)], **how)
+    return fitted(data, out=out, resume=True, **how)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize(
+    "optimizer",
+    [tepui.SGD(lr=0.1, nesterov=True), tepui.AdamW(lr=0.01)],
+    ids=["SGD", "AdamW"],
+)
+@pytest.mark.parametrize("factory", [noisy_net, convnet])
+def test_resumed_equals_uninterrupted(tmp_path, method, optimizer, factory):
+    how = {"method": method, "optimizer": optimizer, "factory": factory, "epochs": 4}
+    how |= {"keep": "best", "schedule": tepui.Cosine(warmup=1.5), **FULL}
+    whole = fitted(images(), out=tmp_path / "whole", **how)
+    parts = killed_and_resumed(images(), tmp_path / "parts", 0, 1, 1, 3, **how)
+    assert_same_runs(whole, parts)
+    assert_same_bits(whole, fitted(images(), **how))
+
+
+def test_a_loaded_data_set_with_random_transforms_resumes(tmp_path):
+    data, how = Noisy(images()), {"epochs": 3, "keep": "best", "validation": 0.25}
+    parts = killed_and_resumed(data, tmp_path, 1, 2, **how)
+    assert_same_runs(fitted(data, **how), parts)
+
+
+class Counting(torch.optim.SGD):
+    """Keeps a plain number in its state, as many optimizers do."""
+
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            state["taken"] = state.get("taken", 0) + 1
+            parameter.grad = parameter.grad / state["taken"]
+        super().step(closure)
+
+
+def test_numbers_in_the_state_of_an_optimizer_survive(tmp_path):
+    def optimizer(parameters):
+        return Counting(parameters, lr=0.1, momentum=0.9)
+
+    how = {"factory": mlp, "epochs": 3, "optimizer": optimizer}
+    whole = fitted(numbers(), **how)
+    assert_same_runs(whole, killed_and_resumed(numbers(), tmp_path, 0, 1, **how))
+
+
+def test_rare_checkpoints_lose_epochs_but_no_bits(tmp_path):
+    how = {"epochs": 5, "checkpoint_every": 2, "method": SAM()}
+    whole = fitted(images(), **how)
+    assert_same_runs(whole, killed_and_resumed(images(), tmp_path, 0, 3, 4, **how))
+
+
+@pytest.mark.parametrize("stops", [[0], [0, 0, 2], [3]], ids=str)
+@pytest.mark.parametrize("every", [1, 2])
+def test_metrics_hold_one_line_per_epoch(tmp_path, stops, every):
+    how = {"epochs": 4, "checkpoint_every": every}
+    run = killed_and_resumed(images(), tmp_path, *stops, **how)
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3]
+    assert [tuple(row["loss"]) for row in rows] == [r.loss for r in run.history]
+
+
+def test_a_finished_run_trains_nothing_and_returns_the_same(tmp_path):
+    how = {"epochs": 3, "keep": "best", "validation": 0.25, "out": tmp_path}
+    first = fitted(images(), **how)
+    before = files(tmp_path)
+    ensemble_of_zeros = tepui.Ensemble.build(noisy_net, members=2, seed=3)
+    for parameter in ensemble_of_zeros.parameters():
+        parameter.data.zero_()
+    again = tepui.fit(
+        ensemble_of_zeros,
+        images(),
+        method=DeepEnsemble(),
+        batch_size=8,
+        device="cpu",
+        resume=True,
+        progress="none",
+        callbacks=[stop_after(0), stop_after(1), stop_after(2)],
+        **how,
+    )
+    assert again.ensemble is ensemble_of_zeros
+    assert_same_runs(first, again)
+    assert first.history == again.history
+    assert files(tmp_path) == before
+
+
+def test_killed_between_last_checkpoint_and_ensemble(tmp_path):
+    how = {"epochs": 3, "keep": "best", "validation": 0.25, "out": tmp_path}
+    first = fitted(images(), **how)
+    (tmp_path / "ensemble.safetensors").unlink()
+    again = fitted(images(), resume=True, callbacks=[stop_after(2)], **how)
+    assert_same_runs(first, again)
+    assert (tmp_path / "ensemble.safetensors").exists()
+
+
+def test_resume_starts_a_run_that_is_new(tmp_path):
+    assert_same_runs(
+        fitted(images(), out=tmp_path / "new", resume=True), fitted(images())
+    )
+
+
+def test_a_resume_uses_the_threads_the_run_began_with(tmp_path):
+    seen = []
+    torch.set_num_threads(2)
+    with pytest.raises(StoppedError):
+        fitted(numbers(), linear, out=tmp_path, callbacks=[stop_after(0)])
+    torch.set_num_threads(1)
+    note = [lambda record: seen.append(torch.get_num_threads())]
+    fitted(numbers(), linear, out=tmp_path, resume=True, callbacks=note)
+    assert seen == [2, 2]
+    assert torch.get_num_threads() == 1
+
+
+def test_the_ensemble_given_may_have_other_weights(tmp_path):
+    with pytest.raises(StoppedError):
+        fitted(images(), out=tmp_path, callbacks=[stop_after(1)])
+    ensemble = tepui.Ensemble.build(noisy_net, members=2, seed=3)
+    start = copied(ensemble)
+    for parameter in ensemble.parameters():
+        parameter.data.fill_(7.0)
+    run = tepui.fit(
+        ensemble,
+        images(),
+        method=DeepEnsemble(),
+        epochs=2,
+        batch_size=8,
+        device="cpu",
+        out=tmp_path,
+        resume=True,
+        progress="none",
+    )
+    whole = fitted(images())
+    assert_same_bits(run, whole)
+    assert untimed(run.history) == untimed(whole.history)
+    assert start.keys() == copied(ensemble).keys()

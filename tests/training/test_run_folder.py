@@ -1,0 +1,158 @@
+"""What a run folder refuses: to be overwritten, mixed up or half read."""
+
+import time
+
+import pytest
+import torch
+
+import tepui
+from tepui.data import Arrays, Normalize, RandomCrop
+from tepui.losses import cross_entropy
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
+from tepui.training.run_folder import RunFolder
+from training.cases import (
+    CHECKPOINT,
+    Plain,
+    StoppedError,
+    assert_same_runs,
+    convnet,
+    fitted,
+    images,
+    noisy_net,
+    one_thread,
+    stop_after,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_run_is_never_overwritten(tmp_path, killed):
+    callbacks = [stop_after(1)] if killed else []
+    try:
+        fitted(images(), out=tmp_path, callbacks=callbacks)
+    except StoppedError:
+        assert killed
+    before = files(tmp_path)
+    with pytest.raises(FileExistsError, match=r"holds a run; pass resume=True"):
+        fitted(images(), out=tmp_path)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_foreign_folder_is_refused(tmp_path, resume):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="out must be a new or empty folder, got"):
+        fitted(images(), out=tmp_path, resume=resume)
+    assert files(tmp_path) == {"thesis.txt": b"mine"}
+
+
+@pytest.mark.parametrize("document", ["[1]", '{"config": {}}', '{"format": 1}', "no"])
+def test_a_foreign_description_is_refused(tmp_path, document):
+    (tmp_path / "run.json").write_text(document)
+    with pytest.raises(ValueError, match=r"run.json must (describe|be a JSON)"):
+        fitted(images(), out=tmp_path, resume=True)
+
+
+def test_a_kill_before_the_description_was_whole_leaves_no_obstacle(tmp_path):
+    (tmp_path / ".run.json.4711.tmp").write_text('{"form')
+    assert_same_runs(fitted(images(), out=tmp_path, resume=True), fitted(images()))
+
+
+def same_loss(outputs, targets):
+    return cross_entropy(outputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("argument", "old", "new", "message"),
+    [
+        ("epochs", 2, 3, r"epochs .*\(2\).*got 3"),
+        ("batch_size", 8, 9, r"batch_size .*\(8\).*got 9"),
+        ("method", SAM(rho=0.1), SAM(rho=0.2), "method .*'rho': 0.1.*'rho': 0.2"),
+        ("method", SAM(), DeepEnsemble(), "method .*SAM.*DeepEnsemble"),
+        ("optimizer", tepui.SGD(), tepui.SGD(lr=1.0), "optimizer .*: 0.1.*: 1.0"),
+        ("schedule", tepui.Constant(), tepui.Cosine(), "schedule .*Constant.*Cosine"),
+        ("loss", cross_entropy, same_loss, "loss .*cross_entropy.*same_loss"),
+        ("augment", (), (RandomCrop(1),), r"augment .*\[\].*RandomCrop"),
+        ("clip_norm", None, 1.0, r"clip_norm .*\(None\).*got 1.0"),
+        ("accumulate", 1, 2, r"accumulate .*\(1\).*got 2"),
+        ("validation", None, 0.25, "data .*'samples': 24.*'samples': 18"),
+        ("validation", images(4), images(5), "validation .*: 4.*: 5"),
+        ("precision", "float32", "bfloat16", "precision .*'float32'.*'bfloat16'"),
+        ("deterministic", False, True, r"deterministic .*\(False\).*got True"),
+        ("seed", [1, 2], [1, 3], r"seeds .*\[1, 2\].*\[1, 3\]"),
+        ("members", 1, 2, r"models must be what"),
+        ("factory", noisy_net, convnet, "models .*Sequential.*ConvNet"),
+    ],
+)
+def test_a_changed_argument_is_named_with_both_values(
+    tmp_path, argument, old, new, message
+):
+    with pytest.raises(StoppedError):
+        fitted(images(), out=tmp_path, callbacks=[stop_after(1)], **{argument: old})
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        fitted(images(), out=tmp_path, resume=True, **{argument: new})
+    assert files(tmp_path) == before
+
+
+def test_changed_data_are_noticed(tmp_path):
+    data = images()
+    with pytest.raises(StoppedError):
+        fitted(data, out=tmp_path, callbacks=[stop_after(0)])
+    other = data.inputs.clone()
+    other[3, 0, 0, 0] += 1e-3
+    normalised = Arrays(data.inputs, data.targets, Normalize((0.5,), (0.5,)))
+    for changed in (Arrays(other, data.targets), normalised, Plain(data)):
+        with pytest.raises(ValueError, match="data must be what the run in"):
+            fitted(changed, out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("file", [CHECKPOINT, "ensemble.safetensors"])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
+def test_a_truncated_file_is_named(tmp_path, file, share):
+    fitted(images(), out=tmp_path)
+    if file == CHECKPOINT:
+        (tmp_path / "ensemble.safetensors").unlink()
+    path = tmp_path / file
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=f"{file} must be a whole safetensors file"):
+        fitted(images(), out=tmp_path, resume=True)
+
+
+def test_a_foreign_checkpoint_is_named(tmp_path):
+    fitted(images(), out=tmp_path)
+    (tmp_path / "ensemble.safetensors").rename(tmp_path / CHECKPOINT)
+    with pytest.raises(ValueError, match=f"{CHECKPOINT} must be a checkpoint of"):
+        fitted(images(), out=tmp_path, resume=True)
+
+
+def test_the_record_of_an_epoch_says_how_long_the_exchange_before_it_took(tmp_path):
+    method = SharpBalance(switch_epoch=1, score=slow_score)
+    run = fitted(images(), method=method, epochs=3, members=2, out=tmp_path)
+    seconds = [record.exchange_seconds for record in run.history]
+    assert seconds[1] >= 2 * 0.05  # two members score
+    assert max(seconds[0], seconds[2]) < 0.05
+    assert [record.peak_memory for record in run.history] == [None] * 3
+    assert RunFolder(tmp_path).history() == run.history
+
+
+def slow_score(module, dataset):
+    time.sleep(0.05)
+    return torch.arange(len(dataset), dtype=torch.float32)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_memory_is_that_of_this_run_alone():
+    held = torch.cuda.memory_allocated()  # what other tests left behind
+    before = torch.empty(1 << 28, device="cuda")
+    del before
+    run = fitted(images(), convnet, epochs=2, device="cuda")
+    first, second = (record.peak_memory for record in run.history)
+    assert held < first <= second < held + (1 << 28)

@@ -1,0 +1,386 @@
+"""Coupled members in slots end as they do one by one, captured or not."""
+
+import os
+import signal
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tepui
+from tepui.core.storage import read_tensors
+from tepui.data import Arrays, HorizontalFlip
+from tepui.losses import CrossEntropy
+from tepui.methods import A2D, SED, DivDis
+from tepui.models import ResNet18
+from tepui.modules.pruning import sparsity_of
+from tepui.training.numerics import numerics_of
+from tepui.training.prepare import learner_of
+from tepui.training.slots import SlotRunner, Stack, alike
+from training.cases import (
+    CHECKPOINT,
+    CLASSES,
+    Named,
+    StoppedError,
+    assert_different,
+    assert_same_bits,
+    assert_same_runs,
+    convnet,
+    copied,
+    fitted,
+    images,
+    mlp,
+    noisy_net,
+    numbers,
+    one_thread,
+    pairs,
+    stop_after,
+    untimed,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+METHODS = [
+    SED(),
+    SED(active=3, kernel="divdis"),
+    SED(alpha="all"),
+    SED(main="all"),
+    A2D(weight=0.5),
+    DivDis(weight=0.5, regularizer=0.5),
+]
+OPTIMIZERS = [
+    tepui.SGD(lr=0.05),
+    tepui.SGD(lr=0.05, momentum=0.0),
+    tepui.AdamW(lr=1e-2),
+]
+
+
+def trained(method, data, *factory, **how):
+    if method.needs_unlabeled:
+        how["unlabeled"] = data
+    return fitted(data, *factory, method=method, **{"members": 4, **how})
+
+
+def in_slots(monkeypatch, method, data, *factory, **how):
+    """Train on the CPU with the runner that a GPU would get, uncaptured."""
+    with monkeypatch.context() as patch:
+        patch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
+        return trained(method, data, *factory, **how)
+
+
+def assert_same_training(first, second):
+    """To the bit, but for the sign of zero: momentum starts as zero, not as nothing."""
+    first_state, second_state = (
+        {name: tensor + 0 for name, tensor in run.ensemble.state_dict().items()}
+        for run in (first, second)
+    )
+    assert_same_bits(first_state, second_state)
+    assert untimed(first.history) == untimed(second.history)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_slots_equal_members_one_by_one(monkeypatch, method, optimizer):
+    """To the bit, with BatchNorm's buffers and with dropout."""
+    how = {"optimizer": optimizer}
+    slots = in_slots(monkeypatch, method, images(), **how)
+    assert_same_training(trained(method, images(), **how), slots)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"clip_norm": 0.1},
+        {"prune": tepui.Prune(sparsity=0.5, after=0.5)},
+        {"schedule": tepui.Cosine(warmup=1)},
+        {"validation": 0.25, "keep": "best"},
+        {"augment": [HorizontalFlip()]},
+    ],
+    ids=str,
+)
+def test_options_of_a_run_work_in_slots(monkeypatch, how):
+    slots = in_slots(monkeypatch, SED(), images(), convnet, epochs=4, **how)
+    assert_same_training(trained(SED(), images(), convnet, epochs=4, **how), slots)
+    if "prune" in how:
+        for member in slots.ensemble.members:
+            assert sparsity_of(member) == pytest.approx(0.5, abs=0.01)
+
+
+def test_dict_inputs_and_doubles_work_in_slots(monkeypatch):
+    slots = in_slots(monkeypatch, SED(), pairs(), Named)
+    assert_same_training(trained(SED(), pairs(), Named), slots)
+    data = numbers(dtype=torch.float64)
+    slots = in_slots(monkeypatch, SED(), data, lambda: mlp().double())
+    assert_same_training(trained(SED(), data, lambda: mlp().double()), slots)
+
+
+def test_members_that_sit_out_keep_weights_buffers_and_momentum(monkeypatch, tmp_path):
+    start = tepui.Ensemble.build(noisy_net, members=4, seed=3)
+    how = {"epochs": 1, "batch_size": 24, "out": tmp_path}
+    run = in_slots(monkeypatch, SED(), images(), **how)
+    tensors, document = read_tensors(tmp_path / CHECKPOINT)
+    moved = 0
+    for index in range(4):
+        before, after = copied(start.members[index]), run.ensemble.members[index]
+        momentum = [n for n in tensors if n.startswith(f"{index}/optimizer")]
+        assert document["members"][str(index)]["step"] == 1
+        if momentum:
+            moved += 1
+            assert_different(before, after)
+        else:
+            assert_same_bits(before, after)
+    assert moved == 2
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_run_in_slots_resumes_to_the_same_bits(
+    monkeypatch, tmp_path, optimizer, epoch
+):
+    how = {"optimizer": optimizer, "epochs": 3}
+    whole = in_slots(monkeypatch, SED(), images(), out=tmp_path / "whole", **how)
+    how["out"] = tmp_path / "parts"
+    with pytest.raises(StoppedError):
+        in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(epoch)], **how)
+    parts = in_slots(monkeypatch, SED(), images(), resume=True, **how)
+    assert_same_runs(whole, parts)
+
+
+class SignallingLoss:
+    def __init__(self, at=-1):
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, outputs, targets):
+        if self.calls == self.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.calls += 1
+        return F.cross_entropy(outputs, targets, reduction="none")
+
+
+@pytest.mark.parametrize("at", [0, 3, 4, 9])
+def test_stopped_inside_an_epoch_it_resumes_to_the_same_bits(monkeypatch, tmp_path, at):
+    whole = in_slots(monkeypatch, SED(), images(), loss=SignallingLoss())
+    how = {"out": tmp_path}
+    with pytest.raises(SystemExit):
+        in_slots(monkeypatch, SED(), images(), loss=SignallingLoss(at), **how)
+    how |= {"loss": SignallingLoss(), "resume": True}
+    assert_same_bits(whole, in_slots(monkeypatch, SED(), images(), **how))
+
+
+def test_a_run_may_go_on_without_slots(monkeypatch, tmp_path):
+    """Learners hold the members between epochs, so that runners are exchangeable."""
+    how = {"epochs": 3, "out": tmp_path}
+    with pytest.raises(StoppedError):
+        in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(0)], **how)
+    resumed = trained(SED(), images(), resume=True, **how)
+    assert_same_bits(trained(SED(), images(), epochs=3), resumed)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_stacks_keep_the_memory_format(layout):
+    tensors = [torch.randn(3, 2, 5, 4).to(memory_format=layout) for _ in range(4)]
+    stack = Stack.of(tensors[0], members=4, slots=2)
+    for row, tensor in zip(stack.members, tensors, strict=True):
+        row.copy_(tensor)
+    index = torch.tensor([3, 1])
+    stack.gather(index)
+    for view, member in zip(stack.slots, index, strict=True):
+        assert view.stride() == tensors[0].stride()
+        assert torch.equal(view, tensors[member])
+        view.add_(1)
+    stack.scatter(index[:1])
+    assert torch.equal(stack.members[3], tensors[3] + 1)
+    for row in (0, 1, 2):
+        assert torch.equal(stack.members[row], tensors[row])
+
+
+def learner(factory=mlp, optimizer=None, loss=None):
+    return learner_of(
+        factory(),
+        index=0,
+        seed=3,
+        method=SED(),
+        optimizer=optimizer or tepui.SGD(),
+        loss=loss or CrossEntropy(),
+        steps=1,
+        numerics=numerics_of("cpu", "float32", False, None),
+        compiled=False,
+        accumulate=1,
+        clip_norm=None,
+        home=None,
+    )
+
+
+@pytest.mark.parametrize("optimizer", [tepui.SGD(), tepui.AdamW()])
+def test_a_twin_is_a_learner_of_its_own(optimizer):
+    one = learner(optimizer=optimizer)
+    one.set_time(0.5, 0.5)
+    two = one.twin()
+    assert vars(two.optimizer).keys() == vars(one.optimizer).keys()
+    assert two.peak_rates == one.peak_rates
+    assert two.member.parameters == two.optimizer.param_groups[0]["params"]
+    two.update([torch.ones_like(p) for p in two.member.parameters])
+    assert_different(one.member.module, two.member.module)
+    assert not one.optimizer.state
+    two.set_time(1.0, 0.0)
+    assert float(one.member.learning_rate) == pytest.approx(0.5 * one.peak_rates[0])
+
+
+def with_layer(layer):
+    return lambda: nn.Sequential(nn.Linear(4, 6), layer, nn.Linear(6, CLASSES))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"factory": with_layer(nn.Tanh())},
+        {"factory": with_layer(nn.Dropout(0.5))},
+        {"factory": lambda: mlp().double()},
+        {"optimizer": tepui.SGD(lr=0.2)},
+        {"optimizer": tepui.SGD(weight_decay=0.0)},
+        {"optimizer": tepui.AdamW(lr=0.1)},
+        {"loss": CrossEntropy(0.1)},
+    ],
+    ids=str,
+)
+def test_members_that_differ_do_not_share_slots(other):
+    assert alike([learner(), learner()])
+    assert not alike([learner(), learner(**other)])
+
+
+def test_settings_of_layers_count():
+    rates = [learner(with_layer(nn.Dropout(rate))) for rate in (0.1, 0.1, 0.2)]
+    assert alike(rates[:2])
+    assert not alike(rates)
+
+
+def test_members_that_share_tensors_do_not_share_slots():
+    shared = nn.Linear(4, 6)
+    shared.requires_grad_(False)
+    both = [
+        learner(lambda: nn.Sequential(shared, nn.Linear(6, CLASSES))) for _ in range(2)
+    ]
+    assert not alike(both)
+
+
+def colours(samples=128, size=8):
+    stream = torch.Generator().manual_seed(0)
+    pixels = torch.rand(samples, 3, size, size, generator=stream)
+    return Arrays(pixels, torch.randint(10, (samples,), generator=stream))
+
+
+def on_gpu(method, *factory, **how):
+    settings = {
+        "device": "cuda",
+        "precision": "float32",
+        "deterministic": True,
+        "epochs": 2,
+        "batch_size": 32,
+        **how,
+    }
+    return trained(method, colours(), *(factory or [heads]), **settings)
+
+
+def heads():
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 16), nn.ReLU(), nn.Linear(16, 10))
+
+
+def resnet():
+    return ResNet18(width=8)
+
+
+def state(run):
+    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}
+
+
+def assert_close(first, second, tolerance):
+    for name, tensor in state(first).items():
+        torch.testing.assert_close(
+            tensor, state(second)[name], rtol=tolerance, atol=tolerance, msg=name
+        )
+
+
+@pytest.fixture
+def _cublas(monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def captured(test):
+    """Mark a test of the graph that a GPU replays."""
+    lacks = not torch.cuda.is_available()
+    test = pytest.mark.skipif(lacks, reason="needs a CUDA device")(test)
+    return pytest.mark.gpu(pytest.mark.usefixtures("_cublas")(test))
+
+
+@captured
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_graph_equals_eager(method, optimizer):
+    graph = on_gpu(method, optimizer=optimizer, runner="graph")
+    eager = on_gpu(method, optimizer=optimizer, runner="eager")
+    assert_close(graph, eager, 1e-5)
+    for one, other in zip(graph.history, eager.history, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-5)
+
+
+@captured
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_convolutions_and_batchnorm(optimizer):
+    """Channels-last weights, whose optimizer state must lie in their format."""
+    how = {"optimizer": optimizer, "augment": [HorizontalFlip()]}
+    graph = on_gpu(SED(), resnet, runner="graph", **how)
+    assert_close(graph, on_gpu(SED(), resnet, runner="eager", **how), 1e-4)
+
+
+@captured
+@pytest.mark.parametrize("method", [SED(), SED(alpha="all"), A2D()], ids=repr)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
+    how = {"epochs": 3, "runner": "graph", "optimizer": optimizer}
+    whole = on_gpu(method, **how)
+    with pytest.raises(StoppedError):
+        on_gpu(method, out=tmp_path, callbacks=[stop_after(1)], **how)
+    resumed = on_gpu(method, out=tmp_path, resume=True, **how)
+    assert_same_bits(state(whole), state(resumed))
+
+
+@captured
+def test_repeats_to_the_bit():
+    first, second = (on_gpu(SED(), resnet, runner="graph") for _ in range(2))
+    assert_same_bits(state(first), state(second))
+
+
+@captured
+def test_pruned_weights_stay_zero():
+    pruned = {"prune": tepui.Prune(sparsity=0.6, after=0.5), "epochs": 4}
+    graph = on_gpu(SED(), runner="graph", **pruned)
+    assert_close(graph, on_gpu(SED(), runner="eager", **pruned), 1e-5)
+    for member in graph.ensemble.members:
+        assert sparsity_of(member) == pytest.approx(0.6, abs=1e-2)
+
+
+@captured
+def test_dropout_runs_eagerly_and_says_so():
+    def noisy():
+        return nn.Sequential(heads(), nn.Dropout(0.5), nn.Linear(10, 10))
+
+    with pytest.warns(UserWarning, match="random numbers in its forward pass"):
+        graph = on_gpu(SED(), noisy, runner="graph")
+    assert_same_bits(state(graph), state(on_gpu(SED(), noisy, runner="eager")))
+
+
+@captured
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"method": A2D(parallel=False)},
+        {"optimizer": tepui.SGD(lr=(0.1, 0.2, 0.1, 0.1))},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_captured_runs_eagerly(how):
+    assert len(on_gpu(**{"method": SED(), **how}).history) == 2
+    with pytest.raises(ValueError, match='runner must be "auto" or "eager" unless'):
+        on_gpu(**{"method": SED(), **how}, runner="graph")

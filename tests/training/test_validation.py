@@ -1,0 +1,171 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tepui
+from tepui.data import Arrays, split
+from tepui.methods import SAM, DeepEnsemble
+from training.cases import (
+    CLASSES,
+    Noisy,
+    Plain,
+    assert_same_bits,
+    assert_same_runs,
+    copied,
+    fitted,
+    global_states,
+    images,
+    linear,
+    noisy_net,
+    numbers,
+    one_thread,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+ROUGH = {"optimizer": tepui.SGD(lr=2.0), "schedule": tepui.Constant()}
+
+
+def mean_loss(module, data):
+    module.eval()
+    with torch.no_grad():
+        return float(F.cross_entropy(module(data.inputs), data.targets))
+
+
+class Watcher:
+    """A callback that keeps a copy of the ensemble after every epoch."""
+
+    def __init__(self, ensemble):
+        self.ensemble = ensemble
+        self.copies = []
+        self.records = []
+
+    def __call__(self, record):
+        self.records.append(record)
+        self.copies.append([copied(member) for member in self.ensemble.members])
+
+
+def watched(data, **how):
+    ensemble = tepui.Ensemble.build(noisy_net, members=2, seed=3)
+    watcher = Watcher(ensemble)
+    run = tepui.fit(
+        ensemble,
+        data,
+        method=DeepEnsemble(),
+        callbacks=[watcher],
+        batch_size=8,
+        device="cpu",
+        progress="none",
+        **how,
+    )
+    return run, watcher
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
+def test_validation_loss_is_the_mean_over_the_data_in_eval_mode(wrap):
+    held_out = images(1100, seed=1)  # more than go through at once
+    run = fitted(images(), validation=wrap(held_out), epochs=1)
+    expected = [mean_loss(member, held_out) for member in run.ensemble.members]
+    assert run.history[0].validation_loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_fraction_is_held_out_and_not_trained_on():
+    data = images(40)
+    train, held_out = split(data, 0.25, seed=0)
+    by_fraction = fitted(data, validation=0.25)
+    by_data = fitted(train, validation=held_out)
+    assert_same_runs(by_fraction, by_data)
+    assert len(by_fraction.history[0].validation_loss) == 2
+
+
+def test_validation_changes_no_weight():
+    data, held_out = images(), images(9, seed=1)
+    assert_same_bits(fitted(data), fitted(data, validation=held_out))
+
+
+def test_callbacks_get_every_record_in_order():
+    run, watcher = watched(images(), epochs=3, validation=0.25)
+    assert watcher.records == list(run.history)
+    assert [record.epoch for record in watcher.records] == [0, 1, 2]
+
+
+def test_best_are_the_weights_of_each_members_best_epoch():
+    how = {"epochs": 12, "validation": images(30, seed=1), **ROUGH}
+    run, watcher = watched(images(12), keep="best", **how)
+    losses = [record.validation_loss for record in run.history]
+    for index, member in enumerate(run.ensemble.members):
+        best = min(range(12), key=lambda epoch: losses[epoch][index])
+        assert run.best_epochs[index] == best
+        assert_same_bits(member, watcher.copies[best][index])
+    assert any(epoch < 11 for epoch in run.best_epochs)
+
+
+def test_last_are_the_weights_of_the_last_epoch():
+    run, watcher = watched(images(12), epochs=3, validation=0.25, **ROUGH)
+    assert run.best_epochs == ()
+    for index, member in enumerate(run.ensemble.members):
+        assert_same_bits(member, watcher.copies[-1][index])
+
+
+def test_best_weights_are_those_saved(tmp_path):
+    run = fitted(
+        images(12),
+        lambda: tepui.models.MLP(16, (4,), CLASSES),
+        epochs=6,
+        validation=0.25,
+        keep="best",
+        out=tmp_path,
+        **ROUGH,
+    )
+    assert_same_bits(tepui.load(tmp_path), run.ensemble)
+
+
+def test_random_transforms_validate_the_same_whatever_came_before():
+    """The state of global generators is neither read nor changed."""
+    data, held_out = images(), Noisy(images(8, seed=1))
+    torch.manual_seed(0)
+    first = fitted(data, validation=held_out)
+    torch.manual_seed(1)
+    before = global_states()
+    second = fitted(Plain(data), validation=held_out)
+    assert global_states() == before
+    assert_same_runs(first, second)
+
+
+@pytest.mark.parametrize("wrap", [lambda a: a, Noisy], ids=["tensors", "loaded"])
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()], ids=repr)
+def test_fit_leaves_global_generators_alone(method, wrap):
+    before = global_states()
+    fitted(wrap(images()), method=method, validation=0.25)
+    assert global_states() == before
+
+
+def test_an_infinite_validation_loss_stops_the_run(tmp_path):
+    x = numbers(8).inputs
+    held_out = Arrays(x * math.inf, torch.zeros(8, dtype=torch.int64))
+    message = "validation loss of member 0 must stay finite, got nan after epoch 0 with"
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(numbers(), linear, validation=held_out, out=tmp_path)
+
+
+def test_labels_of_validation_data_must_fit():
+    bad = Arrays(numbers(4).inputs, torch.tensor([0, 1, 2, CLASSES]))
+    with pytest.raises(ValueError, match=r"labels of validation must lie in"):
+        fitted(numbers(), linear, validation=bad)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"keep": "best"}, 'validation must be given to keep the "best" weights'),
+        ({"keep": "bets"}, "keep must be one of last, best, got 'bets' .*'best'"),
+        ({"validation": 1.5}, r"validation must be a share in \(0, 1\), got 1.5"),
+        ({"validation": 0.001}, "fraction must leave a sample on each side of 24"),
+        ({"validation": 3}, r"validation must be a share in \(0, 1\), got 3"),
+    ],
+    ids=str,
+)
+def test_bad_validation_is_refused(how, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(images(), **how)

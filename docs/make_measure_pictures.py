@@ -20,7 +20,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 FOLDER = Path(__file__).parent / "images" / "measures"
-COLOURS = {"SGD": "#D55E00", "SAM": "#0072B2"}
+COLORS = {"SGD": "#D55E00", "SAM": "#0072B2"}
 DATA = Digits()
 RADII = [0.1, 0.2, 0.4, 0.8, 1.6]
 
@@ -90,7 +90,7 @@ def against_radius(ensembles, measure, name, title, label):
             RADII,
             [each.mean for each in found],
             [each.standard_error for each in found],
-            color=COLOURS[kind],
+            color=COLORS[kind],
             marker="o",
             capsize=3,
             label=f"trained with {kind}",
@@ -124,7 +124,7 @@ def sam_sharpness(ensembles):
         radii,
         [each.value for each in found],
         [each.standard_error for each in found],
-        color=COLOURS["SGD"],
+        color=COLORS["SGD"],
         marker="o",
         capsize=3,
         label="measured, elementwise, 50 draws",
@@ -168,7 +168,7 @@ def relative_flatness():
         flatness.append(sharpness.relative_flatness(model, data).value)
         traces.append(sharpness.hessian_trace(model, data, probes=30).value)
     canvas, axes = figure(
-        "One function, five parametrisations",
+        "One function, five parametrizations",
         "features × c, last layer ÷ c",
         "relative to c = 1",
     )
@@ -229,7 +229,7 @@ def hessian_eigenvalues(ensembles):
             [rank + offset for rank in range(1, 11)],
             [each.value for each in found],
             0.4,
-            color=COLOURS[kind],
+            color=COLORS[kind],
             label=f"trained with {kind}",
         )
     axes.set_xticks(range(1, 11))
@@ -247,7 +247,7 @@ def fisher_trace(ensembles):
         axes.hist(
             scores.tolist(),
             bins,
-            color=COLOURS[kind],
+            color=COLORS[kind],
             alpha=0.6,
             label=f"trained with {kind}",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from tepui.report.figures import COLOURS, MARKERS, STYLE
+from tepui.report.figures import COLORS, MARKERS, STYLE
 
 HERE = Path(__file__).parent
 RULES = {
@@ -31,8 +31,8 @@ def main() -> None:
         figure, (left, right) = plt.subplots(
             1, 2, figsize=(9.5, 3.8), layout="constrained"
         )
-        for (label, result), colour, marker in zip(
-            found.items(), COLOURS, MARKERS, strict=False
+        for (label, result), color, marker in zip(
+            found.items(), COLORS, MARKERS, strict=False
         ):
             levels = {0: result["clean"]} | {
                 int(level): scores for level, scores in result["severities"].items()
@@ -43,7 +43,7 @@ def main() -> None:
                 axis.plot(
                     list(levels),
                     [scale * value for value in values],
-                    color=colour,
+                    color=color,
                     marker=marker,
                     label=label,
                 )

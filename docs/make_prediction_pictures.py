@@ -25,7 +25,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 FOLDER = Path(__file__).parent / "images" / "measures"
-COLOURS = {"SGD": "#D55E00", "SAM": "#0072B2"}
+COLORS = {"SGD": "#D55E00", "SAM": "#0072B2"}
 FAMILIAR, UNFAMILIAR, THIRD = "#0072B2", "#D55E00", "#009E73"
 SEVERITIES = range(6)
 
@@ -86,13 +86,13 @@ def by_severity(name, title, label, lines):
     save(canvas, name)
 
 
-def style(colour, marker="o", line="-"):
-    return {"color": colour, "marker": marker, "linestyle": line}
+def style(color, marker="o", line="-"):
+    return {"color": color, "marker": marker, "linestyle": line}
 
 
 def of_both(data, metric):
     return [
-        (f"trained with {kind}", style(COLOURS[kind]), [metric(*each) for each in rows])
+        (f"trained with {kind}", style(COLORS[kind]), [metric(*each) for each in rows])
         for kind, rows in data.items()
     ]
 
@@ -102,8 +102,8 @@ def accuracies(data):
     for kind, rows in data.items():
         alone = [metrics.individual_accuracy(*each).mean() for each in rows]
         joint = [metrics.accuracy(*each) for each in rows]
-        lines.append((f"{kind}, ensemble of 8", style(COLOURS[kind]), joint))
-        lines.append((f"{kind}, members", style(COLOURS[kind], "s", "--"), alone))
+        lines.append((f"{kind}, ensemble of 8", style(COLORS[kind]), joint))
+        lines.append((f"{kind}, members", style(COLORS[kind], "s", "--"), alone))
     by_severity("accuracy", "Accuracy", "share of right predictions", lines)
 
 
@@ -136,7 +136,7 @@ def briers(data):
 def reliability(logits, labels):
     canvas, axes = figure("Reliability, severity 3", "confidence", "accuracy", (4.2, 4))
     axes.plot([0, 1], [0, 1], "k--", linewidth=1)
-    for text, colour, marker, x in (
+    for text, color, marker, x in (
         ("ensemble of 8", FAMILIAR, "o", logits),
         ("one member", UNFAMILIAR, "s", logits[:1]),
     ):
@@ -145,7 +145,7 @@ def reliability(logits, labels):
         axes.plot(
             bins.confidence,
             bins.accuracy,
-            color=colour,
+            color=color,
             marker=marker,
             label=f"{text}, ECE {error:.3f}",
         )
@@ -156,7 +156,7 @@ def reliability(logits, labels):
 def numbers_of_bins(logits, labels):
     canvas, axes = figure("Severity 3, ensemble of 8", "number of bins", "error")
     counts = [2, 5, 10, 15, 20, 30, 50, 100]
-    for text, metric, colour in (
+    for text, metric, color in (
         ("MCE", metrics.mce, UNFAMILIAR),
         ("ECE", metrics.ece, FAMILIAR),
     ):
@@ -166,7 +166,7 @@ def numbers_of_bins(logits, labels):
                 counts,
                 values,
                 line,
-                color=colour,
+                color=color,
                 marker="o",
                 label=f"{text}, {binning}",
             )
@@ -181,12 +181,12 @@ def selective(logits, labels):
     canvas, axes = figure(
         "Answering only where sure, severity 3", "share answered", "error among these"
     )
-    for text, colour, x in (
+    for text, color, x in (
         ("ensemble of 8", FAMILIAR, logits),
         ("one member", UNFAMILIAR, logits[:1]),
     ):
         curve, area = metrics.selective_curve(x, labels), metrics.aurc(x, labels)
-        axes.plot(*curve, color=colour, label=f"{text}, AURC {area:.3f}")
+        axes.plot(*curve, color=color, label=f"{text}, AURC {area:.3f}")
     axes.legend()
     save(canvas, "aurc")
 
@@ -196,12 +196,12 @@ def temperatures(logits, labels):
     fitted = metrics.temperature(logits[:, held_out], labels[held_out])
     values = torch.logspace(-0.4, 1, 40)
     canvas, axes = figure("Severity 3, ensemble of 8", "temperature", "NLL in nats")
-    for text, rows, colour in (
+    for text, rows, color in (
         ("held-out half", held_out, FAMILIAR),
         ("other half", ~held_out, UNFAMILIAR),
     ):
         losses = [metrics.nll(logits[:, rows] / t, labels[rows]) for t in values]
-        axes.plot(values, losses, color=colour, label=text)
+        axes.plot(values, losses, color=color, label=text)
     axes.axvline(
         float(fitted), color="k", linestyle="--", label=f"fitted: {fitted:.2f}"
     )
@@ -228,22 +228,22 @@ def ders(cells):
     lines = []
     for kind, rows in cells.items():
         whole = [metrics.der(*pooled(rows[s])) for s in SEVERITIES]
-        lines.append((f"{kind}, pooled", style(COLOURS[kind]), whole))
+        lines.append((f"{kind}, pooled", style(COLORS[kind]), whole))
         each = [[metrics.der(*cell) for cell in rows[s]] for s in SEVERITIES]
         means = [sum(ratios) / len(ratios) for ratios in each]
         text = f"{kind}, mean of ratios"
-        lines.append((text, style(COLOURS[kind], "s", "--"), means))
+        lines.append((text, style(COLORS[kind], "s", "--"), means))
     by_severity("der", "Disagreement-error ratio", "disagreement / error", lines)
 
 
 def eirs(data):
-    colours = dict(
-        zip(("probability", "logit", "vote"), COLOURS.values(), strict=False)
+    colors = dict(
+        zip(("probability", "logit", "vote"), COLORS.values(), strict=False)
     )
-    colours["vote"] = THIRD
+    colors["vote"] = THIRD
     lines = [
-        (rule, style(colour), [metrics.eir(*each, rule) for each in data["SGD"]])
-        for rule, colour in colours.items()
+        (rule, style(color), [metrics.eir(*each, rule) for each in data["SGD"]])
+        for rule, color in colors.items()
     ]
     by_severity("eir", "Ensemble improvement rate", "share of the error removed", lines)
 
@@ -252,7 +252,7 @@ def unique(data):
     canvas, axes = figure(
         "Different predictions of 8 members", "number", "samples in %"
     )
-    for offset, severity, colour in (
+    for offset, severity, color in (
         (-0.25, 0, FAMILIAR),
         (0, 3, THIRD),
         (0.25, 5, UNFAMILIAR),
@@ -266,7 +266,7 @@ def unique(data):
             [n + offset for n in range(1, 9)],
             shares,
             0.25,
-            color=colour,
+            color=color,
             label=f"{text}, mean {mean:.2f}",
         )
     axes.set(yscale="log", xlim=(0.5, 6.5))
@@ -293,7 +293,7 @@ def scores(inside, outside):
         )
         canvas, axes = figure(f"AUROC {area:.3f}", label, "samples in %")
         low, high = (float(bound) for bound in torch.cat(values).aminmax())
-        for text, colour, each in (
+        for text, color, each in (
             ("digits 0 to 7", FAMILIAR, values[0]),
             ("digits 8 and 9, never seen", UNFAMILIAR, values[1]),
         ):
@@ -302,7 +302,7 @@ def scores(inside, outside):
                 bins=30,
                 range=(low, high),
                 weights=[100 / len(each)] * len(each),
-                color=colour,
+                color=color,
                 alpha=0.6,
                 label=text,
             )
@@ -318,13 +318,13 @@ def roc(inside, outside):
     )
     axes.plot([0, 1], [0, 1], "k--", linewidth=1)
     first, second = metrics.ood_scores(inside), metrics.ood_scores(outside)
-    for name, colour in (("pds", FAMILIAR), ("bma", UNFAMILIAR), ("energy", THIRD)):
+    for name, color in (("pds", FAMILIAR), ("bma", UNFAMILIAR), ("energy", THIRD)):
         low, high = first[name], second[name]
         edges = torch.cat([low, high]).unique().flip(0)
         axes.plot(
             [0, *[float((low >= edge).double().mean()) for edge in edges]],
             [0, *[float((high >= edge).double().mean()) for edge in edges]],
-            color=colour,
+            color=color,
             label=f"{name}, AUROC {metrics.auroc(low, high):.3f}",
         )
     axes.set(xlim=(-0.01, 0.25), ylim=(0.4, 1.02))
@@ -340,13 +340,13 @@ def precision(inside, outside):
     canvas, axes = figure(
         "The same score, other mixtures", "share of unfamiliar samples", "area"
     )
-    for text, colour, metric in (
+    for text, color, metric in (
         ("AUROC", THIRD, metrics.auroc),
         ("AUPR, positive='ood'", UNFAMILIAR, metrics.aupr),
         ("AUPR, positive='in'", FAMILIAR, lambda x, y: metrics.aupr(x, y, "in")),
     ):
         values = [metric(low, some) for some in spread]
-        axes.plot(shares, values, color=colour, marker="o", label=text)
+        axes.plot(shares, values, color=color, marker="o", label=text)
     axes.plot(shares, shares, "k--", linewidth=1, label="no skill, positive='ood'")
     axes.legend()
     save(canvas, "aupr")
@@ -355,7 +355,7 @@ def precision(inside, outside):
 def false_alarms(inside, outside):
     low, high = (metrics.energy(x) for x in (inside, outside))
     canvas, axes = figure("Two thresholds", "energy", "samples in %")
-    for text, colour, each in (
+    for text, color, each in (
         ("digits 0 to 7", FAMILIAR, low),
         ("digits 8 and 9, never seen", UNFAMILIAR, high),
     ):
@@ -365,7 +365,7 @@ def false_alarms(inside, outside):
             bins=30,
             range=(-16, -2),
             weights=weights,
-            color=colour,
+            color=color,
             alpha=0.6,
             label=text,
         )

@@ -63,7 +63,7 @@ class Page:
         return found["result"]
 
     def open(self, file, width=1280, scheme="light", media=""):
-        """Load a file at a width, in a colour scheme, as a medium shows it."""
+        """Load a file at a width, in a color scheme, as a medium shows it."""
         mobile = width < 600
         self.call(
             "Emulation.setDeviceMetricsOverride",

@@ -188,7 +188,7 @@ def timed(methods, claimed, edge):
 
 
 def controls(performance, sharpness, way):
-    """Six controls whose regularised ones are better and sharper by a way each."""
+    """Six controls whose regularized ones are better and sharper by a way each."""
     tables = [f"rethinking/table{number}" for number in (1, 2, 4, 5, 7, 8)]
     signs = {"accuracy": 1, "ece": -1, "corruption_accuracy": 1, "disagreement": -1}
     for item, sam in product(tables, ("", "_sam")):

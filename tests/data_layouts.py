@@ -172,7 +172,7 @@ def encrypted(path):
 
 
 def picture(path, color=(120, 60, 30), size=(64, 64), mode="RGB"):
-    """Write an image of one colour."""
+    """Write an image of one color."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fill = color if mode == "RGB" else color[0]
     Image.new(mode, size, fill).save(path)

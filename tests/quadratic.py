@@ -45,7 +45,7 @@ def inputs_of(*values):
 
 
 def largest_rise(A, b, rho):
-    """Maximise ``uᵀAu / 2 + bᵀu`` over ``|u| ≤ rho``, by the secular equation."""
+    """Maximize ``uᵀAu / 2 + bᵀu`` over ``|u| ≤ rho``, by the secular equation."""
     values, vectors = np.linalg.eigh(np.asarray(A))
     c = vectors.T @ np.asarray(b)
 

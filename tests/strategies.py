@@ -26,7 +26,7 @@ def ensembles(draw: st.DrawFn, min_members: int = 1) -> Tensor:
 
 
 @st.composite
-def labelled_ensembles(draw: st.DrawFn, min_members: int = 1) -> tuple[Tensor, Tensor]:
+def labeled_ensembles(draw: st.DrawFn, min_members: int = 1) -> tuple[Tensor, Tensor]:
     """Logits as above and labels (samples,) that need not match them."""
     logits = draw(ensembles(min_members=min_members))
     _, samples, classes = logits.shape

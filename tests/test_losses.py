@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from strategies import close, labelled_ensembles, modest, softmax_naive
+from strategies import close, labeled_ensembles, modest, softmax_naive
 from tepui.core.per_member import for_member
 from tepui.losses import CrossEntropy, cross_entropy
 
@@ -24,7 +24,7 @@ def cross_entropy_naive(row, target, smoothing):
 
 
 @modest
-@given(labelled_ensembles(), SMOOTHING)
+@given(labeled_ensembles(), SMOOTHING)
 def test_matches_naive_for_class_indices_and_for_probabilities(case, smoothing):
     logits, labels = case[0][0], case[1]
     one_hot = F.one_hot(labels, logits.shape[-1]).double()
@@ -37,7 +37,7 @@ def test_matches_naive_for_class_indices_and_for_probabilities(case, smoothing):
 
 
 @modest
-@given(labelled_ensembles())
+@given(labeled_ensembles())
 def test_samples_do_not_influence_each_other(case):
     logits, labels = case[0][0], case[1]
     losses = cross_entropy(logits, labels)

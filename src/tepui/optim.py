@@ -1,4 +1,4 @@
-r"""Sharpness-aware minimisation as a wrapper around any torch optimizer.
+r"""Sharpness-aware minimization as a wrapper around any torch optimizer.
 
 SAM looks for weights whose whole neighbourhood has low loss. With the gradient
 :math:`g = \nabla L(\theta)`, one step is
@@ -80,7 +80,7 @@ def _offsets(
 
 
 class SAM(torch.optim.Optimizer):
-    """Sharpness-aware minimisation around any torch optimizer.
+    """Sharpness-aware minimization around any torch optimizer.
 
     ``step`` takes a closure that zeroes gradients, backpropagates and returns the
     loss; it runs both passes and returns the loss at the unperturbed weights. The

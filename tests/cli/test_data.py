@@ -32,8 +32,8 @@ def root(tmp_path, monkeypatch):
     data = [*images_and_labels(40, 10), *images_and_labels(8, 10, seed=1)]
     cifar10_binary(folder, *data)
     for part, samples in (("train", 40), ("t10k", 10)):
-        grey = images_and_labels(samples, 10, shape=(1, 28, 28))
-        fashion_mnist(folder / "fashion-mnist", *grey, part)
+        gray = images_and_labels(samples, 10, shape=(1, 28, 28))
+        fashion_mnist(folder / "fashion-mnist", *gray, part)
     for name in ("cat", "dog"):
         for number in range(20):
             picture(folder / "mine" / name / f"{number}.png", size=(12, 10))
@@ -43,21 +43,21 @@ def root(tmp_path, monkeypatch):
 
 
 def options(name, root):
-    colour = ["--model", "ConvNet", "--model.in_channels", "3"]
+    color = ["--model", "ConvNet", "--model.in_channels", "3"]
     return {
-        "CIFAR10": ["--data", "CIFAR10", *colour],
+        "CIFAR10": ["--data", "CIFAR10", *color],
         "FashionMNIST": ["--data", "FashionMNIST", "--model", "ConvNet"],
         "ImageFolder": [
             *["--data", "ImageFolder", "--data.path", str(root / "mine")],
-            *["--data.size", "8", *colour],
+            *["--data.size", "8", *color],
         ],
         "ArrayFile": [
             "--data",
             "ArrayFile",
             f"--data.path={root / 'mine.npz'}",
-            *colour,
+            *color,
         ],
-        "root": ["--data", "CIFAR10", f"--data.root={root}", *colour],
+        "root": ["--data", "CIFAR10", f"--data.root={root}", *color],
     }[name]
 
 
@@ -92,10 +92,10 @@ def test_compare_takes_real_sets_too(root, tmp_path, capsys):
 
 
 def test_a_model_for_other_images_names_the_shape(root, tmp_path, capsys):
-    grey = ["--model", "ConvNet", "--model.in_channels", "1"]
+    gray = ["--model", "ConvNet", "--model.in_channels", "1"]
     out = ["--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit):
-        main(["train", "--data", "CIFAR10", *grey, *SMALL, *out])
+        main(["train", "--data", "CIFAR10", *gray, *SMALL, *out])
     error = capsys.readouterr().err
     assert "model must accept samples of shape (3, 32, 32)" in error
 

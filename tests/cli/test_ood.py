@@ -8,7 +8,7 @@ from PIL import Image
 
 import tepui
 from tepui.cli.main import main
-from tepui.cli.parsing import check_names, foreign_packages, named_set, normalised
+from tepui.cli.parsing import check_names, foreign_packages, named_set, normalized
 from tepui.data import Digits, UniformNoise, UnlabeledFolder, prepared_like
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
@@ -91,19 +91,19 @@ def test_sets_are_gathered_from_anywhere_on_the_line():
         "--ood",
         "b=SVHN:/d",
     ]
-    found = normalised(words)
+    found = normalized(words)
     assert found[:-1] == ["evaluate", "run", "--rule", "vote", "--ood"]
     assert json.loads(found[-1]) == {
         "a": "Digits",
         "b": {"class_path": "SVHN", "init_args": {"root": "/d"}},
     }
-    assert normalised(found[:-2]) == found[:-2]
+    assert normalized(found[:-2]) == found[:-2]
 
 
 def test_names_values_and_packages():
     assert named_set("a=mine.sets.Far") == ("a", "mine.sets.Far")
     assert named_set("a=UnlabeledFolder:x=y:z")[1]["init_args"] == {"path": "x=y:z"}
-    words = normalised(["--ood", "a=mine.sets.Far", "b=tepui.data.Digits", "c=Digits"])
+    words = normalized(["--ood", "a=mine.sets.Far", "b=tepui.data.Digits", "c=Digits"])
     assert foreign_packages(words) == ["mine"]
     check_names(words)
 

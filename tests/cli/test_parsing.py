@@ -4,7 +4,7 @@ from tepui.cli.parsing import (
     check_names,
     foreign_packages,
     known_names,
-    normalised,
+    normalized,
     spelled,
 )
 
@@ -21,19 +21,19 @@ from tepui.cli.parsing import (
     ],
 )
 def test_seeds_may_be_quoted_or_not(written):
-    words = normalised(["train", *written, "--epochs", "3"])
+    words = normalized(["train", *written, "--epochs", "3"])
     assert words == ["train", "--seeds", "[13, 17, 27]", "--epochs", "3"]
 
 
 def test_flags_need_no_value():
-    assert normalised(["--resume"]) == ["--resume", "true"]
-    assert normalised(["--resume", "false"]) == ["--resume", "false"]
-    assert normalised(["--quiet", "--out", "x"]) == ["--quiet", "true", "--out", "x"]
+    assert normalized(["--resume"]) == ["--resume", "true"]
+    assert normalized(["--resume", "false"]) == ["--resume", "false"]
+    assert normalized(["--quiet", "--out", "x"]) == ["--quiet", "true", "--out", "x"]
 
 
 def test_dashes_and_underscores_are_the_same_in_options_only():
-    assert normalised(["--batch-size=4"]) == ["--batch_size=4"]
-    assert normalised(["--out", "a-b"]) == ["--out", "a-b"]
+    assert normalized(["--batch-size=4"]) == ["--batch_size=4"]
+    assert normalized(["--out", "a-b"]) == ["--out", "a-b"]
 
 
 def test_known_names_hold_no_abstract_classes():
@@ -89,7 +89,7 @@ def test_unknown_names_list_the_known_ones(words, message):
     ],
 )
 def test_the_case_of_letters_does_not_matter(written, expected):
-    assert spelled(normalised(written)) == expected
+    assert spelled(normalized(written)) == expected
 
 
 def test_no_two_names_differ_by_case_alone():
@@ -112,12 +112,12 @@ def test_only_packages_written_on_the_command_line_are_foreign():
 
 def test_lists_of_mappings_stay_as_they_are():
     written = '[{"class_path": "SAM"}, {"class_path": "GSAM"}]'
-    assert normalised(["--methods", written]) == ["--methods", written]
+    assert normalized(["--methods", written]) == ["--methods", written]
 
 
 def test_options_of_the_default_model_need_no_name():
-    words = normalised(["train", "--model.width", "4"])
+    words = normalized(["train", "--model.width", "4"])
     assert words == ["train", "--model", "ConvNet", "--model.width", "4"]
     for named in (["--model", "MLP"], ["--model=MLP"], ["--config", "mine.yaml"]):
         words = ["train", *named, "--model.width", "4"]
-        assert normalised(words) == words
+        assert normalized(words) == words

@@ -103,10 +103,10 @@ def test_seeded_block_draws_the_same_whatever_came_before():
     draws = []
     for before in (0, 5):
         torch.rand(before)
-        with seeded(13, "initialisation"):
+        with seeded(13, "initialization"):
             draws.append(torch.rand(3))
     assert torch.equal(*draws)
-    with seeded(14, "initialisation"):
+    with seeded(14, "initialization"):
         assert not torch.equal(draws[0], torch.rand(3))
 
 

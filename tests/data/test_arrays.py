@@ -15,7 +15,7 @@ def test_item_is_scaled_image_and_label():
     assert label == 5
 
 
-def test_item_is_normalised_channel_by_channel():
+def test_item_is_normalized_channel_by_channel():
     data = Arrays(torch.ones(2, 2, 1, 1), torch.zeros(2), Normalize((0, 3), (1, 4)))
     assert data[0][0].flatten().tolist() == [1.0, -0.5]
 

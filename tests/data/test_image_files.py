@@ -31,16 +31,16 @@ def test_images_are_bytes_with_channels_first(files):
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "1", "CMYK"])
-def test_other_kinds_of_images_become_colour(mode, tmp_path):
+def test_other_kinds_of_images_become_color(mode, tmp_path):
     path = tmp_path / ("x.jpg" if mode == "CMYK" else "x.png")
     Image.new("RGB", (4, 4), (255, 255, 255)).convert(mode).save(path)
     assert decode(path).shape == (3, 4, 4)
     assert (decode(path) >= 254).all()
 
 
-def test_a_frame_scales_the_shorter_side_and_cuts_the_centre(tmp_path):
+def test_a_frame_scales_the_shorter_side_and_cuts_the_center(tmp_path):
     pixels = np.zeros((20, 40, 3), dtype=np.uint8)
-    pixels[:, 10:30] = 200  # the centre, a square
+    pixels[:, 10:30] = 200  # the center, a square
     Image.fromarray(pixels).save(tmp_path / "x.png")
     image = decode(tmp_path / "x.png", Frame(10))
     assert image.shape == (3, 10, 10)
@@ -99,7 +99,7 @@ def test_less_common_formats_are_found_and_read(suffix, tmp_path):
 NORMALIZE = Normalize((0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
 
 
-def test_samples_are_normalised_as_batches_are(files):
+def test_samples_are_normalized_as_batches_are(files):
     data = ImageFiles(files, range(6), normalize=NORMALIZE)
     expected = NORMALIZE(torch.stack([naive(path) for path in files]))
     assert torch.equal(torch.stack([data[i][0] for i in range(6)]), expected)

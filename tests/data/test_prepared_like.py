@@ -9,7 +9,7 @@ from torch.utils.data import Subset, TensorDataset
 from tepui.data import Arrays, ImageFiles, Normalize, UnlabeledFolder, prepared_like
 
 NOISE = torch.Generator().manual_seed(0)
-GREY, COLOUR = Normalize((0.3,), (0.4,)), Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+GRAY, COLOR = Normalize((0.3,), (0.4,)), Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 
 
 def images(*shape, normalize=None):
@@ -17,8 +17,8 @@ def images(*shape, normalize=None):
     return Arrays(pixels, torch.arange(3), normalize)
 
 
-def pillow(image, size, grey):
-    """Scale the shorter side, cut the centre, make grey: by Pillow, step by step."""
+def pillow(image, size, gray):
+    """Scale the shorter side, cut the center, make gray: by Pillow, step by step."""
     array = image.permute(1, 2, 0).numpy()
     picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
     scale = size / min(picture.size)
@@ -26,15 +26,15 @@ def pillow(image, size, grey):
     picture = picture.resize((width, height), Image.Resampling.BILINEAR)
     left, top = (width - size) // 2, (height - size) // 2
     picture = picture.crop((left, top, left + size, top + size))
-    pixels = torch.from_numpy(np.array(picture.convert("L" if grey else "RGB")))
-    return pixels[None] if grey else pixels.permute(2, 0, 1)
+    pixels = torch.from_numpy(np.array(picture.convert("L" if gray else "RGB")))
+    return pixels[None] if gray else pixels.permute(2, 0, 1)
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (3, 20, 33), (1, 28, 28), (1, 5, 7)])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_size_and_channels_are_those_that_pillow_makes(shape, channels):
-    data = images(*shape, normalize=COLOUR if shape[0] == 3 else GREY)
-    like = images(channels, 8, 8, normalize=GREY if channels == 1 else COLOUR)
+    data = images(*shape, normalize=COLOR if shape[0] == 3 else GRAY)
+    like = images(channels, 8, 8, normalize=GRAY if channels == 1 else COLOR)
     found = prepared_like(data, like)
     assert found.normalize == like.normalize
     assert torch.equal(found.targets, data.targets)
@@ -45,22 +45,22 @@ def test_size_and_channels_are_those_that_pillow_makes(shape, channels):
         assert (image.int() - expected.int()).abs().max() <= 1
 
 
-def test_only_the_normalisation_changes_where_the_shape_is_right():
-    data, like = images(3, 8, 8, normalize=COLOUR), images(3, 8, 8)
+def test_only_the_normalization_changes_where_the_shape_is_right():
+    data, like = images(3, 8, 8, normalize=COLOR), images(3, 8, 8)
     found = prepared_like(data, like)
     assert found.inputs is data.inputs
     assert found.normalize is None
 
 
 def test_what_has_the_form_comes_back_itself():
-    data, like = images(3, 8, 8, normalize=COLOUR), images(3, 8, 8, normalize=COLOUR)
+    data, like = images(3, 8, 8, normalize=COLOR), images(3, 8, 8, normalize=COLOR)
     assert prepared_like(data, like) is data
     half = Subset(data, [0, 2])
     assert prepared_like(half, like) is half
 
 
 def test_subsets_are_prepared_and_give_their_form():
-    data, like = images(3, 16, 16), images(1, 8, 8, normalize=GREY)
+    data, like = images(3, 16, 16), images(1, 8, 8, normalize=GRAY)
     found = prepared_like(Subset(Subset(data, [2, 0]), [0]), Subset(like, [1]))
     assert len(found) == 1
     assert torch.equal(found[0][0], prepared_like(data, like)[2][0])
@@ -77,11 +77,11 @@ def test_files_are_read_in_the_form(tmp_path):
     pixels = torch.randint(256, (3, 12, 20), generator=NOISE, dtype=torch.uint8)
     Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(tmp_path / "a.png")
     Image.fromarray(pixels[0].numpy()).save(tmp_path / "b.png")
-    like = images(1, 8, 8, normalize=GREY)
+    like = images(1, 8, 8, normalize=GRAY)
     found = prepared_like(UnlabeledFolder(tmp_path), like)
     assert isinstance(found, ImageFiles)
     assert found.held.inputs.shape == (2, 1, 8, 8)
-    assert found.normalize == GREY
+    assert found.normalize == GRAY
     assert found.targets.tolist() == [-1, -1]
     assert prepared_like(found, like) is found
     with pytest.raises(ValueError, match=r"like must hold square images.*\(1, 8, 9\)"):

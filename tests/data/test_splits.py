@@ -38,7 +38,7 @@ def test_parts_are_a_partition_in_order(samples, fraction, seed):
         assert torch.equal(part.inputs[:, 0, 0, 0], part.targets.float())
 
 
-def test_arrays_stay_arrays_with_their_normalisation():
+def test_arrays_stay_arrays_with_their_normalization():
     for part in split(_arrays(10), 0.3, seed=0):
         assert isinstance(part, Arrays)
         assert part.normalize == Normalize((0,), (2,))
@@ -99,7 +99,7 @@ def test_named_samples_are_the_second_part(samples, data):
 
 
 def _numbers(part):
-    scale = 2 if isinstance(part, Arrays) else 1  # undoes the normalisation
+    scale = 2 if isinstance(part, Arrays) else 1  # undoes the normalization
     return [round(float(part[i][0]) * scale) for i in range(len(part))]
 
 

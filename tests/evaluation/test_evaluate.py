@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import Dataset, Subset, TensorDataset
 
-from strategies import RULES, labelled_ensembles, modest
+from strategies import RULES, labeled_ensembles, modest
 from tepui import Ensemble, Scores, metrics
 from tepui.core.storage import read_tensors
 from tepui.data import Arrays, corrupted
@@ -89,13 +89,13 @@ def same(actual, expected, rel=1e-9):
 
 
 @modest
-@given(labelled_ensembles(), st.sampled_from(RULES))
+@given(labeled_ensembles(), st.sampled_from(RULES))
 def test_scores_equal_the_metrics_called_directly(case, rule):
     same(scores(*case, rule), expected_scores(*case, rule))
 
 
 @modest
-@given(labelled_ensembles())
+@given(labeled_ensembles())
 def test_a_single_member_has_no_scores_of_pairs(case):
     logits, labels = case
     values = asdict(scores(logits[:1], labels))

@@ -113,7 +113,7 @@ class Plain(Dataset):
     [Plain(), TensorDataset(torch.zeros(20, 1, 8, 8), torch.full((20,), 99))],
     ids=["plain", "tensors"],
 )
-def test_labels_and_normalisation_of_other_sets_are_their_own(ensemble, data):
+def test_labels_and_normalization_of_other_sets_are_their_own(ensemble, data):
     found = tepui.evaluate(ensemble, TEST, ood={"far": data})
     assert found.ood["far"]["bma"].samples == 20
 
@@ -143,11 +143,11 @@ OTHER = Normalize((0.5,), (0.5,))
         ({"noise": UniformNoise(4)}, r"\(1, 8, 8\) like .* got \(3, 32, 32\); bring "),
         (
             {"far": Arrays(TEST.inputs, TEST.targets, OTHER)},
-            r"^ood\['far'\] must have normalisation .*0\.3053.*got .*0\.5.*prepared",
+            r"^ood\['far'\] must have normalization .*0\.3053.*got .*0\.5.*prepared",
         ),
         (
             {"far": Subset(Arrays(TEST.inputs, TEST.targets), [0])},
-            r"^ood\['far'\] must have normalisation .* got none",
+            r"^ood\['far'\] must have normalization .* got none",
         ),
         ({"far": [(torch.zeros(1, 8, 8),)]}, r"dataset must yield pairs"),
         (

@@ -210,25 +210,25 @@ def test_members_pruned_differently_are_refused():
         uniform_soup(ensemble)
 
 
-@pytest.mark.parametrize("normalised", [False, True])
-def test_heads_are_averaged_and_the_extractor_stays_shared(normalised):
+@pytest.mark.parametrize("normalized", [False, True])
+def test_heads_are_averaged_and_the_extractor_stays_shared(normalized):
     torch.manual_seed(0)
     extractor = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
-    norm = [nn.BatchNorm1d(6)] if normalised else []
+    norm = [nn.BatchNorm1d(6)] if normalized else []
     make = lambda: nn.Sequential(*deepcopy(norm), nn.Linear(6, CLASSES))  # noqa: E731
     ensemble = Ensemble.on_features(extractor, make, members=4)
     ensemble(numbers().inputs)
-    data, train = numbers(60, seed=1), numbers() if normalised else None
+    data, train = numbers(60, seed=1), numbers() if normalized else None
     soup = uniform_soup(ensemble, statistics=train)
     assert soup.extractor is ensemble.extractor
-    if not normalised:
+    if not normalized:
         expected = ensemble.logits(data.inputs).mean(0)
         torch.testing.assert_close(soup.logits(data.inputs)[0], expected)
     calls = []
     hook = ensemble.extractor.register_forward_hook(lambda *_: calls.append(1))
     greedy = greedy_soup(ensemble, data, statistics=train)
     hook.remove()
-    assert len(calls) == 1 + normalised  # features of each data set, once
+    assert len(calls) == 1 + normalized  # features of each data set, once
     assert greedy.ensemble.extractor is ensemble.extractor
     logits, labels = dataset_logits(greedy.ensemble, data)
     assert float(metrics.accuracy(logits, labels)) == greedy.accuracies[-1]

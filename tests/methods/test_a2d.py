@@ -237,8 +237,8 @@ def test_members_come_to_disagree_on_unlabeled_data(parallel):
         )
         predicted = run.ensemble.logits(mixed).argmax(-1)
         apart.append(float((predicted[0] != predicted[1]).double().mean()))
-        learnt = run.ensemble.logits(train.inputs).argmax(-1)
-        assert (learnt == labels).all()
+        learned = run.ensemble.logits(train.inputs).argmax(-1)
+        assert (learned == labels).all()
     assert apart == [0.0, 1.0]
 
 

@@ -72,7 +72,7 @@ def test_two_heads_by_hand():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradient_is_that_of_the_definition(weighted):
-    """The shortcut leaves out a derivative that is zero for normalised outputs."""
+    """The shortcut leaves out a derivative that is zero for normalized outputs."""
     logits = torch.randn(3, 6, 4, **DOUBLE, requires_grad=True)
     weights = torch.rand(6, **DOUBLE) if weighted else None
     found = divdis_mutual_information(logits.log_softmax(-1), weights).sum()
@@ -179,8 +179,8 @@ def test_heads_become_independent_on_unlabeled_data():
         )
         logits = run.ensemble.logits(free)
         found.append(float(divdis_mutual_information(logits.log_softmax(-1))))
-        learnt = run.ensemble.logits(train.inputs).argmax(-1)
-        assert (learnt == labels).all()
+        learned = run.ensemble.logits(train.inputs).argmax(-1)
+        assert (learned == labels).all()
     assert found[1] < 0.02 < 0.1 < found[0]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diversification_cases import a2d_naive, information_naive
-from strategies import close, labelled_ensembles, modest, probs_naive
+from strategies import close, labeled_ensembles, modest, probs_naive
 from tepui.core.seeding import generator
 from tepui.methods import SED, Meeting
 from tepui.methods.sed import sed_alpha
@@ -55,13 +55,13 @@ def some(members=4, samples=6, classes=3, seed=0):
     return logits, torch.randint(classes, (samples,), generator=stream)
 
 
-@given(labelled_ensembles())
+@given(labeled_ensembles())
 @modest
 def test_alpha_matches_its_definition(case):
     close(sed_alpha(*case), alpha_naive(*case), atol=1e-9)
 
 
-@given(labelled_ensembles(), st.sampled_from([1e-3, 0.5]))
+@given(labeled_ensembles(), st.sampled_from([1e-3, 0.5]))
 @modest
 def test_the_mean_of_alpha_is_one_over_the_mean_loss(case, floor):
     logits, labels = case

@@ -6,7 +6,7 @@ from hypothesis import given
 from sklearn.metrics import accuracy_score
 from torchmetrics.functional.classification import multiclass_accuracy
 
-from strategies import RULES, close, labelled_ensembles, modest
+from strategies import RULES, close, labeled_ensembles, modest
 from tepui.metrics import (
     accuracy,
     corruption_accuracy,
@@ -16,7 +16,7 @@ from tepui.metrics import (
 
 
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_individual_accuracy_matches_naive(case):
     logits, labels = case
     expected = []
@@ -30,7 +30,7 @@ def test_individual_accuracy_matches_naive(case):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_accuracy_matches_references(rule, case):
     logits, labels = case
     predicted = ensemble_predictions(logits, rule)
@@ -41,7 +41,7 @@ def test_accuracy_matches_references(rule, case):
 
 
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_ensemble_of_one_is_as_accurate_as_its_member(case):
     logits, labels = case
     for rule in RULES:

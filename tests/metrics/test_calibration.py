@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from strategies import RULES, close, labelled_ensembles, modest
+from strategies import RULES, close, labeled_ensembles, modest
 from tepui.metrics import (
     brier,
     brier_decomposition,
@@ -58,7 +58,7 @@ def random_case(samples: int = 500, classes: int = 4, scale: float = 2.0):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_nll_matches_naive(rule, case):
     logits, labels = case
     probs = ensemble_probs(logits, rule).tolist()
@@ -69,7 +69,7 @@ def test_nll_matches_naive(rule, case):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_brier_matches_naive(rule, case):
     logits, labels = case
     total, probs = 0.0, ensemble_probs(logits, rule).tolist()
@@ -80,7 +80,7 @@ def test_brier_matches_naive(rule, case):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+@given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_reliability_and_ece_match_naive(rule, case, bins):
     logits, labels = case
     confidence, right = confidences(logits, labels, rule)
@@ -95,7 +95,7 @@ def test_reliability_and_ece_match_naive(rule, case, bins):
 @pytest.mark.parametrize("rule", ["probability", "logit"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @modest
-@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+@given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_ece_with_torchmetrics_bins_is_that_of_torchmetrics(rule, dtype, case, bins):
     logits, labels = case[0].to(dtype), case[1]
     probs, classes = ensemble_probs(logits, rule), logits.shape[2]
@@ -222,7 +222,7 @@ def classwise_naive(logits, labels, rule, bins, rows_naive):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+@given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_bins_of_equal_mass_match_naive(rule, case, bins):
     logits, labels = case
     options = {"bins": bins, "rule": rule, "binning": "equal-mass"}
@@ -237,7 +237,7 @@ def test_bins_of_equal_mass_match_naive(rule, case, bins):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+@given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_classwise_ece_matches_naive(rule, case, bins):
     logits, labels = case
     options = {"bins": bins, "rule": rule, "of": "classwise"}
@@ -269,7 +269,7 @@ def test_classwise_matches_scikit_learn():
 
 
 @modest
-@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+@given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_mce_is_that_of_torchmetrics_where_nothing_is_certain(case, bins):
     logits, labels = case[0].clamp(-5, 5), case[1]
     probs, classes = ensemble_probs(logits), logits.shape[2]

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from strategies import RULES, close, ensembles, labelled_ensembles, modest, probs_naive
+from strategies import RULES, close, ensembles, labeled_ensembles, modest, probs_naive
 from tepui.metrics import (
     accuracy,
     der,
@@ -91,7 +91,7 @@ def test_disagreement_matches_naive(logits):
 
 
 @modest
-@given(case=labelled_ensembles(min_members=2))
+@given(case=labeled_ensembles(min_members=2))
 def test_der_matches_naive_and_is_at_most_two(case):
     logits, labels = case
     error = mean_error_naive(logits, labels)
@@ -104,7 +104,7 @@ def test_der_matches_naive_and_is_at_most_two(case):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_eir_matches_naive(rule, case):
     logits, labels = case
     error = mean_error_naive(logits, labels)
@@ -139,7 +139,7 @@ def test_unique_predictions_match_naive(logits):
 
 
 @modest
-@given(case=labelled_ensembles(), copies=st.integers(2, 6))
+@given(case=labeled_ensembles(), copies=st.integers(2, 6))
 def test_identical_members_have_no_diversity(case, copies):
     logits, labels = case[0][:1].expand(copies, -1, -1), case[1]
     assert disagreement(logits) == 0

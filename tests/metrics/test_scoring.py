@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import RULES, close, labelled_ensembles, modest
+from strategies import RULES, close, labeled_ensembles, modest
 from tepui.metrics import brier, brier_decomposition, ensemble_probs
 
 
@@ -32,7 +32,7 @@ def decomposition_naive(probs: list[list[float]], labels: list[int], bins: int):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles(), bins=st.integers(1, 20))
+@given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_parts_match_naive_and_add_up(rule, case, bins):
     logits, labels = case
     parts = brier_decomposition(logits, labels, bins=bins, rule=rule)

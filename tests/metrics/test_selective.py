@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import RULES, close, labelled_ensembles, modest
+from strategies import RULES, close, labeled_ensembles, modest
 from tepui.metrics import (
     accuracy,
     aurc,
@@ -42,7 +42,7 @@ def test_equal_confidences_enter_in_all_orders_alike(rows):
 
 @pytest.mark.parametrize("rule", RULES)
 @modest
-@given(case=labelled_ensembles())
+@given(case=labeled_ensembles())
 def test_curve_matches_naive(rule, case):
     logits, labels = case
     confidence = ensemble_probs(logits, rule).amax(1)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import close, labelled_ensembles, modest
+from strategies import close, labeled_ensembles, modest
 from tepui.metrics import (
     accuracy,
     disagreement,
@@ -21,7 +21,7 @@ from tepui.metrics import (
 
 
 @modest
-@given(case=labelled_ensembles(min_members=2))
+@given(case=labeled_ensembles(min_members=2))
 def test_curve_matches_naive(case):
     logits, labels = case
     members = len(logits)
@@ -41,7 +41,7 @@ def test_curve_matches_naive(case):
 
 
 @modest
-@given(case=labelled_ensembles(min_members=2))
+@given(case=labeled_ensembles(min_members=2))
 def test_sub_ensembles_are_consistent_with_the_whole(case):
     logits, labels = case
     curve = size_curve(accuracy, logits, labels)

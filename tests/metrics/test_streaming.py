@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from strategies import RULES, labelled_ensembles, modest
+from strategies import RULES, labeled_ensembles, modest
 from tepui import metrics
 from tepui.metrics import ECE, NLL, Accuracy, Collection, Disagreement
 
@@ -60,13 +60,13 @@ def same(actual: object, expected: object) -> None:
 
 def of_whole(case, logits, labels):
     stream_class, name, options = case
-    data = (logits, labels) if stream_class.labelled else (logits,)
+    data = (logits, labels) if stream_class.labeled else (logits,)
     return getattr(metrics, name)(*data, **options)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[2]}")
 @modest
-@given(data=labelled_ensembles(min_members=2), cuts=st.sets(st.integers(1, 6)))
+@given(data=labeled_ensembles(min_members=2), cuts=st.sets(st.integers(1, 6)))
 def test_any_chunks_give_what_the_function_gives(case, data, cuts):
     logits, labels = data
     assume((logits.argmax(-1) != labels).any())
@@ -82,7 +82,7 @@ def test_any_chunks_give_what_the_function_gives(case, data, cuts):
 
 
 @modest
-@given(data=labelled_ensembles(min_members=2), cut=st.integers(1, 6))
+@given(data=labeled_ensembles(min_members=2), cut=st.integers(1, 6))
 def test_a_collection_gives_what_its_streams_give(data, cut):
     logits, labels = data
     assume((logits.argmax(-1) != labels).any())

@@ -75,7 +75,7 @@ def test_identical_members_are_one(protocol, members):
     assert torch.equal(one, many)
 
 
-def test_votes_outside_are_free_and_favour_many_members():
+def test_votes_outside_are_free_and_favor_many_members():
     """Members that are right once in five and else err outside, each on its own."""
     classes, members, samples = 10, 50, 200
     stream = torch.Generator().manual_seed(0)

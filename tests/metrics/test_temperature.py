@@ -1,4 +1,4 @@
-"""Temperature scaling against scipy's minimiser, autograd and closed forms."""
+"""Temperature scaling against scipy's minimizer, autograd and closed forms."""
 
 import math
 import sys
@@ -28,7 +28,7 @@ def case(members: int = 3, scale: float = 4.0, seed: int = 0):
 @pytest.mark.parametrize(
     ("members", "scale"), [(1, 4.0), (3, 4.0), (5, 0.2), (3, 30.0)]
 )
-def test_minimises_the_loss_as_scipy_does(rule, members, scale):
+def test_minimizes_the_loss_as_scipy_does(rule, members, scale):
     logits, labels = case(members, scale)
     found = temperature(logits, labels, rule)
     expected = minimize_scalar(

@@ -111,7 +111,7 @@ def other(**changed):
         {"normalize": Normalize((0.4,), (1.0,))},
         {"normalize": None},
     ],
-    ids=["images", "type", "targets", "normalisation", "none"],
+    ids=["images", "type", "targets", "normalization", "none"],
 )
 def test_other_data_have_another_key(changed):
     extractor = nn.Flatten()

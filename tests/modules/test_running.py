@@ -155,7 +155,7 @@ def test_blocks_cover_a_batch_in_order_and_keep_it_together(samples, size, mappi
         assert torch.equal(first, 2 * part.index)
 
 
-def test_samples_that_cannot_be_vectorised_are_taken_in_turn():
+def test_samples_that_cannot_be_vectorized_are_taken_in_turn():
     rows = {"a": torch.arange(6.0).view(3, 2)}, torch.arange(3)
     calls = []
 

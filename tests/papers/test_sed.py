@@ -16,7 +16,7 @@ from tepui.papers.sed import figure2, figure3, figure4, table1, table2, table3
 from tepui.papers.sed.protocol import (
     DETECTED,
     INDEPENDENT,
-    LABELLED,
+    LABELED,
     METHODS,
     answers,
     features,
@@ -77,7 +77,7 @@ def test_unique_predictions_are_different_classes(store, name):
 )
 def test_three_ways_to_join_members(store, name, trained, members):
     table = found(table2.RECIPE, store)
-    for dataset in LABELLED:
+    for dataset in LABELED:
         expected = {
             "oracle selection": [],
             "prediction ensemble": [],
@@ -145,7 +145,7 @@ def test_small_ensembles_are_part_of_large_ones(store, name):
 
 ANYTHING = {
     name: (torch.eye(3)[None, :2].repeat(5, 1, 1), torch.zeros(2))
-    for name in (*DETECTED, *LABELLED)
+    for name in (*DETECTED, *LABELED)
 }
 
 
@@ -154,7 +154,7 @@ def test_every_printed_number_has_its_record(monkeypatch, number):
     table = {1: table1, 2: table2, 3: table3}[number]
     for module in (table1, table3):
         monkeypatch.setattr(module, "answers", lambda *_: [ANYTHING])
-    ways = {(a, d): 0.5 for a in table2.AGGREGATIONS for d in LABELLED}
+    ways = {(a, d): 0.5 for a in table2.AGGREGATIONS for d in LABELED}
     monkeypatch.setattr(table2, "accuracies", lambda *_: [ways])
     rows = [printed(record) for record in table.RECIPE.records(None, PAPER)]
     joined = [row["id"] for row in rows if row is not None]
@@ -225,7 +225,7 @@ def test_stencils_are_white_where_lighter_than_the_mean():
 def test_only_the_papers_partial_sets_are_restricted():
     logits = torch.tensor([[[3.0, 0.0, 1.0], [3.0, 2.0, 1.0]]])
     labels = torch.tensor([2, 1])
-    for dataset in LABELLED:
+    for dataset in LABELED:
         inside, numbered = of_its_classes(SCALES["paper"], dataset, logits, labels)
         partial = dataset in ("imagenet_a", "imagenet_r")
         assert inside.shape[-1] == (2 if partial else 3)

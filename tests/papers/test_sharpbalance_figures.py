@@ -241,13 +241,13 @@ def test_figure7_shows_the_papers_bars_at_the_papers_size_only():
 
 def test_clouds_hold_a_point_per_ensemble():
     _, found = planted("sharpbalance/figure4", "smoke", "b")
-    sam, deep = clouds(found, "cifar100", colour="individual_accuracy")
+    sam, deep = clouds(found, "cifar100", color="individual_accuracy")
     assert sam.slope == pytest.approx(0.5)
     assert sam.name.startswith("SAM, beta = 0.50 (")
     assert deep.slope is None
     assert (len(sam.x), len(deep.x)) == (4, 2)
     assert [y / x**0.5 for x, y, _ in sam.points()] == pytest.approx([3] * 4)
-    assert {colour for *_, colour in sam.points()} == {50}
+    assert {color for *_, color in sam.points()} == {50}
 
 
 def test_independent_members_are_joined_as_if_trained_together(shelf):

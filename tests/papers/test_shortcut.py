@@ -33,30 +33,30 @@ def check_best_members(document):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_shortcut_is_perfect_in_training_only(seed):
     train, unlabeled, test = data(seed)
-    assert torch.equal(train.colours, train.targets)
+    assert torch.equal(train.colors, train.targets)
     assert 0 < train.targets.float().mean() < 1
     # A 2x2 table of independent draws: chi-squared with one degree of freedom, of
     # which 10.83 is the 0.999 quantile.
     table = torch.zeros(2, 2).index_put(
-        (unlabeled.targets, unlabeled.colours), torch.ones(()), accumulate=True
+        (unlabeled.targets, unlabeled.colors), torch.ones(()), accumulate=True
     )
     expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
     assert float(((table - expected).square() / expected).sum()) < 10.83
     assert table.min() > 100
     for label in (0, 1):
-        assert test.colours[test.targets == label].float().mean() == 0.5
+        assert test.colors[test.targets == label].float().mean() == 0.5
 
 
 def test_no_image_is_in_two_parts():
     shapes = []
     for part in data(0):
-        grey = part.inputs.sum(1).flatten(1)
-        shapes.append({tuple(image) for image in grey.tolist()})
+        gray = part.inputs.sum(1).flatten(1)
+        shapes.append({tuple(image) for image in gray.tolist()})
     assert [len(part) for part in shapes] == [719, 718, 360]
     assert len(set.union(*shapes)) == len(Digits()) + 360
 
 
-def test_colours_of_unlabeled_images_differ_by_seed_and_repeat():
+def test_colors_of_unlabeled_images_differ_by_seed_and_repeat():
     digits = Digits(train=False)
     first, again, other = (ColouredDigits(digits, "random", s) for s in (0, 0, 1))
     assert torch.equal(first.inputs, again.inputs)
@@ -65,15 +65,15 @@ def test_colours_of_unlabeled_images_differ_by_seed_and_repeat():
 
 def test_painting_keeps_the_image_and_blackens_the_other_channel():
     images = torch.rand(6, 1, 3, 3)
-    colours = torch.tensor([0, 1, 1, 0, 1, 0])
-    found = painted(images, colours)
-    for image, colour, two in zip(images, colours, found, strict=True):
-        assert torch.equal(two[colour], image[0])
-        assert not two[1 - colour].any()
+    colors = torch.tensor([0, 1, 1, 0, 1, 0])
+    found = painted(images, colors)
+    for image, color, two in zip(images, colors, found, strict=True):
+        assert torch.equal(two[color], image[0])
+        assert not two[1 - color].any()
 
 
-def test_an_unknown_colour_is_refused():
-    with pytest.raises(ValueError, match="colour must be one of"):
+def test_an_unknown_color_is_refused():
+    with pytest.raises(ValueError, match="color must be one of"):
         ColouredDigits(Digits(train=False), "green")
 
 
@@ -85,10 +85,10 @@ def test_smoke_writes_what_it_returns(smoke):
     assert (out / "shortcut.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_member_that_follows_the_colour_is_right_on_half(smoke):
+def test_a_member_that_follows_the_color_is_right_on_half(smoke):
     _, document = smoke
     for run in document["methods"][0]["runs"]:
-        assert run["follow_colour"] == [1.0, 1.0]
+        assert run["follow_color"] == [1.0, 1.0]
         assert run["members"] == [0.5, 0.5]
         assert run["intact"] == [1.0, 1.0]
 

@@ -126,8 +126,8 @@ def test_divergent_panels_are_tinted_and_divergent_lines_dotted(found):
     for name in ("figure2", "figure9", "figure10"):
         recipe, made = found[name]
         figure = recipe.draw(made)
-        colour = DIVERGENT.lower()
-        tinted[name] = sum(_hex(axes) == colour for axes in figure.axes)
+        color = DIVERGENT.lower()
+        tinted[name] = sum(_hex(axes) == color for axes in figure.axes)
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert any("divergent" in label for label in labels) == (name != "figure9")
         scales = {axes.get_xscale() for axes in figure.axes}
@@ -151,9 +151,9 @@ def test_figure2_has_both_bounds_around_the_simulation(built):
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_two_methods_of_a_figure_look_alike(name, built):
     methods = {curve.method for _, curve in curves(built[name])}
-    colours = theory_curves.METHOD_COLOURS
+    colors = theory_curves.METHOD_COLORS
     for one, other in combinations(methods, 2):
-        assert colours[one] != colours[other]
+        assert colors[one] != colors[other]
 
 
 def test_published_ranges(built):

@@ -31,9 +31,9 @@ EMPTY = """[...document.querySelectorAll('svg, img')].filter(each => {
   return blank || box.width < 8 || box.height < 8;
 }).length"""
 # Rows of red, green, blue and transparency of text in figures, and of the page.
-COLOURS = """(() => {
+COLORS = """(() => {
   const canvas = document.createElement('canvas').getContext('2d');
-  const rgb = colour => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  const rgb = color => { canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data]; };
   const sheet = document.createElement('div');
   sheet.style.background = 'Canvas';
@@ -91,8 +91,8 @@ def write_study(folder):
 def contrast(one, other):
     """Return the ratio of luminance by which WCAG judges legibility."""
 
-    def luminance(colour):
-        parts = [value / 255 for value in colour[:3]]
+    def luminance(color):
+        parts = [value / 255 for value in color[:3]]
         linear = [
             v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts
         ]
@@ -118,7 +118,7 @@ def test_everything_is_drawn_and_nothing_is_fetched(page, tab, width, scheme):
     assert counts == [5 + 2, 48 + 12 + 1]
     assert tab.value(EMPTY) == 0
     assert tab.value("document.documentElement.scrollWidth") <= width
-    back, texts = tab.value(COLOURS)
+    back, texts = tab.value(COLORS)
     assert (sum(back[:3]) > 600) == (scheme == "light")
     assert len(texts) > 50
     assert min(contrast(text, back) for text in texts) > 4.5
@@ -161,7 +161,7 @@ def test_on_paper_there_is_no_navigation_and_all_settings_show(page, tab):
     assert (
         tab.value("getComputedStyle(document.querySelector('nav')).display") == "none"
     )
-    back, texts = tab.value(COLOURS)
+    back, texts = tab.value(COLORS)
     assert back[:3] == [255, 255, 255]
     assert contrast(texts[0], back) > 15
     height = "document.querySelector('details dl').getBoundingClientRect().height"

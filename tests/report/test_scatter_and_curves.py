@@ -51,20 +51,20 @@ def test_undefined_points_are_left_out():
     assert cloud.points(log=True) == [(1.0, 1.0, 0.0)]
 
 
-def test_every_point_is_drawn_and_coloured_by_one_scale():
+def test_every_point_is_drawn_and_colored_by_one_scale():
     first = Cloud("a", [1.0, 2.0], [1.0, 2.0], [0.0, 1.0])
     second = Cloud("b", [3.0], [3.0], [1.0])
-    figure = scatter_panels([Scatter("t", "x", "y", (first, second), "colour")])
+    figure = scatter_panels([Scatter("t", "x", "y", (first, second), "color")])
     axis, bar = figure.axes
     marks = [c for c in axis.collections if isinstance(c, PathCollection)]
     assert [len(each.get_offsets()) for each in marks] == [2, 1]
     low, high, same = [*marks[0].get_facecolors(), marks[1].get_facecolors()[0]]
     assert tuple(high) == tuple(same) != tuple(low)
-    assert bar.get_ylabel() == "colour"
+    assert bar.get_ylabel() == "color"
 
 
 @pytest.mark.parametrize("log", [True, False])
-def test_the_line_has_its_slope_and_passes_through_the_centre(log):
+def test_the_line_has_its_slope_and_passes_through_the_center(log):
     x, y = [1.0, 2.0, 4.0], [1.0, 3.0, 2.0]
     cloud = Cloud("a", x, y, slope=0.7)
     figure = scatter_panels([Scatter("t", "x", "y", (cloud,), log=log)])
@@ -72,8 +72,8 @@ def test_the_line_has_its_slope_and_passes_through_the_centre(log):
     there = math.log if log else float
     (x0, x1), (y0, y1) = ([there(v) for v in side] for side in line.get_data())
     assert (y1 - y0) / (x1 - x0) == pytest.approx(0.7)
-    centre = [sum(map(there, side)) / 3 for side in (x, y)]
-    assert y0 + 0.7 * (centre[0] - x0) == pytest.approx(centre[1])
+    center = [sum(map(there, side)) / 3 for side in (x, y)]
+    assert y0 + 0.7 * (center[0] - x0) == pytest.approx(center[1])
 
 
 def test_an_empty_cloud_is_no_error():
@@ -94,7 +94,7 @@ def test_curves_have_bands_of_one_standard_error():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sam"]
 
 
-def test_panels_share_colours_and_one_legend():
+def test_panels_share_colors_and_one_legend():
     line = [record([0.5, 0.7], 5), record([0.3, 0.3], 2)]
     panels = [
         Curves("left", "ensemble_size", "AUROC", {"a": line}),

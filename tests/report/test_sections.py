@@ -1,4 +1,4 @@
-"""The coloured table of corruptions, what training cost, groups and studies."""
+"""The colored table of corruptions, what training cost, groups and studies."""
 
 import re
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_corruptions_show_means_and_differences_to_the_first_method():
     assert "background: rgb(213 94 0 / 0.600)" in fog
 
 
-def test_equal_methods_have_no_colour():
+def test_equal_methods_have_no_color():
     one = comparison().methods[0]
     same = replace(comparison(), methods=(one, replace(one, label="C")))
     assert "+0.0" in heat_map(same)
@@ -159,7 +159,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
     assert ">paper<" not in text(found)
 
 
-def test_figures_take_the_colours_and_keep_to_their_own_names():
+def test_figures_take_the_colors_and_keep_to_their_own_names():
     import matplotlib.figure
 
     figure = matplotlib.figure.Figure()

@@ -15,7 +15,7 @@ from tepui.sharpness import cka, linear_cka, pairwise_cka
 
 
 def kernel_cka(x, y):
-    """HSIC of centred Gram matrices, normalised."""
+    """HSIC of centered Gram matrices, normalized."""
     n = len(x)
     centring = torch.eye(n).double() - 1 / n
     K, L = centring @ (x @ x.T) @ centring, centring @ (y @ y.T) @ centring

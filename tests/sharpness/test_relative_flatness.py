@@ -73,7 +73,7 @@ def test_blind_to_features_scaled_against_weights():
     assert relative_flatness(model, data).value == pytest.approx(before, rel=1e-10)
 
 
-def test_normalised_features_are_blind_to_the_scale_of_each():
+def test_normalized_features_are_blind_to_the_scale_of_each():
     model, data = network(), classified()
     before = relative_flatness(model, data, feature_norm=True)
     plain = relative_flatness(model, data)
@@ -88,7 +88,7 @@ def test_normalised_features_are_blind_to_the_scale_of_each():
     assert relative_flatness(model, data).value != pytest.approx(plain.value, rel=0.01)
 
 
-def test_normalised_features_by_hand():
+def test_normalized_features_by_hand():
     model, data = network(), classified()
     features, targets, weight, bias = parts(model, data)
     spread = features.std(0, correction=0)

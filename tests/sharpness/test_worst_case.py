@@ -131,7 +131,7 @@ def test_masked_weights_stay_where_they_are():
     assert rise("l2", None) == pytest.approx(0.3 * 2**0.5)
 
 
-def test_normalised_logits_are_those_of_a_wrapped_model():
+def test_normalized_logits_are_those_of_a_wrapped_model():
     class Wrapped(nn.Module):
         def __init__(self):
             super().__init__()

@@ -21,8 +21,8 @@ from tepui.studies import compare, read_comparison
 from tepui.studies.gallery import FILE, read_gallery, write_gallery
 
 TEST = Digits(train=False).subset(range(40))
-COLOURED = UniformNoise(samples=30, shape=(3, 16, 16))
-OOD = {"noise": UniformNoise(samples=25, like=TEST), "coloured": COLOURED}
+COLORED = UniformNoise(samples=30, shape=(3, 16, 16))
+OOD = {"noise": UniformNoise(samples=25, like=TEST), "colored": COLORED}
 
 
 def small(out, **changes):
@@ -41,7 +41,7 @@ def finished(tmp_path_factory):
 
 def test_detections_are_means_over_ensembles(finished):
     comparison, out = finished
-    assert comparison.ood_sets == read_comparison(out).ood_sets == ("noise", "coloured")
+    assert comparison.ood_sets == read_comparison(out).ood_sets == ("noise", "colored")
     method = comparison.methods[1]
     for measure in ("auroc", "aupr", "fpr95"):
         values = []
@@ -49,8 +49,8 @@ def test_detections_are_means_over_ensembles(finished):
             ensemble = tepui.load(out / trained.folder)
             ood = {name: prepared_like(data, TEST) for name, data in OOD.items()}
             again = tepui.evaluate(ensemble, TEST, ood=ood)
-            values.append(getattr(again.ood["coloured"]["pds"], measure))
-        found = method.detection("coloured", "pds", measure)
+            values.append(getattr(again.ood["colored"]["pds"], measure))
+        found = method.detection("colored", "pds", measure)
         assert found.mean == pytest.approx(fmean(values))
         assert found.error == pytest.approx(abs(values[0] - values[1]) / 2)
 
@@ -58,14 +58,14 @@ def test_detections_are_means_over_ensembles(finished):
 def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
     comparison, _ = finished
     about = comparison.settings["ood"]
-    assert about["coloured"]["samples"] == 30
-    assert about["coloured"]["normalize"] == about["noise"]["normalize"] is not None
-    assert about["coloured"]["sha256"] != about["noise"]["sha256"]
+    assert about["colored"]["samples"] == 30
+    assert about["colored"]["normalize"] == about["noise"]["normalize"] is not None
+    assert about["colored"]["sha256"] != about["noise"]["sha256"]
     out = tmp_path / "run"
     assert small(out, ood=None, ensembles=1).ood_sets == ()
     assert [each.data for each in read_gallery(out / "SAM/0")] == [None]
     resumed = small(out, ensembles=1, resume=True)
-    assert resumed.ood_sets == ("noise", "coloured")
+    assert resumed.ood_sets == ("noise", "colored")
     stamp = (out / "SAM/0/evaluation.json").stat().st_mtime_ns
     small(out, ensembles=1, resume=True)
     assert (out / "SAM/0/evaluation.json").stat().st_mtime_ns == stamp
@@ -93,8 +93,8 @@ def test_galleries_show_the_extreme_samples_and_what_members_say(finished):
     folder = out / comparison.methods[0].ensembles[0].folder
     stored = tepui.read_logits(folder)
     galleries = read_gallery(folder)
-    assert [gallery.data for gallery in galleries] == [None, "noise", "coloured"]
-    sets = [stored.clean[0], stored.ood["noise"], stored.ood["coloured"]]
+    assert [gallery.data for gallery in galleries] == [None, "noise", "colored"]
+    sets = [stored.clean[0], stored.ood["noise"], stored.ood["colored"]]
     for gallery, logits in zip(galleries, sets, strict=True):
         scores = metrics.pds(logits).tolist()
         assert [p.pds for p in gallery.lowest] == sorted(scores)[:6]

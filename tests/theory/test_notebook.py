@@ -47,7 +47,7 @@ def deviations(figure):
     # How much the notebook's own means scatter, from its protocol at three points.
     some = [0, len(k) // 2, -1]
     drawn = simulated(
-        k[some], rho[some], subsets, matrices=MATRICES, initialisations=STARTS
+        k[some], rho[some], subsets, matrices=MATRICES, initializations=STARTS
     )
     sharpness_error = sharpness * (drawn.sharpness_error / drawn.sharpness).max()
     diversity_error = diversity * (drawn.diversity_error / drawn.diversity).max()

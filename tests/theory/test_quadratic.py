@@ -25,8 +25,8 @@ def dual(eigenvalues, gradient, radius):
         mu = top + np.exp(log_shift)
         return 0.5 * (mu * radius**2 + (gradient**2 / (mu - eigenvalues)).sum())
 
-    centre = np.log(np.linalg.norm(gradient) / radius)
-    options = {"bounds": (centre - 25, centre + 2), "options": {"xatol": 1e-12}}
+    center = np.log(np.linalg.norm(gradient) / radius)
+    options = {"bounds": (center - 25, center + 2), "options": {"xatol": 1e-12}}
     return minimize_scalar(value, method="bounded", **options).fun
 
 

@@ -126,10 +126,10 @@ def test_the_corrected_constant_agrees_with_random_matrices(case, expected, prin
     assert abs(mean - other) > 10 * error
 
 
-def test_the_maximisers_agree():
+def test_the_maximizers_agree():
     options = {"eta": 0.01, "rho": [0.0, 0.1, 0.5], "matrices": 4, **PAPER}
     exact = simulate_sam(3, **options)
-    ascent = simulate_sam(3, maximiser="ascent", **options)
+    ascent = simulate_sam(3, maximizer="ascent", **options)
     assert (ascent.sharpness <= exact.sharpness * (1 + 1e-12)).all()
     np.testing.assert_allclose(ascent.sharpness, exact.sharpness, rtol=1e-4)
     np.testing.assert_array_equal(ascent.diversity, exact.diversity)
@@ -139,7 +139,7 @@ def test_the_maximisers_agree():
 def test_exact_averages_match_drawn_starts(subsets):
     point = {"eta": 0.03, "rho": 0.1, "subsets": subsets, **SMALL}
     exact = simulate_subset_sam(3, matrices=200, **point)
-    drawn = simulate_subset_sam(3, matrices=200, initialisations=100, **point)
+    drawn = simulate_subset_sam(3, matrices=200, initializations=100, **point)
     apart = np.hypot(exact.diversity_error, drawn.diversity_error)
     assert abs(drawn.diversity - exact.diversity) < 3 * apart
     # A drawn mean strays from the true one, so the sharpness can only look larger.
@@ -157,7 +157,7 @@ def test_simulation_matches_its_definition(subsets):
 def test_two_starts_are_unbiased():
     point = {"eta": 0.03, "rho": 0.1, "subsets": 3, **SMALL}
     exact = simulate_subset_sam(3, matrices=400, **point)
-    drawn = simulate_subset_sam(3, matrices=400, initialisations=2, **point)
+    drawn = simulate_subset_sam(3, matrices=400, initializations=2, **point)
     assert abs(drawn.diversity - exact.diversity) < 3 * drawn.diversity_error
 
 
@@ -205,10 +205,10 @@ def test_divergence_beyond_the_floats_warns():
         ({"eta": -0.1}, "eta must be non-negative"),
         ({"subsets": 61}, "subsets must lie between 1 and n = 60, got 61"),
         ({"matrices": 1}, "matrices must be an integer of at least 2, got 1"),
-        ({"initialisations": 1}, "initialisations must be an integer of at least 2"),
+        ({"initializations": 1}, "initializations must be an integer of at least 2"),
         ({"subsets": 2.5}, "subsets must be an integer of at least 1, got 2.5"),
         ({"d": 1.5}, "d must be an integer of at least 1, got 1.5"),
-        ({"maximiser": "newton"}, "maximiser must be one of exact, ascent"),
+        ({"maximizer": "newton"}, "maximizer must be one of exact, ascent"),
     ],
 )
 def test_bad_input_is_named(change, message):

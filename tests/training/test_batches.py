@@ -118,7 +118,7 @@ def test_augmentation_differs_between_members_and_epochs(change):
     assert not same(by_index(one), by_index(other))
 
 
-def test_bytes_are_augmented_before_they_are_normalised():
+def test_bytes_are_augmented_before_they_are_normalized():
     black = torch.zeros(6, 1, 4, 4, dtype=torch.uint8)
     data = Arrays(black, torch.zeros(6).long(), Normalize((0.5,), (0.25,)))
     source = source_of(data, [RandomCrop(2, fill=1.0)], CPU, 0, 1)

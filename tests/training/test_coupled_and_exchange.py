@@ -193,8 +193,8 @@ class Repelled(CoupledMethod):
         assert outputs.shape == (self.chosen, len(meeting.targets), CLASSES)
         assert losses.shape == outputs.shape[:2]
         assert meeting.unlabeled is None
-        centre = outputs.mean(0, keepdim=True)
-        return losses.mean() - self.weight * (outputs - centre).square().mean()
+        center = outputs.mean(0, keepdim=True)
+        return losses.mean() - self.weight * (outputs - center).square().mean()
 
 
 def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):

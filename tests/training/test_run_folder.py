@@ -106,8 +106,8 @@ def test_changed_data_are_noticed(tmp_path):
         fitted(data, out=tmp_path, callbacks=[stop_after(0)])
     other = data.inputs.clone()
     other[3, 0, 0, 0] += 1e-3
-    normalised = Arrays(data.inputs, data.targets, Normalize((0.5,), (0.5,)))
-    for changed in (Arrays(other, data.targets), normalised, Plain(data)):
+    normalized = Arrays(data.inputs, data.targets, Normalize((0.5,), (0.5,)))
+    for changed in (Arrays(other, data.targets), normalized, Plain(data)):
         with pytest.raises(ValueError, match="data must be what the run in"):
             fitted(changed, out=tmp_path, resume=True)
 

@@ -265,7 +265,7 @@ def test_members_that_share_tensors_do_not_share_slots():
     assert not alike(both)
 
 
-def colours(samples=128, size=8):
+def colors(samples=128, size=8):
     stream = torch.Generator().manual_seed(0)
     pixels = torch.rand(samples, 3, size, size, generator=stream)
     return Arrays(pixels, torch.randint(10, (samples,), generator=stream))
@@ -280,7 +280,7 @@ def on_gpu(method, *factory, **how):
         "batch_size": 32,
         **how,
     }
-    return trained(method, colours(), *(factory or [heads]), **settings)
+    return trained(method, colors(), *(factory or [heads]), **settings)
 
 
 def heads():

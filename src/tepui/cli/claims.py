@@ -19,7 +19,7 @@ from tepui.papers.writing import as_json, free_paths, write_files
 
 EXAMPLE = "tepui claims --from results"
 FILES = ("claims.json", "claims.md")
-COLOURS: dict[Outcome, str] = {
+COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",
     "undecided": "yellow",
@@ -59,7 +59,7 @@ def claims(
         return
     terminal.print(_table(found))
     counts = Counter(verdict.outcome for verdict in found)
-    terminal.print(", ".join(f"{counts[name]} {name}" for name in COLOURS))
+    terminal.print(", ".join(f"{counts[name]} {name}" for name in COLORS))
     if out is not None:
         terminal.print(f"written to {out}")
 
@@ -73,7 +73,7 @@ def _table(found: Sequence[Verdict]) -> Table:
     for heading in ("printed", "why"):
         shown.add_column(heading, overflow="fold")
     for claim, verdict in zip(CLAIMS, found, strict=True):
-        marked = Text(verdict.outcome, COLOURS[verdict.outcome])
+        marked = Text(verdict.outcome, COLORS[verdict.outcome])
         rest = (escape(cell) for cell in (*cells(verdict)[1:], verdict.why))
         shown.add_row(claim.name, marked, *rest)
     return shown

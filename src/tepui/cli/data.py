@@ -89,8 +89,8 @@ def _table(root: Path | None) -> Table:
         table.add_row(name, source.about, present, _needs(source))
     known, files = known_names(), dict(_in_files())
     for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
-        labelled = name in known["--data"]
-        table.add_row(name, *_by_signature(getattr(datasets, name), labelled))
+        labeled = name in known["--data"]
+        table.add_row(name, *_by_signature(getattr(datasets, name), labeled))
     return table
 
 
@@ -107,7 +107,7 @@ def _needs(source: Source) -> str:
     return f"fetch: {size:,.0f} MB. {source.by_hand}".strip()
 
 
-def _by_signature(dataset: Any, labelled: bool) -> tuple[str, str, str]:
+def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
     about = (dataset.__doc__ or "").splitlines()[0].rstrip(".")
     needed = [
@@ -115,7 +115,7 @@ def _by_signature(dataset: Any, labelled: bool) -> tuple[str, str, str]:
         for name, parameter in inspect.signature(dataset).parameters.items()
         if parameter.default is inspect.Parameter.empty
     ]
-    if labelled:
+    if labeled:
         needs = " ".join(f"--data.{name}" for name in needed) or "nothing"
     else:
         needs = f"{OOD} NAME={dataset.__name__}{':FOLDER' if needed else ''}"

@@ -35,7 +35,7 @@ from tepui.cli.parsing import (
     check_names,
     foreign_packages,
     known_names,
-    normalised,
+    normalized,
     spelled,
     with_data_option,
 )
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     written = sys.argv[1:] if arguments is None else arguments
     try:
-        words = spelled(normalised(with_data_option(written)))
+        words = spelled(normalized(with_data_option(written)))
         check_names(words)
         _allow(foreign_packages(words))
         parser = build_parser()

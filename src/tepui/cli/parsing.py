@@ -53,7 +53,7 @@ def known_names() -> dict[str, list[str]]:
     }
 
 
-def normalised(arguments: Sequence[str]) -> list[str]:
+def normalized(arguments: Sequence[str]) -> list[str]:
     """Return the words of the command line as the parser reads them.
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
@@ -68,11 +68,11 @@ def normalised(arguments: Sequence[str]) -> list[str]:
         Every option with underscores and one value.
 
     Example:
-        >>> normalised(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
+        >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
         ['--seeds', '[13, 17]', '--batch_size', '8', '--resume', 'true']
-        >>> normalised(["--seeds", "13 17"])
+        >>> normalized(["--seeds", "13 17"])
         ['--seeds', '[13, 17]']
-        >>> normalised(["--ood", "noise=UniformNoise"])
+        >>> normalized(["--ood", "noise=UniformNoise"])
         ['--ood', '{"noise": "UniformNoise"}']
     """
     words: list[str] = []

@@ -79,7 +79,7 @@ def reproduce(
         device: Where to train; a GPU if there is one.
     """
     if list:
-        console().print(_catalogue())
+        console().print(_catalog())
         return
     require(bool(items), "items", "name a figure or table (see --list)", items)
     chosen = _chosen(items or [], size)
@@ -242,7 +242,7 @@ def _plan(plans: dict[str, list[Work]], whole: Sequence[Work], store: Store) -> 
     return shown
 
 
-def _catalogue() -> Table:
+def _catalog() -> Table:
     shown = Table(title="figures and tables")
     for heading in ("name", "panels", "what it shows"):
         shown.add_column(heading)

@@ -95,19 +95,19 @@ def train(
     folder = folder_for("train", out, resume)
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds
-    learnt, beside = part(data, train=True), None if unlabeled is None else unlabeled()
+    learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
     if extractor is None:
-        ensemble = Ensemble.build(fitted(model, learnt), count, drawn)
+        ensemble = Ensemble.build(fitted(model, learned), count, drawn)
     else:
         require_free(folder, resume)
         require(not augment, "--augment", "be left out beside --extractor", augment)
         front, head = extractor_and_head(extractor, model)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         read = partial(cached_features, front, folder=folder / "features")
-        learnt, beside = read(learnt), None if beside is None else read(beside)
+        learned, beside = read(learned), None if beside is None else read(beside)
     run = fit(
         ensemble.heads,
-        learnt,
+        learned,
         method=method,
         epochs=epochs,
         batch_size=batch_size,

@@ -95,7 +95,7 @@ def _integer(value: object) -> int:
 def seeded(*key: Key) -> Iterator[None]:
     """Seed torch's global CPU generator inside the block and restore it after.
 
-    For code that can draw only from global state: initialisers and dropout.
+    For code that can draw only from global state: initializers and dropout.
 
     Args:
         key: Seed, purpose and counters.

@@ -50,7 +50,7 @@ class Normalize:
         require(min(self.std) > 0, "std", "be positive", self.std)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return normalised images of shape ``(samples, channels, height, width)``."""
+        """Return normalized images of shape ``(samples, channels, height, width)``."""
         images = to_float(images)
         mean = _channels(self.mean, images.dtype, images.device)
         std = _channels(self.std, images.dtype, images.device)
@@ -113,19 +113,19 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         return self.targets.device
 
     def raw(self, index: Tensor) -> Inputs:
-        """Return the stored inputs at ``index``, neither augmented nor normalised."""
+        """Return the stored inputs at ``index``, neither augmented nor normalized."""
         if isinstance(self.inputs, Tensor):
             return self.inputs[index]
         return {name: tensor[index] for name, tensor in self.inputs.items()}
 
     def prepare(self, inputs: Inputs) -> Inputs:
-        """Return stored inputs as a model sees them: floats, normalised."""
+        """Return stored inputs as a model sees them: floats, normalized."""
         if not isinstance(inputs, Tensor):
             return inputs
         return self.normalize(inputs) if self.normalize else to_float(inputs)
 
     def like(self, inputs: Inputs, targets: Tensor) -> "Arrays":
-        """Return other samples of the same kind: normalised alike, same classes."""
+        """Return other samples of the same kind: normalized alike, same classes."""
         return Arrays(inputs, targets, self.normalize, self.classes)
 
     def subset(self, index: Tensor | Sequence[int]) -> "Arrays":

@@ -146,8 +146,8 @@ class RandomResizedCrop(Augmentation):
         _check(images, uniform, self.draws)
         height, width = images.shape[2:]
         rows, columns = self._window(height, width, uniform)
-        y = _centres(*rows, self.size or height)
-        x = _centres(*columns, self.size or width)
+        y = _centers(*rows, self.size or height)
+        x = _centers(*columns, self.size or width)
         return _sample(images, y, x)
 
     def _window(
@@ -236,7 +236,7 @@ def _between(low: float, high: float, uniform: Tensor) -> Tensor:
     return low + (high - low) * uniform
 
 
-def _centres(start: Tensor, length: Tensor, size: int) -> Tensor:
+def _centers(start: Tensor, length: Tensor, size: int) -> Tensor:
     """Return where ``size`` even steps through a window fall, inside the window."""
     start, length = start[:, None], length[:, None]
     step = torch.arange(size, dtype=length.dtype, device=length.device) + 0.5

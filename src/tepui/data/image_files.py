@@ -36,7 +36,7 @@ class Frame:
     """The size that images of any size are brought to.
 
     Attributes:
-        size: Side of the square that is cut from the centre, in pixels.
+        size: Side of the square that is cut from the center, in pixels.
         margin: The shorter side is scaled to this many times ``size`` first.
     """
 
@@ -56,7 +56,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         targets: One label per image.
         frame: What the images are brought to; None keeps their size, which must then
             be the same for all.
-        grey: Read one channel of grey in place of three of colour.
+        gray: Read one channel of gray in place of three of color.
         normalize: Applied to images as a model sees them.
         classes: Names of the classes.
 
@@ -72,7 +72,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         targets: Sequence[int] | Tensor,
         *,
         frame: Frame | None = None,
-        grey: bool = False,
+        gray: bool = False,
         normalize: Normalize | None = IMAGENET,
         classes: tuple[str, ...] = (),
     ) -> None:
@@ -84,33 +84,33 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         self.classes = classes
         self.normalize = normalize
         self.frame = frame
-        self.grey = grey
+        self.gray = gray
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        image = decode(self.files[index], self.frame, self.grey)[None]
+        image = decode(self.files[index], self.frame, self.gray)[None]
         ready = self.normalize(image) if self.normalize else to_float(image)
         return ready[0], self.targets[index]
 
     @functools.cached_property
     def held(self) -> Arrays | None:
         """All images as bytes in tensors; None if that takes over 8 GiB."""
-        first = decode(self.files[0], self.frame, self.grey)
+        first = decode(self.files[0], self.frame, self.gray)
         if len(self) * first.numel() > MEMORY:
             return None
-        images = decode_all(self.files, self.frame, self.grey)
+        images = decode_all(self.files, self.frame, self.gray)
         return Arrays(images, self.targets, self.normalize, self.classes)
 
 
-def decode(path: Path, frame: Frame | None = None, grey: bool = False) -> Tensor:
+def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor:
     """Read an image as bytes ``(channels, height, width)``.
 
     Args:
         path: The file.
         frame: What to bring it to; None keeps its size.
-        grey: One channel of grey in place of red, green and blue.
+        gray: One channel of gray in place of red, green and blue.
 
     Returns:
         The image.
@@ -122,7 +122,7 @@ def decode(path: Path, frame: Frame | None = None, grey: bool = False) -> Tensor
 
     try:
         with Image.open(path) as opened:
-            image = opened.convert("L" if grey else "RGB")
+            image = opened.convert("L" if gray else "RGB")
     except FileNotFoundError:
         raise
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -130,18 +130,18 @@ def decode(path: Path, frame: Frame | None = None, grey: bool = False) -> Tensor
     if frame is not None:
         image = _framed(image, frame)
     pixels = torch.from_numpy(np.array(image))
-    return pixels[None] if grey else pixels.permute(2, 0, 1).contiguous()
+    return pixels[None] if gray else pixels.permute(2, 0, 1).contiguous()
 
 
 def decode_all(
-    files: Sequence[Path], frame: Frame | None = None, grey: bool = False
+    files: Sequence[Path], frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
     """Read images into one tensor of bytes, with all processors.
 
     Args:
         files: The files.
         frame: What to bring them to; None keeps their size, which must be the same.
-        grey: One channel of grey in place of red, green and blue.
+        gray: One channel of gray in place of red, green and blue.
 
     Returns:
         Bytes of shape ``(files, channels, height, width)``.
@@ -150,11 +150,11 @@ def decode_all(
         ValueError: If a file is no whole image, or of another size than the first.
     """
     require(len(files) > 0, "files", "hold at least one image", len(files))
-    first = decode(files[0], frame, grey)
+    first = decode(files[0], frame, gray)
     images = torch.empty((len(files), *first.shape), dtype=torch.uint8)
 
     def fill(number: int) -> None:
-        image = decode(files[number], frame, grey)
+        image = decode(files[number], frame, gray)
         if image.shape != first.shape:
             raise ValueError(
                 f"images must have one size unless a size is given, got "
@@ -189,7 +189,7 @@ def class_folders(folder: Path) -> list[Path]:
     return found
 
 
-def labelled(
+def labeled(
     folders: Iterable[Path], numbers: Mapping[str, int]
 ) -> tuple[list[Path], list[int]]:
     """Return the images in class folders with the number of each one's class.
@@ -217,7 +217,7 @@ def labelled(
 
 
 def _framed(image: "Image.Image", frame: Frame) -> "Image.Image":
-    """Scale the shorter side, then cut a square from the centre."""
+    """Scale the shorter side, then cut a square from the center."""
     from PIL import Image
 
     short = round(frame.size * frame.margin)

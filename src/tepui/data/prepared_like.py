@@ -1,4 +1,4 @@
-"""Images of one set in the form of another: its size, channels and normalisation.
+"""Images of one set in the form of another: its size, channels and normalization.
 
 A model sees the images of another set as it saw its own, so that it can be asked about
 them: what is unfamiliar is then their content and not their scale.
@@ -17,16 +17,16 @@ from tepui.data.arrays import Arrays
 from tepui.data.image_files import Frame, ImageFiles
 
 _AT_ONCE = 1024
-# ITU-R 601: how bright red, green and blue look; what Pillow's grey is made of.
-_GREY = (0.299, 0.587, 0.114)
+# ITU-R 601: how bright red, green and blue look; what Pillow's gray is made of.
+_GRAY = (0.299, 0.587, 0.114)
 
 
 def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
     """Return images in the form in which a model sees those of another set.
 
-    The shorter side is scaled and a piece of the right shape cut from the centre;
-    colour becomes grey by its brightness, grey is repeated in all channels; the other
-    set's normalisation takes the place of the images' own.
+    The shorter side is scaled and a piece of the right shape cut from the center;
+    color becomes gray by its brightness, gray is repeated in all channels; the other
+    set's normalization takes the place of the images' own.
 
     Args:
         dataset: The images: ``Arrays``, ``ImageFiles``, or a ``Subset`` of either. Any
@@ -112,7 +112,7 @@ def _files_like(
     framed = dataset.frame is not None and image_shape(dataset) == shape
     if framed and dataset.normalize == like.normalize:
         return dataset
-    rule = "hold square images, grey or in colour, to give files their form"
+    rule = "hold square images, gray or in color, to give files their form"
     require(channels in (1, 3) and height == width, "like", rule, shape)
     frame = (
         Frame(width) if dataset.frame is None else replace(dataset.frame, size=width)
@@ -121,14 +121,14 @@ def _files_like(
         dataset.files,
         dataset.targets,
         frame=frame,
-        grey=channels == 1,
+        gray=channels == 1,
         normalize=like.normalize,
         classes=dataset.classes,
     )
 
 
 def _resized(images: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Scale images until they cover the shape, then cut it from the centre."""
+    """Scale images until they cover the shape, then cut it from the center."""
     _, height, width = shape
     if images.shape[2:] == (height, width):
         return images
@@ -151,7 +151,7 @@ def _channels(images: Tensor, channels: int) -> Tensor:
     require(known, "dataset", f"hold images of 1, 3 or {channels} channels", found)
     if found == 1:
         return images.expand(-1, channels, -1, -1)
-    weights = torch.tensor(_GREY, device=images.device)[:, None, None]
+    weights = torch.tensor(_GRAY, device=images.device)[:, None, None]
     return _as_type((images.float() * weights).sum(1, keepdim=True), images.dtype)
 
 

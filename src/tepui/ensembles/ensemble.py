@@ -90,7 +90,7 @@ class Ensemble(nn.Module):
         members: int | None = None,
         seed: int | Sequence[int] = 0,
     ) -> Self:
-        """Build members from independent, reproducible initialisations.
+        """Build members from independent, reproducible initializations.
 
         Args:
             factory: Returns a new module at every call; or one factory per member.
@@ -400,6 +400,7 @@ def _made(
     factories = _factories(factory, count)
     modules = []
     for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
+        # A key: another spelling would draw other weights.
         with seeded(member_seed, "initialisation"):
             modules.append(make())
     for module in modules:

@@ -100,7 +100,7 @@ def aggregations(
 
     Args:
         ensemble: The members, where they lie; left as they were.
-        dataset: Labelled test data.
+        dataset: Labeled test data.
         soups: Whether weights are averaged too; members must be of one architecture.
         held_out: Data that chooses for the greedy soup; without it there is none.
         statistics: Training data for BatchNorm's statistics, where a soup needs them.

@@ -336,7 +336,7 @@ def check_ood(ood: object, dataset: Dataset[Any]) -> None:
         dataset: The test data.
 
     Raises:
-        ValueError: If it does not, a set holds no samples, or shape or normalisation
+        ValueError: If it does not, a set holds no samples, or shape or normalization
             differ; the message says how to mend it.
     """
     rule = "map names to data sets"
@@ -350,7 +350,7 @@ def check_ood(ood: object, dataset: Dataset[Any]) -> None:
         except ValueError as error:
             raise ValueError(f"{argument}: {error}") from error
         for what, expected, found in zip(
-            ("inputs of shape", "normalisation"),
+            ("inputs of shape", "normalization"),
             _form(dataset),
             _form(data),
             strict=True,
@@ -414,7 +414,7 @@ def _check_cells(shifted: object) -> None:
 
 
 def _form(dataset: Dataset[Any]) -> tuple[object, object]:
-    """Return shape and normalisation of a data set's inputs, None where not known."""
+    """Return shape and normalization of a data set's inputs, None where not known."""
     one = at_rows(dataset, [torch.tensor([0])], device=torch.device("cpu"))
     inputs = next(one).inputs
     if not isinstance(inputs, Tensor):

@@ -7,7 +7,7 @@ On unlabeled data two members with probabilities :math:`p` and :math:`q` pay
     y = \arg\max_c p_c,
 
 which is small where exactly one of them believes in the class that the first prefers.
-Parallel members descend, over :math:`M` members, labelled samples :math:`n` and
+Parallel members descend, over :math:`M` members, labeled samples :math:`n` and
 unlabeled samples :math:`u`,
 
 .. math::

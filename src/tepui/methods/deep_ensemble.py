@@ -1,4 +1,4 @@
-"""Deep ensembles: the same training from independent initialisations.
+"""Deep ensembles: the same training from independent initializations.
 
 References:
     Lakshminarayanan, Pritzel, Blundell, Simple and Scalable Predictive Uncertainty

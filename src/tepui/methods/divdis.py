@@ -10,7 +10,7 @@ the members descend
       \log \frac{J^{hg}_{de}}{\bar p^h_d \, \bar p^g_e}
     + \lambda_2 \operatorname*{mean}_h \mathrm{KL}(\bar p^h \,\|\, \bar s),
 
-where :math:`\bar s` is the mean prediction of all heads on the labelled batch, held
+where :math:`\bar s` is the mean prediction of all heads on the labeled batch, held
 fixed; the last term keeps heads from collapsing on one class. The mutual information is
 a quantity of the whole batch, and biased upwards by small ones.
 
@@ -44,7 +44,7 @@ def divdis_mutual_information(
     """Return the mutual information of every pair of heads over a batch.
 
     Args:
-        log_probs: Normalised log-probabilities ``(heads, samples, classes)``.
+        log_probs: Normalized log-probabilities ``(heads, samples, classes)``.
         weights: How much each sample counts, ``(samples,)``; all alike by default.
 
     Returns:
@@ -76,15 +76,15 @@ def divdis_mutual_information(
 
 
 def divdis_regularizer(log_probs: Tensor, log_source: Tensor) -> Tensor:
-    """Return how far heads lean to other classes than labelled data do.
+    """Return how far heads lean to other classes than labeled data do.
 
     Args:
         log_probs: Log-probabilities on unlabeled data, ``(heads, samples, classes)``.
-        log_source: Those on labelled data; carry no gradient.
+        log_source: Those on labeled data; carry no gradient.
 
     Returns:
         The mean over heads of the divergence of a head's mean prediction from the mean
-        prediction of all heads on labelled data, a scalar.
+        prediction of all heads on labeled data, a scalar.
 
     Example:
         >>> even, one = torch.full((1, 1, 2), 0.5), torch.tensor([[[1.0, 0.0]]])
@@ -103,7 +103,7 @@ class DivDis(CoupledMethod):
 
     Attributes:
         weight: Weight of the mutual information.
-        regularizer: Weight of the divergence from the labelled data's classes.
+        regularizer: Weight of the divergence from the labeled data's classes.
     """
 
     weight: float = 10.0

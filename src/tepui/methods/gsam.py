@@ -1,4 +1,4 @@
-r"""Surrogate-gap guided sharpness-aware minimisation (GSAM).
+r"""Surrogate-gap guided sharpness-aware minimization (GSAM).
 
 With :math:`g = \nabla L(\theta)` and :math:`g_p = \nabla L(\theta + \rho_t g / \lVert g
 \rVert)`, the part of :math:`g` orthogonal to :math:`g_p` is removed from the step:

@@ -55,7 +55,7 @@ class Strata:
         """
         first, second = mask.nonzero()[:, 0].cpu(), (~mask).nonzero()[:, 0].cpu()
         size = min(batch_size, len(mask))
-        # BatchNorm cannot normalise one sample: two of each kind where there are.
+        # BatchNorm cannot normalize one sample: two of each kind where there are.
         fewest = min(2, size // 2)
         lowest, highest = min(fewest, len(first)), size - min(fewest, len(second))
         rows = min(max(round(size * len(first) / len(mask)), lowest), highest)

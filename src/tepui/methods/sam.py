@@ -1,4 +1,4 @@
-r"""Sharpness-aware minimisation of every member.
+r"""Sharpness-aware minimization of every member.
 
 With :math:`g = \nabla L_B(\theta)` on a batch :math:`B`, a member descends along
 

@@ -22,7 +22,7 @@ default); the paper's factor is half the mean over pairs (``pair_norm="paper"``,
 default), the code takes the mean.
 
 Differs from both: :math:`\alpha` divides by no less than ``floor`` squared, for it
-grows without bound as the batch is learnt, and the kernel may be DivDis's mutual
+grows without bound as the batch is learned, and the kernel may be DivDis's mutual
 information. That is a quantity of a batch and not of a sample, so here joint and
 marginal distributions weigh samples by :math:`\alpha_n / \sum_b \alpha_b`, and the
 result is multiplied by the mean of :math:`\alpha`. This definition is ours.

@@ -1,6 +1,6 @@
 r"""SharpBalance: members that are flat on different samples, chosen by the others.
 
-Plain SAM makes members flat but alike. Here member :math:`i` minimises
+Plain SAM makes members flat but alike. Here member :math:`i` minimizes
 
 .. math::
     L(D_N^i; \theta_i) + \max_{\lVert e \rVert \le \rho} L(D_S^i; \theta_i + e),
@@ -17,7 +17,7 @@ every batch holds the same number of samples from either set, so that shapes nev
 change; the gradient's expectation is that of the objective all the same. Without,
 batches are drawn from all data and split by membership, as published, with weights by
 the share of each part in its batch; a single sample, which BatchNorm could not
-normalise, goes with the others. Each part is normalised with its own statistics.
+normalize, goes with the others. Each part is normalized with its own statistics.
 
 Differs between paper and released code (both are presets): the paper selects the
 highest scores and leaves unselected samples normal; the code selects the lowest, gives

@@ -19,7 +19,7 @@ class PairwiseDisagreement(LogitsStreaming[Tensor]):
     """Streaming :func:`pairwise_disagreement`."""
 
     num_states = 2
-    labelled = False
+    labeled = False
     min_members = 2
 
     def _statistics(self, chunk: _Chunk) -> State:
@@ -35,7 +35,7 @@ class Disagreement(LogitsStreaming[Tensor]):
     """Streaming :func:`disagreement`."""
 
     num_states = 2
-    labelled = False
+    labeled = False
     min_members = 2
 
     def _statistics(self, chunk: _Chunk) -> State:
@@ -102,7 +102,7 @@ class Variance(LogitsStreaming[Tensor]):
     """
 
     num_states = 2
-    labelled = False
+    labeled = False
     min_members = 2
 
     def __init__(self, of: Output = "logits") -> None:
@@ -124,7 +124,7 @@ class PairwiseKL(LogitsStreaming[Tensor]):
     """Streaming :func:`pairwise_kl`."""
 
     num_states = 2
-    labelled = False
+    labeled = False
     min_members = 2
 
     def _statistics(self, chunk: _Chunk) -> State:
@@ -145,7 +145,7 @@ class KL(LogitsStreaming[Tensor]):
     """
 
     num_states = 2
-    labelled = False
+    labeled = False
     min_members = 2
 
     def __init__(self, symmetric: bool = False) -> None:
@@ -166,7 +166,7 @@ class UniquePredictions(LogitsStreaming[Tensor]):
     """Streaming :func:`unique_predictions`."""
 
     num_states = 2
-    labelled = False
+    labeled = False
 
     def _statistics(self, chunk: _Chunk) -> State:
         ordered = chunk.top[1].sort(0).values

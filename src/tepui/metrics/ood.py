@@ -6,7 +6,7 @@ together in :func:`aupr` and :func:`fpr95`, so that the order of the samples doe
 matter.
 
 ``positive`` names the class that is to be detected. ``"ood"``, the default, asks how
-well unfamiliar samples are found; ``"in"`` asks how well familiar ones are recognised,
+well unfamiliar samples are found; ``"in"`` asks how well familiar ones are recognized,
 by low scores. Literature reports both, as AUPR-Out and AUPR-In, and FPR95 mostly for
 ``"in"``. AUROC is the same for both.
 """

@@ -86,11 +86,11 @@ class LogitsStreaming(Streaming[_Value]):
     """A metric of logits, and mostly of labels, that come in chunks.
 
     Attributes:
-        labelled: Whether it needs labels.
+        labeled: Whether it needs labels.
         min_members: The fewest members it can work with.
     """
 
-    labelled: ClassVar[bool] = True
+    labeled: ClassVar[bool] = True
     min_members: ClassVar[int] = 1
 
     def reset(self) -> None:
@@ -166,15 +166,15 @@ class Collection:
                 then.
         """
         streams = self.streams.values()
-        labelled = any(stream.labelled for stream in streams)
+        labeled = any(stream.labeled for stream in streams)
         members = max(stream.min_members for stream in streams)
-        require(labels is not None or not labelled, "labels", "be given", None)
-        _check(logits, labels if labelled else None, min_members=members)
+        require(labels is not None or not labeled, "labels", "be given", None)
+        _check(logits, labels if labeled else None, min_members=members)
         for stream in streams:
             stream._check_shape(logits)
         for stream in streams:
             stream._begin(logits)
-        for chunk in _chunks(logits, labels if labelled else None):
+        for chunk in _chunks(logits, labels if labeled else None):
             for stream in streams:
                 stream._keep(stream._statistics(chunk))
 

@@ -8,7 +8,7 @@ Three protocols, which give three numbers:
 - ``subset_vote``, the rule of the code released with Scalable Ensemble Diversification:
   each member votes for its largest logit among *all* classes, votes for classes that
   are not in the data set are dropped, and the most votes decide. A vote outside costs
-  nothing as long as one member votes inside, so the rule favours many members that
+  nothing as long as one member votes inside, so the rule favors many members that
   differ; a single model that errs outside is simply wrong.
 
 Differs from the released code: a sample without any vote counts as wrong. There it is

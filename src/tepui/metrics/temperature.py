@@ -1,6 +1,6 @@
 """Temperature scaling: one number that mends over- or underconfident logits.
 
-The negative log-likelihood of held-out logits divided by ``T`` is minimised over the
+The negative log-likelihood of held-out logits divided by ``T`` is minimized over the
 inverse temperature ``β = 1/T`` by Newton steps, kept inside a bracket of the sign of
 its derivative. Each step reads the logits once. With ``g_m = f_my - E_m[f]`` and
 ``r_m = P_my / Σ_l P_ly`` the share of a member in the probability of the label, the

@@ -1,8 +1,8 @@
 """A transformer for pairs of sentences whose layers share their weights.
 
-Word, position and sentence embeddings are added, normalised and mapped to the width of
+Word, position and sentence embeddings are added, normalized and mapped to the width of
 the layers. One layer (attention and a two-layer perceptron, each added to its input and
-then normalised) is applied ``depth`` times. The first token, mapped linearly and
+then normalized) is applied ``depth`` times. The first token, mapped linearly and
 through tanh, is the feature.
 
 The default is small enough to train from nothing on a CPU: 756 098 parameters.

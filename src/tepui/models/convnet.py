@@ -3,7 +3,7 @@
 ``(n, c, h, w)`` passes three 3×3 convolutions with BatchNorm and ReLU of ``w, 2w, 4w``
 channels, a 2×2 max-pooling after the first, the mean over each quarter of the image,
 and a linear layer on ``16w`` features. With the default arguments: 7234 parameters,
-for grey images of 8×8 up to 28×28 pixels.
+for gray images of 8×8 up to 28×28 pixels.
 
 References:
     LeCun, Bottou, Bengio and Haffner (1998), Gradient-Based Learning Applied to

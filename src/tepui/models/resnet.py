@@ -34,7 +34,7 @@ class ResNet18(Model):
         width: Channels of the first stage; the features are eight times as wide.
         stem: What the images are first met with.
         scaled_shortcut: Whether a shortcut that keeps its shape scales each channel by
-            a weight that is learnt and starts at one.
+            a weight that is learned and starts at one.
 
     Raises:
         ValueError: If a size is not positive, or the stem unknown.

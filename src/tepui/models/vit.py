@@ -3,7 +3,7 @@
 ``(n, c, h, w)`` is cut into square patches, each mapped linearly to one token; a class
 token is put before them and positions are added. Each block adds attention and then a
 two-layer perceptron, four times as wide, to its input, both after a LayerNorm. The
-class token, normalised, is the feature. The last perceptron sees the class token alone,
+class token, normalized, is the feature. The last perceptron sees the class token alone,
 since nothing reads the others after it; so a cut between the two halves of the last
 block leaves one vector per image.
 
@@ -174,7 +174,7 @@ class _Tokens(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Half a block: what a branch makes of the normalised input, added to it."""
+    """Half a block: what a branch makes of the normalized input, added to it."""
 
     def __init__(self, width: int, branch: nn.Module) -> None:
         super().__init__()

@@ -141,7 +141,7 @@ def features_key(
 
     Args:
         extractor: Its structure, as it prints, and its weights and buffers count.
-        dataset: All samples, targets and the normalisation count.
+        dataset: All samples, targets and the normalization count.
         passes: How often every sample is read.
         augment: Random changes of image batches; they count as they print.
         seed: What the draws of ``augment`` derive from.

@@ -1,7 +1,7 @@
 r"""Sparse members: the smallest weights of a whole network become zero and stay so.
 
 Global magnitude pruning removes the share :math:`s` of smallest :math:`|w|` among all
-weights of linear and convolutional layers taken together; biases, normalisation and
+weights of linear and convolutional layers taken together; biases, normalization and
 embeddings stay dense and do not count. Each pruned weight has a boolean mask beside it,
 a buffer named after it (``weight_mask`` beside ``weight``), so that masks travel with
 state dicts, devices and copies. Training multiplies gradients and weights by their

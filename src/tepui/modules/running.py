@@ -114,10 +114,10 @@ def one_sample(inputs: Inputs) -> Inputs:
 
 
 def over_samples(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Apply a function of one sample to many, vectorised where that can be done.
+    """Apply a function of one sample to many, vectorized where that can be done.
 
     A module that looks into its inputs, to skip a mask without effect for instance,
-    cannot be vectorised; its samples are taken in turn.
+    cannot be vectorized; its samples are taken in turn.
 
     Args:
         function: Takes one sample of each argument; returns a tensor, or a structure of

@@ -1,9 +1,9 @@
 """A shortcut that is perfect in training and broken in the test.
 
-Digits of scikit-learn, 0 to 4 against 5 to 9, are painted in one of two colours. On
-labelled images the colour equals the class, so that two hypotheses fit: colour, which
-is easy, and shape. The unlabeled images are others, each in a random colour; the test
-shows every image in both, so that a member which follows the colour is right on exactly
+Digits of scikit-learn, 0 to 4 against 5 to 9, are painted in one of two colors. On
+labeled images the color equals the class, so that two hypotheses fit: color, which
+is easy, and shape. The unlabeled images are others, each in a random color; the test
+shows every image in both, so that a member which follows the color is right on exactly
 half of them. Two members per ensemble, a perceptron with one hidden layer.
 
 Measured: docs/diversification_studies.md.
@@ -34,7 +34,7 @@ from tepui.methods import A2D, DeepEnsemble, DivDis, Method
 from tepui.metrics import accuracy, disagreement, individual_accuracy
 from tepui.models import MLP
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
-from tepui.report.figures import COLOURS, STYLE, as_png
+from tepui.report.figures import COLORS, STYLE, as_png
 from tepui.studies import Estimate, estimate
 from tepui.training import AdamW, fit
 from tepui.training.run_folder import described, environment_of
@@ -42,7 +42,7 @@ from tepui.training.run_folder import described, environment_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Colour = Literal["label", "random", "both"]
+Color = Literal["label", "random", "both"]
 Size = Literal["smoke", "small"]
 Value = Callable[[Mapping[str, Any]], float]
 
@@ -57,7 +57,7 @@ class Scale(NamedTuple):
 
     Attributes:
         seeds: Ensembles per method.
-        epochs: Passes over the labelled images that each member sees.
+        epochs: Passes over the labeled images that each member sees.
     """
 
     seeds: int
@@ -90,47 +90,48 @@ VARIANTS = (
 
 @final
 class ColouredDigits(Arrays):
-    """Digits below 5 (class 0) and others (class 1), painted in two colours.
+    """Digits below 5 (class 0) and others (class 1), painted in two colors.
 
     Args:
-        digits: Grey images of digits, ``(samples, 1, height, width)``.
-        colour: Whether the colour equals the class (``"label"``), is drawn for each
+        digits: Gray images of digits, ``(samples, 1, height, width)``.
+        color: Whether the color equals the class (``"label"``), is drawn for each
             image (``"random"``), or each image comes in ``"both"``.
-        seed: What random colours derive from.
+        seed: What random colors derive from.
 
     Example:
         >>> test = ColouredDigits(Digits(train=False), "both")
-        >>> tuple(test.inputs.shape), test.colours.float().mean()
+        >>> tuple(test.inputs.shape), test.colors.float().mean()
         ((720, 2, 8, 8), tensor(0.5000))
     """
 
-    def __init__(self, digits: Arrays, colour: Colour, seed: int = 0) -> None:
-        one_of("colour", colour, get_args(Colour))
+    def __init__(self, digits: Arrays, color: Color, seed: int = 0) -> None:
+        one_of("color", color, get_args(Color))
         assert isinstance(digits.inputs, Tensor)
         images, classes = digits.inputs, (digits.targets >= 5).long()
-        colours = classes
-        if colour == "random":
+        colors = classes
+        if color == "random":
+            # A key: another spelling would draw other colors.
             stream = generator(seed, "shortcut", "colours")
-            colours = torch.randint(2, classes.shape, generator=stream)
-        elif colour == "both":
+            colors = torch.randint(2, classes.shape, generator=stream)
+        elif color == "both":
             images, classes = torch.cat([images, images]), classes.repeat(2)
-            colours = torch.arange(2).repeat_interleave(len(colours))
+            colors = torch.arange(2).repeat_interleave(len(colors))
         names = ("0 to 4", "5 to 9")
-        super().__init__(painted(images, colours), classes, classes=names)
+        super().__init__(painted(images, colors), classes, classes=names)
 
     @property
-    def colours(self) -> Tensor:
-        """The colour of each image, read from the image."""
+    def colors(self) -> Tensor:
+        """The color of each image, read from the image."""
         assert isinstance(self.inputs, Tensor)
         return self.inputs.sum((2, 3)).argmax(1)
 
 
-def painted(images: Tensor, colours: Tensor) -> Tensor:
-    """Put each image into the channel of its colour.
+def painted(images: Tensor, colors: Tensor) -> Tensor:
+    """Put each image into the channel of its color.
 
     Args:
-        images: Grey images ``(samples, 1, height, width)``.
-        colours: 0 or 1 for each.
+        images: Gray images ``(samples, 1, height, width)``.
+        colors: 0 or 1 for each.
 
     Returns:
         Images ``(samples, 2, height, width)``; the other channel is black.
@@ -140,7 +141,7 @@ def painted(images: Tensor, colours: Tensor) -> Tensor:
         tensor([[1., 0.],
                 [0., 1.]])
     """
-    return images * torch.eye(2)[colours][:, :, None, None]
+    return images * torch.eye(2)[colors][:, :, None, None]
 
 
 def shortcut(
@@ -192,17 +193,17 @@ def shortcut(
 
 
 def data(seed: int) -> tuple[ColouredDigits, ColouredDigits, ColouredDigits]:
-    """Return labelled, unlabeled and test images; no digit is in two of them.
+    """Return labeled, unlabeled and test images; no digit is in two of them.
 
     Args:
-        seed: What the split and the random colours derive from.
+        seed: What the split and the random colors derive from.
 
     Returns:
-        Colour as the class, colour at random, each image in both colours.
+        Color as the class, color at random, each image in both colors.
     """
-    labelled, others = split(Digits(), 0.5, seed=seed)
+    labeled, others = split(Digits(), 0.5, seed=seed)
     return (
-        ColouredDigits(labelled, "label"),
+        ColouredDigits(labeled, "label"),
         ColouredDigits(others, "random", seed),
         ColouredDigits(Digits(train=False), "both"),
     )
@@ -224,7 +225,7 @@ def table(document: Mapping[str, Any]) -> str:
         "disagreement": lambda run: run["disagreement"],
         "one-sidedness": _one_sidedness,
         "shortcut intact, best": lambda run: max(run["intact"]),
-        "labelled images, worst": lambda run: min(run["train"]),
+        "labeled images, worst": lambda run: min(run["train"]),
     }
     rows = []
     for row in document["methods"]:
@@ -251,14 +252,14 @@ def _run(variant: Variant, epochs: int, seed: int) -> dict[str, Any]:
         progress="none",
     )
     logits, labels = dataset_logits(ensemble, test)
-    colours = test.colours
-    intact = colours == labels
+    colors = test.colors
+    intact = colors == labels
     upper = (logits[:, ~intact].argmax(-1) == 1).double().mean(1)
     return {
         "seed": seed,
         "members": individual_accuracy(logits, labels).tolist(),
         "ensemble": float(accuracy(logits, labels)),
-        "follow_colour": individual_accuracy(logits, colours).tolist(),
+        "follow_color": individual_accuracy(logits, colors).tolist(),
         "disagreement": float(disagreement(logits)),
         "upper_in_conflict": upper.tolist(),
         "intact": individual_accuracy(logits[:, intact], labels[intact]).tolist(),
@@ -271,7 +272,7 @@ def _best(run: Mapping[str, Any]) -> float:
 
 
 def _one_sidedness(run: Mapping[str, Any]) -> float:
-    """Return how differently members lean where colour and class conflict."""
+    """Return how differently members lean where color and class conflict."""
     return float(max(run["upper_in_conflict"]) - min(run["upper_in_conflict"]))
 
 
@@ -293,9 +294,9 @@ def _figure(document: Mapping[str, Any]) -> bytes:
 
 
 def _show_samples(axis: "Axes") -> None:
-    """Draw a few labelled, unlabeled and test images, blue and red."""
+    """Draw a few labeled, unlabeled and test images, blue and red."""
     train, unlabeled, test = data(0)
-    pairs = torch.arange(len(test)).view(2, -1).T.flatten()  # a digit in both colours
+    pairs = torch.arange(len(test)).view(2, -1).T.flatten()  # a digit in both colors
     rows = []
     for part in (train, unlabeled, test.subset(pairs)):
         assert isinstance(part.inputs, Tensor)
@@ -304,7 +305,7 @@ def _show_samples(axis: "Axes") -> None:
         rows.append(torch.cat(list(shown.unbind(1)), dim=-1))
     grid = torch.cat(rows, dim=-2).permute(1, 2, 0)
     axis.imshow(grid.numpy(), interpolation="nearest")
-    axis.set_yticks([4.5, 14.5, 24.5], ["labelled", "unlabeled", "test"])
+    axis.set_yticks([4.5, 14.5, 24.5], ["labeled", "unlabeled", "test"])
     axis.set_xticks([])
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
@@ -312,9 +313,9 @@ def _show_samples(axis: "Axes") -> None:
 
 
 def _show_members(axis: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw each member by how often it is right and how often it follows colour."""
+    """Draw each member by how often it is right and how often it follows color."""
     for position, row in enumerate(rows):
-        for kind, name in enumerate(("follow_colour", "members")):
+        for kind, name in enumerate(("follow_color", "members")):
             values = torch.tensor([run[name] for run in row["runs"]])
             order = torch.tensor([run["members"] for run in row["runs"]]).argsort(1)
             values = values.gather(1, order)
@@ -324,9 +325,9 @@ def _show_members(axis: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
                     [position + shift] * len(values),
                     values[:, rank].tolist(),
                     "sD"[kind],
-                    color=COLOURS[1 - kind],
+                    color=COLORS[1 - kind],
                     markerfacecolor="none",
-                    label=("predicts the colour", "predicts the class")[kind]
+                    label=("predicts the color", "predicts the class")[kind]
                     if position == rank == 0
                     else None,
                 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.core.checks import one_of
-from tepui.report.figures import COLOURS
+from tepui.report.figures import COLORS
 from tepui.report.studies import grid
 from tepui.studies.results import Record, Results
 
@@ -27,7 +27,7 @@ AGAINST = ("ece", "corruption_accuracy")
 SHARPNESS = "fisher_rao"
 DATA = ("clean", "augmented")
 # Largest over smallest value: below the first an axis is straight, below the second a
-# logarithmic one is labelled between decades too.
+# logarithmic one is labeled between decades too.
 NEAR, NARROW = 3, 30
 
 
@@ -36,12 +36,12 @@ class Look(NamedTuple):
 
     Attributes:
         label: Its name in words.
-        colour: Of what is applied.
+        color: Of what is applied.
         marker: A circle, or with SAM a square.
     """
 
     label: str
-    colour: str
+    color: str
     marker: str
 
 
@@ -52,21 +52,21 @@ def look(control: str) -> Look:
         control: Its name, such as ``"weight_decay_sam"``.
 
     Returns:
-        Label, colour and marker.
+        Label, color and marker.
 
     Raises:
         ValueError: If it is none of the six.
 
     Example:
         >>> look("weight_decay_sam")
-        Look(label='weight decay + SAM', colour='#009E73', marker='s')
+        Look(label='weight decay + SAM', color='#009E73', marker='s')
     """
     name = control.removesuffix("_sam")
     one_of("control", name, APPLIED)
     number = APPLIED.index(name)
     with_sam = name != control
     label = name.replace("_", " ") + (" + SAM" if with_sam else "")
-    return Look(label, COLOURS[number], "s" if with_sam else "o")
+    return Look(label, COLORS[number], "s" if with_sam else "o")
 
 
 def control_panels(found: Results) -> "Figure":
@@ -133,9 +133,9 @@ def _mark(
         y,
         xerr=x_error,
         yerr=y_error,
-        color=style.colour,
+        color=style.color,
         marker=style.marker,
-        markerfacecolor="white" if data == "augmented" else style.colour,
+        markerfacecolor="white" if data == "augmented" else style.color,
         markersize=7,
         capsize=3,
         linestyle="none",
@@ -149,7 +149,7 @@ def _pair(axis: "Axes", found: Results, control: str, metric: str) -> None:
     if score.value is None or any(sharp.value is None for sharp in both.values()):
         return
     ends = [sharp.value or 0.0 for sharp in both.values()]
-    axis.plot(ends, [score.value] * 2, color=look(control).colour, linewidth=1)
+    axis.plot(ends, [score.value] * 2, color=look(control).color, linewidth=1)
     for data, sharp in both.items():
         x = sharp.value or 0.0
         _mark(axis, control, x, score.value, sharp.sem, data, score.sem)
@@ -178,13 +178,13 @@ def _is_leftmost(axis: "Axes") -> bool:
 def _legend(figure: "Figure", controls: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    def entry(label: str, colour: str, marker: str, fill: str) -> Line2D:
+    def entry(label: str, color: str, marker: str, fill: str) -> Line2D:
         return Line2D(
             [],
             [],
             label=label,
             linestyle="none",
-            color=colour,
+            color=color,
             marker=marker,
             markerfacecolor=fill,
         )
@@ -192,8 +192,8 @@ def _legend(figure: "Figure", controls: Sequence[str]) -> None:
     handles = []
     for control in controls:
         style = look(control)
-        handles.append(entry(style.label, style.colour, style.marker, style.colour))
-    grey = "#666666"
-    handles.append(entry("sharpness on clean training data", grey, "o", grey))
-    handles.append(entry("on augmented training data", grey, "o", "white"))
+        handles.append(entry(style.label, style.color, style.marker, style.color))
+    gray = "#666666"
+    handles.append(entry("sharpness on clean training data", gray, "o", gray))
+    handles.append(entry("on augmented training data", gray, "o", "white"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tepui.report.figures import COLOURS, MARKERS
+from tepui.report.figures import COLORS, MARKERS
 from tepui.report.studies import grid, legend_below
 from tepui.studies.results import Record
 
@@ -33,7 +33,7 @@ class Curves:
 
 
 def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":
-    """Draw curves; a name has the same colour in all panels.
+    """Draw curves; a name has the same color in all panels.
 
     Args:
         panels: Row by row.
@@ -69,17 +69,17 @@ def _draw_line(
     if not points:
         return
     where, values, errors = zip(*points, strict=True)
-    colour = COLOURS[number % len(COLOURS)]
+    color = COLORS[number % len(COLORS)]
     axis.fill_between(
         where,
         [value - error for value, error in zip(values, errors, strict=True)],
         [value + error for value, error in zip(values, errors, strict=True)],
-        color=colour,
+        color=color,
         alpha=0.2,
         linewidth=0,
     )
     marker = MARKERS[number % len(MARKERS)]
-    axis.plot(where, values, color=colour, marker=marker, markersize=5, label=name)
+    axis.plot(where, values, color=color, marker=marker, markersize=5, label=name)
 
 
 def _whole_ticks(axis: "Axes", panel: Curves) -> None:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: told apart by people with any colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's palette: told apart by people with any color vision.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GRID = "#e5e5e5"
 STYLE: Any = {
@@ -28,7 +28,7 @@ STYLE: Any = {
 
 
 def look(number: int) -> dict[str, Any]:
-    """Return colour and marker of a method; the first 49 differ in one of them.
+    """Return color and marker of a method; the first 49 differ in one of them.
 
     Args:
         number: Its place among the methods.
@@ -40,9 +40,9 @@ def look(number: int) -> dict[str, Any]:
         >>> look(0)["color"] == look(7)["color"], look(0) == look(7)
         (True, False)
     """
-    turn, colour = divmod(number, len(COLOURS))
-    marker = MARKERS[(colour + turn) % len(MARKERS)]
-    return {"color": COLOURS[colour], "marker": marker}
+    turn, color = divmod(number, len(COLORS))
+    marker = MARKERS[(color + turn) % len(MARKERS)]
+    return {"color": COLORS[color], "marker": marker}
 
 
 def accuracy_bars(comparison: Comparison) -> "Figure":
@@ -121,8 +121,8 @@ def reliability_diagram(comparison: Comparison) -> "Figure":
         axis.plot([0, 1], [0, 1], color="#888888", linestyle="--", linewidth=1)
         for number, method in enumerate(comparison.methods):
             confidence, accuracy, share = _bins(method, data)
-            colour = look(number)["color"]
-            axis.plot(confidence, accuracy, color=colour, label=method.label)
+            color = look(number)["color"]
+            axis.plot(confidence, accuracy, color=color, label=method.label)
             axis.scatter(
                 confidence,
                 accuracy,

@@ -1,4 +1,4 @@
-"""Accuracy under every type and severity of corruption, as a coloured table."""
+"""Accuracy under every type and severity of corruption, as a colored table."""
 
 from tepui.report.markup import Cell, table
 from tepui.studies import Comparison, MethodResult, estimate
@@ -80,7 +80,7 @@ def differences(method: MethodResult, first: MethodResult) -> Cells:
 def _level(value: float | None, edge: bool) -> Cell:
     if value is None:
         return Cell("", edge=edge)
-    return Cell(f"{100 * value:.0f}", colour=_shade(BLUE, value), edge=edge)
+    return Cell(f"{100 * value:.0f}", color=_shade(BLUE, value), edge=edge)
 
 
 def _gap(value: float | None, reach: float, edge: bool) -> Cell:
@@ -88,8 +88,8 @@ def _gap(value: float | None, reach: float, edge: bool) -> Cell:
         return Cell("", edge=edge)
     text = f"{100 * value:+.1f}".replace("-", "−")  # noqa: RUF001 - a minus sign
     strength = abs(value) / reach if reach else 0.0
-    return Cell(text, colour=_shade(BLUE if value > 0 else ORANGE, strength), edge=edge)
+    return Cell(text, color=_shade(BLUE if value > 0 else ORANGE, strength), edge=edge)
 
 
-def _shade(colour: str, strength: float) -> str:
-    return f"rgb({colour} / {STRONGEST * strength:.3f})"
+def _shade(color: str, strength: float) -> str:
+    return f"rgb({color} / {STRONGEST * strength:.3f})"

@@ -37,13 +37,13 @@ class Cell(NamedTuple):
     Attributes:
         text: What it says.
         best: Whether it is set off as the best of its column.
-        colour: Its background, as CSS; none if empty.
+        color: Its background, as CSS; none if empty.
         edge: Whether a group of columns begins with it.
     """
 
     text: str
     best: bool = False
-    colour: str = ""
+    color: str = ""
     edge: bool = False
 
 
@@ -113,7 +113,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def drawn(drawing: Drawing) -> str:
-    """Return a drawing as part of the page, in the page's colours."""
+    """Return a drawing as part of the page, in the page's colors."""
     svg = inline_svg(drawing.figure, drawing.name)
     return framed(svg, drawing.alt, drawing.caption)
 
@@ -145,9 +145,9 @@ def framed(image: str, alt: str, caption: str) -> str:
 
 
 def inline_svg(figure: "Figure", name: str) -> str:
-    """Return a figure as an SVG element in the colours of the page around it.
+    """Return a figure as an SVG element in the colors of the page around it.
 
-    Backgrounds are left out, black becomes the colour of text, and identifiers begin
+    Backgrounds are left out, black becomes the color of text, and identifiers begin
     with the figure's name, since a page has several figures.
 
     Args:
@@ -175,7 +175,7 @@ def _cell(column: int, cell: Cell, words: int) -> str:
     text = f"<strong>{text}</strong>" if cell.best else text
     tag = 'th scope="row"' if column < words else "td"
     kinds = ["word"] * (column < words) + ["edge"] * cell.edge
-    style = f' style="background: {cell.colour}"' if cell.colour else ""
+    style = f' style="background: {cell.color}"' if cell.color else ""
     return f"<{tag}{_class(' '.join(kinds))}{style}>{text}</{tag[:2]}>"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tepui.evaluation.measure import EnsembleMeasurement
-from tepui.report.figures import COLOURS, STYLE
+from tepui.report.figures import COLORS, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
                 range(1, len(measured.members) + 1),
                 [m.value for m in measured.members],
                 yerr=[0.0 if math.isnan(error) else error for error in errors],
-                color=COLOURS[0],
+                color=COLORS[0],
                 capsize=4,
                 width=0.6,
             )
@@ -68,9 +68,9 @@ def disagreement_of_pairs(matrix: "Tensor") -> "Figure":
         for row in range(members):
             for column in range(members):
                 value = float(matrix[row, column])
-                colour = "white" if value > middle else "black"
+                color = "white" if value > middle else "black"
                 text = f"{100 * value:.1f}"
-                axis.text(column, row, text, ha="center", va="center", color=colour)
+                axis.text(column, row, text, ha="center", va="center", color=color)
         axis.set_xticks(range(members), [str(m + 1) for m in range(members)])
         axis.set_yticks(range(members), [str(m + 1) for m in range(members)])
         axis.set_xlabel("member")

@@ -109,7 +109,7 @@ def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
 
     found = [trained.evaluation["histograms"][score] for trained in method.ensembles]
     low, high = found[0]["low"], found[0]["high"]
-    for name, colour, counts in (
+    for name, color, counts in (
         ("test samples", FAMILIAR, [each["clean"] for each in found]),
         ("unfamiliar samples", UNFAMILIAR, [each["ood"][data] for each in found]),
     ):
@@ -117,8 +117,8 @@ def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
         width = (high - low) / len(pooled)
         shares = [count / sum(pooled) for count in pooled]
         edges = [low + width * edge for edge in range(len(pooled) + 1)]
-        axis.stairs(shares, edges, color=colour, fill=True, alpha=0.3, label=name)
-        axis.stairs(shares, edges, color=colour, linewidth=1.2)
+        axis.stairs(shares, edges, color=color, fill=True, alpha=0.3, label=name)
+        axis.stairs(shares, edges, color=color, linewidth=1.2)
     axis.set_yscale("log")
     axis.xaxis.set_major_locator(MaxNLocator(5))
     auroc = cell(method.detection(data, score), AUROC)

@@ -1,4 +1,4 @@
-"""Clouds of points: one mark per ensemble, with a third quantity as its colour."""
+"""Clouds of points: one mark per ensemble, with a third quantity as its color."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tepui.report.figures import COLOURS, MARKERS
+from tepui.report.figures import COLORS, MARKERS
 from tepui.report.studies import grid
 from tepui.report.trade_offs import few_ticks
 
@@ -27,8 +27,8 @@ class Cloud:
         name: Of the kind.
         x: Along the first axis.
         y: Along the second.
-        colour: What colours each point; without it they share a colour.
-        slope: Of a line through the points' centre, in logarithms where the panel's
+        color: What colors each point; without it they share a color.
+        slope: Of a line through the points' center, in logarithms where the panel's
             axes are logarithmic; None draws none.
         joined: Whether a line runs from point to point.
     """
@@ -36,23 +36,23 @@ class Cloud:
     name: str
     x: Values
     y: Values
-    colour: Values | None = None
+    color: Values | None = None
     slope: float | None = None
     joined: bool = False
 
     def points(self, log: bool = False) -> list[tuple[float, float, float]]:
-        """Return x, y and colour of the points that can be drawn.
+        """Return x, y and color of the points that can be drawn.
 
         Args:
             log: Whether axes are logarithmic, so that only positive numbers can.
         """
-        colours: Values = [0.0] * len(self.x) if self.colour is None else self.colour
+        colors: Values = [0.0] * len(self.x) if self.color is None else self.color
         return [
-            (x, y, colour)
-            for x, y, colour in zip(self.x, self.y, colours, strict=True)
+            (x, y, color)
+            for x, y, color in zip(self.x, self.y, colors, strict=True)
             if x is not None
             and y is not None
-            and colour is not None
+            and color is not None
             and (not log or (x > 0 and y > 0))
         ]
 
@@ -66,7 +66,7 @@ class Scatter:
         x: What runs along the first axis.
         y: Along the second.
         clouds: The points.
-        colour: What the colour says; empty where points have none.
+        color: What the color says; empty where points have none.
         log: Whether both axes are logarithmic.
     """
 
@@ -74,7 +74,7 @@ class Scatter:
     x: str
     y: str
     clouds: tuple[Cloud, ...]
-    colour: str = ""
+    color: str = ""
     log: bool = False
 
 
@@ -86,7 +86,7 @@ def scatter_panels(panels: Sequence[Scatter], *, columns: int = 3) -> "Figure":
         columns: At most so many side by side.
 
     Returns:
-        The figure, with a colour bar beside each panel that has colours.
+        The figure, with a color bar beside each panel that has colors.
     """
     figure, axes = grid(len(panels), columns)
     for axis, panel in zip(axes, panels, strict=True):
@@ -98,17 +98,17 @@ def _draw(figure: "Figure", axis: "Axes", panel: Scatter) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    coloured = [c for cloud in panel.clouds if cloud.colour for c in _colours(cloud)]
+    colored = [c for cloud in panel.clouds if cloud.color for c in _colors(cloud)]
     scale = None
-    if coloured:
-        scale = ScalarMappable(Normalize(min(coloured), max(coloured)), "coolwarm")
-        figure.colorbar(scale, ax=axis, label=panel.colour)
+    if colored:
+        scale = ScalarMappable(Normalize(min(colored), max(colored)), "coolwarm")
+        figure.colorbar(scale, ax=axis, label=panel.color)
     for number, cloud in enumerate(panel.clouds):
         points = cloud.points(panel.log)
         if not points:
             continue
-        x, y, colour = zip(*points, strict=True)
-        own = COLOURS[number % len(COLOURS)]
+        x, y, color = zip(*points, strict=True)
+        own = COLORS[number % len(COLORS)]
         if cloud.joined:
             axis.plot(x, y, color=own)
         if cloud.slope is not None:
@@ -117,8 +117,8 @@ def _draw(figure: "Figure", axis: "Axes", panel: Scatter) -> None:
             x,
             y,
             c=own
-            if cloud.colour is None or scale is None
-            else scale.to_rgba(np.asarray(colour)),
+            if cloud.color is None or scale is None
+            else scale.to_rgba(np.asarray(color)),
             marker=MARKERS[number % len(MARKERS)],
             edgecolors="#333333",
             linewidths=0.7,
@@ -132,25 +132,25 @@ def _draw(figure: "Figure", axis: "Axes", panel: Scatter) -> None:
         axis.set_yscale("log")
         for side in (axis.xaxis, axis.yaxis):
             few_ticks(side)
-    _legend(axis, uncoloured=scale is None)
+    _legend(axis, uncolored=scale is None)
 
 
-def _colours(cloud: Cloud) -> list[float]:
-    return [colour for _, _, colour in cloud.points()]
+def _colors(cloud: Cloud) -> list[float]:
+    return [color for _, _, color in cloud.points()]
 
 
 def _line(
     x: Sequence[float], y: Sequence[float], slope: float, log: bool
 ) -> tuple[list[float], list[float]]:
-    """Return the ends of a line of some slope through the centre of points."""
+    """Return the ends of a line of some slope through the center of points."""
     there, back = (math.log, math.exp) if log else (float, float)
-    centre_x, centre_y = (fmean(map(there, values)) for values in (x, y))
+    center_x, center_y = (fmean(map(there, values)) for values in (x, y))
     ends = [min(x), max(x)]
-    return ends, [back(centre_y + slope * (there(end) - centre_x)) for end in ends]
+    return ends, [back(center_y + slope * (there(end) - center_x)) for end in ends]
 
 
-def _legend(axis: "Axes", *, uncoloured: bool) -> None:
-    """Name the kinds of points below the panel, hollow where colour says more."""
+def _legend(axis: "Axes", *, uncolored: bool) -> None:
+    """Name the kinds of points below the panel, hollow where color says more."""
     _, names = axis.get_legend_handles_labels()
     if not any(names):
         return
@@ -161,7 +161,7 @@ def _legend(axis: "Axes", *, uncoloured: bool) -> None:
         bbox_to_anchor=(0.5, -0.26),
         ncols=1 if any(len(name) > 20 for name in names) else 2,
     )
-    if not uncoloured:
+    if not uncolored:
         for handle in legend.legend_handles:
             if handle is not None and hasattr(handle, "set_facecolor"):
                 handle.set_facecolor("white")

@@ -77,7 +77,7 @@ class Panel:
 
 
 def trade_off_figure(
-    rows: Sequence[Sequence[Panel]], colours: Mapping[str, str]
+    rows: Sequence[Sequence[Panel]], colors: Mapping[str, str]
 ) -> "Figure":
     """Draw panels of diversity against sharpness.
 
@@ -87,7 +87,7 @@ def trade_off_figure(
 
     Args:
         rows: Panels, row by row; rows are equally long.
-        colours: A colour for each method.
+        colors: A color for each method.
 
     Returns:
         The figure.
@@ -101,7 +101,7 @@ def trade_off_figure(
         axes = figure.subplots(height, width, squeeze=False)
         panels = [panel for row in rows for panel in row]
         for axis, panel in zip(axes.flat, panels, strict=True):
-            _draw(axis, panel, colours)
+            _draw(axis, panel, colors)
         for axis in axes[:, 0]:
             axis.set_ylabel("diversity")
         for axis in axes[-1]:
@@ -110,14 +110,14 @@ def trade_off_figure(
     return figure
 
 
-def _draw(axis: "Axes", panel: Panel, colours: Mapping[str, str]) -> None:
+def _draw(axis: "Axes", panel: Panel, colors: Mapping[str, str]) -> None:
     axis.set_title(panel.title)
     if not any(curve.stable.any() for curve in panel.curves):
         axis.set_facecolor(DIVERGENT)
     for curve in panel.curves:
-        colour = colours[curve.method]
-        _theory(axis, curve, curve.stable, colour, "-", curve.method)
-        _theory(axis, curve, ~curve.stable, colour, ":", f"{curve.method}, divergent")
+        color = colors[curve.method]
+        _theory(axis, curve, curve.stable, color, "-", curve.method)
+        _theory(axis, curve, ~curve.stable, color, ":", f"{curve.method}, divergent")
         if not np.isnan(curve.diversity_simulated).all():
             axis.errorbar(
                 curve.sharpness_simulated,
@@ -160,7 +160,7 @@ def _theory(
     axis: "Axes",
     curve: Curve,
     where: NDArray[np.bool_],
-    colour: str,
+    color: str,
     style: str,
     name: str,
 ) -> None:
@@ -173,7 +173,7 @@ def _theory(
             axis.plot(
                 sharpness,
                 diversity,
-                color=colour,
+                color=color,
                 alpha=alpha,
                 linestyle=style,
                 linewidth=2,

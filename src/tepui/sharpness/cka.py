@@ -1,6 +1,6 @@
-r"""Linear centred kernel alignment (CKA): how alike two models' features are.
+r"""Linear centered kernel alignment (CKA): how alike two models' features are.
 
-With centred features :math:`X` and :math:`Y` of the same samples,
+With centered features :math:`X` and :math:`Y` of the same samples,
 
 .. math::
     \operatorname{CKA} = \frac{\lVert X^\top Y \rVert_F^2}

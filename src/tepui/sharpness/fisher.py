@@ -184,7 +184,7 @@ def whole_gradient_norms(
     block = max(1, WHOLE_GRADIENT_ELEMENTS // size)
     totals = []
     for part in blocks(batch, block):
-        with sdpa_kernel(SDPBackend.MATH):  # the other kernels do not vectorise
+        with sdpa_kernel(SDPBackend.MATH):  # the other kernels do not vectorize
             found = over_samples(gradient, part.inputs, part.targets)
         alive = (g * masks[n] if n in masks else g for n, g in found.items())
         norms = [g.detach().square().flatten(1).sum(1) for g in alive]

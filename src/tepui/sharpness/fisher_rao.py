@@ -185,8 +185,8 @@ def _slope(outputs: Tensor, targets: Tensor, loss: Loss) -> Tensor:
 def _expected_square(outputs: Tensor, tangent: Tensor) -> Tensor:
     r"""Return :math:`\mathbb{E}_{c \sim P} \langle P - e_c, t \rangle^2`."""
     probs = outputs.softmax(1)
-    centred = tangent - (probs * tangent).sum(1, keepdim=True)
-    return (probs * centred.square()).sum(1)
+    centered = tangent - (probs * tangent).sum(1, keepdim=True)
+    return (probs * centered.square()).sum(1)
 
 
 def _root(found: Measurement) -> Measurement:

@@ -207,7 +207,7 @@ def _batch_norm_norms(  # pragma: no cover - compiled for the GPU
     tile = tl.program_id(0) % tiles
     column = tile * COLUMNS + tl.arange(0, COLUMNS)
     there = column < channels
-    centre = tl.load(mean + column, mask=there, other=0.0)
+    center = tl.load(mean + column, mask=there, other=0.0)
     spread = tl.load(variance + column, mask=there, other=1.0) + epsilon
     inputs += sample * positions * channels
     grads += sample * positions * channels
@@ -219,7 +219,7 @@ def _batch_norm_norms(  # pragma: no cover - compiled for the GPU
         mask = (position < positions)[:, None] & there[None, :]
         g = tl.load(grads + at, mask=mask, other=0.0).to(tl.float32)
         a = tl.load(inputs + at, mask=mask, other=0.0).to(tl.float32)
-        scale += tl.sum(g * (a - centre[None, :]), 0)
+        scale += tl.sum(g * (a - center[None, :]), 0)
         shift += tl.sum(g, 0)
     total = tl.zeros((COLUMNS,), dtype=tl.float32)
     if WEIGHT:

@@ -262,7 +262,7 @@ def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:
 
 
 def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
-    """Return gradients of a normalisation's scale and shift."""
+    """Return gradients of a normalization's scale and shift."""
     inputs, grads = _wide(inputs), _wide(grads)
     if isinstance(module, nn.LayerNorm):
         normal = F.layer_norm(inputs, module.normalized_shape, eps=module.eps)

@@ -18,7 +18,7 @@ P_s P_{s'}) \varphi \varphi^\top]`, whatever the labels, and so
 exactly, without a Hessian, in one pass. The last form has no cancellation, so that
 confident predictions keep their digits.
 
-Differs from the released code: the normalisation of features is applied to the
+Differs from the released code: the normalization of features is applied to the
 features, not to the two parameters before the last layer; the mean over samples is the
 default, and the sum over batches, which fits the published values, an option.
 

@@ -106,9 +106,9 @@ def normalized_logits(outputs: Tensor) -> Tensor:
     Returns:
         The same shape.
     """
-    centred = outputs - outputs.mean(dim=1, keepdim=True)
-    length: Tensor = centred.norm(dim=1, keepdim=True).clamp_min(1e-10)
-    return centred / length
+    centered = outputs - outputs.mean(dim=1, keepdim=True)
+    length: Tensor = centered.norm(dim=1, keepdim=True).clamp_min(1e-10)
+    return centered / length
 
 
 class WeightVector:

@@ -12,7 +12,7 @@ maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
 The variable is :math:`u` with :math:`e = T u`, so that the neighbourhood is a ball or a
 cube, the projection is exact, and weights that are zero stay zero.
 ``projection="ellipsoid"`` is the published ascent instead: steps along :math:`T g`
-normalised by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
+normalized by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
 the ellipsoid.
 
 Differs from the released code: zero weights do not make the projection fail in

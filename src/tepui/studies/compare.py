@@ -265,14 +265,14 @@ def compare(
         ood = {name: prepared_like(data, test) for name, data in ood.items()}
     check_ood({} if ood is None else ood, test)
     make: Callable[..., Ensemble] = Ensemble.build
-    learnt, beside = train, unlabeled
+    learned, beside = train, unlabeled
     if extractor is not None:
         augment = training.get("augment")
         require(not augment, "augment", "be left out beside an extractor", augment)
         extractor = frozen(extractor).to(device or _default_device())
         make = partial(Ensemble.on_features, extractor)
         read = partial(cached_features, extractor, folder=folder / FEATURES)
-        learnt, beside = read(train), None if unlabeled is None else read(unlabeled)
+        learned, beside = read(train), None if unlabeled is None else read(unlabeled)
     results = []
     for label, method in zip(labels(methods), methods, strict=True):
         trained = []
@@ -280,10 +280,10 @@ def compare(
             announce(f"{label}, ensemble {number + 1} of {ensembles}")
             name = f"{_slug(label)}/{number}"
             ensemble = make(factory, members, group)
-            _check_test(ensemble.heads, learnt, test, training)
+            _check_test(ensemble.heads, learned, test, training)
             run = fit(
                 ensemble.heads,
-                learnt,
+                learned,
                 method=method,
                 unlabeled=beside if method.needs_unlabeled else None,
                 out=folder / name,
@@ -295,7 +295,7 @@ def compare(
             ensemble.to(device_of(run.ensemble))
             document = _evaluation(ensemble, test, shifted, ood, folder / name)
             seconds = sum(record.seconds for record in run.history)
-            flat = _sharpness(run.ensemble, learnt, sharpness, folder / name)
+            flat = _sharpness(run.ensemble, learned, sharpness, folder / name)
             trained.append(Trained(name, group, seconds, document, run.summary, flat))
         results.append(MethodResult(label, described(method), tuple(trained)))
     settings = {

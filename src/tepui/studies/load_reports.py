@@ -303,13 +303,13 @@ def _distinct(entries: list[Entry]) -> list[Entry]:
         entries = [
             entry
             if counts[entry.result.label] == 1
-            else _relabelled(entry, shown(entry.sources[0]))
+            else _relabeled(entry, shown(entry.sources[0]))
             for entry in entries
         ]
     return entries
 
 
-def _relabelled(entry: Entry, place: str) -> Entry:
+def _relabeled(entry: Entry, place: str) -> Entry:
     others = len(entry.sources) - 1
     where = f"{place} and {others} more" if others else place
     label = f"{entry.result.label} ({where})"

@@ -190,7 +190,7 @@ def searches(
 
 
 def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
-    """Return the methods that are not searched since they see test data unlabelled.
+    """Return the methods that are not searched since they see test data unlabeled.
 
     Args:
         trials: Of a study.

@@ -53,7 +53,7 @@ DIVERGENT = (
     "eta and rho lie in the divergent regime, where |1 - eta x - eta rho x^2| > 1 on "
     "the spectrum (see tepui.theory.stable)"
 )
-CANCELLING = "terms of the printed sum overflow, however small the moment (see phi)"
+CANCELING = "terms of the printed sum overflow, however small the moment (see phi)"
 
 
 def phi(
@@ -247,7 +247,7 @@ def phi_multinomial(i: int, j: int, *, eta: float, rho: float, ratio: float) -> 
     except OverflowError:
         total = inf
     if not isfinite(total):
-        warn_beyond_range("phi_multinomial", CANCELLING)
+        warn_beyond_range("phi_multinomial", CANCELING)
         return inf
     return total
 

@@ -2,11 +2,11 @@ r"""SAM and sharpness on one quadratic, or on a batch of them.
 
 The loss is :math:`f(\theta) = \tfrac12 (\theta-\theta^*)^\top H (\theta-\theta^*)`.
 
-- Unnormalised SAM, :math:`\theta \leftarrow \theta - \eta \nabla f(\theta + \rho
+- Unnormalized SAM, :math:`\theta \leftarrow \theta - \eta \nabla f(\theta + \rho
   \nabla f(\theta))`, literally (:func:`iterate_sam`) and unrolled (:func:`unroll_sam`,
   Theorem 3: :math:`\theta_k = \theta^* + B^k (\theta_0 - \theta^*)`).
 - Sharpness, :math:`\max_{\lVert e \rVert \le \rho_0} \tfrac12 e^\top H e + g^\top e`.
-  The maximiser lies on the sphere and solves :math:`(\mu I - H) e = g` for one
+  The maximizer lies on the sphere and solves :math:`(\mu I - H) e = g` for one
   :math:`\mu \ge \lambda_{\max}`, the root of the secular equation
   :math:`\sum_i g_i^2 / (\mu - \lambda_i)^2 = \rho_0^2` (:func:`largest_rise`).
   Projected gradient ascent is what the paper used (:func:`ascended_rise`).

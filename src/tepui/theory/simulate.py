@@ -4,13 +4,13 @@ Each repetition draws data of shape ``(n, d)`` with entries :math:`N(0, 1/d)` an
 teacher of given length in random direction. Members train by SAM on all rows, or each
 on one of S blocks of rows. Averages over initial weights, over the choice of the block
 and over test rows are taken exactly, from the unrolled iteration; means and standard
-errors run over the repetitions. With ``initialisations`` given, members really start
+errors run over the repetitions. With ``initializations`` given, members really start
 from that many draws and take their steps one by one.
 
 All points of a grid of k, eta and rho share their data.
 
 Differs from the published notebook: the variance is unbiased (there it is too small by
-the factor 1 - 1 / initialisations for members trained on all rows), and test rows are
+the factor 1 - 1 / initializations for members trained on all rows), and test rows are
 averaged exactly.
 """
 
@@ -41,7 +41,7 @@ from tepui.theory.quadratic import (
 )
 from tepui.theory.theorems import check_setting, check_subsets
 
-Maximiser = Literal["exact", "ascent"]
+Maximizer = Literal["exact", "ascent"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def simulate_sam(
     theta_norm: float,
     matrices: int = 50,
     seed: int = 0,
-    maximiser: Maximiser = "exact",
-    initialisations: int | None = None,
+    maximizer: Maximizer = "exact",
+    initializations: int | None = None,
 ) -> Simulation:
     """Simulate members trained by SAM on all data.
 
@@ -89,8 +89,8 @@ def simulate_sam(
         theta_norm: Length of the teacher.
         matrices: Repetitions.
         seed: What all draws derive from.
-        maximiser: ``"exact"``, or the projected gradient ascent of the paper.
-        initialisations: Initial weights drawn per repetition; None averages exactly.
+        maximizer: ``"exact"``, or the projected gradient ascent of the paper.
+        initializations: Initial weights drawn per repetition; None averages exactly.
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``.
@@ -116,8 +116,8 @@ def simulate_sam(
         subsets=1,
         matrices=matrices,
         seed=seed,
-        maximiser=maximiser,
-        initialisations=initialisations,
+        maximizer=maximizer,
+        initializations=initializations,
     )
 
 
@@ -134,8 +134,8 @@ def simulate_subset_sam(
     subsets: int,
     matrices: int = 50,
     seed: int = 0,
-    maximiser: Maximiser = "exact",
-    initialisations: int | None = None,
+    maximizer: Maximizer = "exact",
+    initializations: int | None = None,
 ) -> Simulation:
     """Simulate members trained by SAM, each on one of S blocks of rows.
 
@@ -151,8 +151,8 @@ def simulate_subset_sam(
         subsets: Blocks of rows, S.
         matrices: Repetitions.
         seed: What all draws derive from.
-        maximiser: ``"exact"``, or the projected gradient ascent of the paper.
-        initialisations: Initial weights drawn per repetition; None averages exactly.
+        maximizer: ``"exact"``, or the projected gradient ascent of the paper.
+        initializations: Initial weights drawn per repetition; None averages exactly.
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``.
@@ -161,12 +161,12 @@ def simulate_subset_sam(
         ValueError: If an argument breaks its rule.
     """
     check_setting(k, rho0, n, d, sigma2, theta_norm)
-    one_of("maximiser", maximiser, get_args(Maximiser))
-    if initialisations is not None:
-        integer_from(2, "initialisations", initialisations)
+    one_of("maximizer", maximizer, get_args(Maximizer))
+    if initializations is not None:
+        integer_from(2, "initializations", initializations)
     points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, theta_norm)
-    starts = _starts(d, matrices, initialisations, seed, sigma2)
+    starts = _starts(d, matrices, initializations, seed, sigma2)
     foot = rho0 / 2 * _directions(d, matrices, seed, "ascent")
 
     def measure(k: int, eta: float, rho: float) -> tuple[FloatArray, FloatArray]:
@@ -175,7 +175,7 @@ def simulate_subset_sam(
         else:
             diversity, mean = _sample(quadratics, k, eta, rho, starts)
         slope = quadratics.eigenvalues * _rotated(quadratics.basis, mean)
-        if maximiser == "exact":
+        if maximizer == "exact":
             return diversity, largest_rise(quadratics.eigenvalues, slope, rho0)
         return diversity, ascended_rise(quadratics.eigenvalues, slope, rho0, foot)
 
@@ -280,11 +280,11 @@ def _directions(d: int, matrices: int, seed: int, purpose: str) -> FloatArray:
 
 
 def _starts(
-    d: int, matrices: int, initialisations: int | None, seed: int, sigma2: float
+    d: int, matrices: int, initializations: int | None, seed: int, sigma2: float
 ) -> FloatArray | None:
-    if initialisations is None:
+    if initializations is None:
         return None
-    shape = (initialisations, d)
+    shape = (initializations, d)
     draws = [_normal(shape, seed, "start", index) for index in range(matrices)]
     starts: FloatArray = math.sqrt(sigma2) * torch.stack(draws).numpy()
     return starts

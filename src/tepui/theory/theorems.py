@@ -1,7 +1,7 @@
 r"""Diversity and sharpness of SAM on random quadratics, in closed form.
 
 Members start at :math:`\theta_0` with mean zero and covariance :math:`\sigma^2 I` and
-take k steps of unnormalised SAM on :math:`\tfrac12\lVert A(\theta-\theta^*)\rVert^2`.
+take k steps of unnormalized SAM on :math:`\tfrac12\lVert A(\theta-\theta^*)\rVert^2`.
 Diversity is the variance of their predictions on unseen rows; sharpness the largest
 rise of the loss within :math:`\rho_0` of their mean. With :math:`R = n / d`:
 

@@ -139,7 +139,7 @@ class TensorSource(Source):
         return len(self.arrays)
 
     def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
-        """Yield batches cut, augmented and normalised where the data lie."""
+        """Yield batches cut, augmented and normalized where the data lie."""
         draws = self.draws(seed, epoch, self.arrays.device)
         for index in rows.to(self.arrays.device):
             inputs = self.arrays.raw(index)

@@ -22,7 +22,7 @@ class SGD:
     Attributes:
         lr: Learning rate at its peak; one value, or one per member.
         momentum: Share of the last update that is kept.
-        weight_decay: Pull towards zero, on all parameters; one value, or one each.
+        weight_decay: Pull toward zero, on all parameters; one value, or one each.
         nesterov: Look ahead along the momentum.
     """
 

@@ -79,12 +79,12 @@ class Plan:
 
         Each comes with an unlabeled one, where there are such data.
         """
-        labelled = self.source.batches(self.rows(seed, step, epoch), seed, epoch)
+        labeled = self.source.batches(self.rows(seed, step, epoch), seed, epoch)
         if self.unlabeled is None:
-            return zip(labelled, repeat(None), strict=False)
+            return zip(labeled, repeat(None), strict=False)
         own, left = derive(seed, "unlabeled"), (epoch + 1) * self.steps - step
         rows = index_stream(self.unlabeled.samples, self.batch_size, own, step, left)
-        return zip(labelled, self.unlabeled.batches(rows, own, epoch), strict=True)
+        return zip(labeled, self.unlabeled.batches(rows, own, epoch), strict=True)
 
     def turn(self, method: CoupledMethod, members: int, seed: int, step: int) -> Turn:
         """Return which coupled members take part in a step."""
@@ -213,7 +213,7 @@ def coupled_step(
         method: Says what the loss is.
         active: The members to update.
         observed: Members whose outputs the loss sees.
-        batch: Labelled samples.
+        batch: Labeled samples.
         other: Unlabeled ones, where the method asks for them.
 
     Returns:

@@ -172,7 +172,7 @@ class CapturedStep:
 
     Attributes:
         graph: The step.
-        batches: The tensors it reads: labelled, and unlabeled where there are any.
+        batches: The tensors it reads: labeled, and unlabeled where there are any.
         loss: The tensor its loss is written to.
     """
 

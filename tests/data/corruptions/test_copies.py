@@ -93,7 +93,7 @@ def test_bad_settings_are_refused_at_once(clean, options, match):
     [
         (torch.zeros(2, 64), r"dataset must be images of shape .* got \(2, 64\)"),
         ({"tokens": torch.zeros(2, 4)}, "dataset must hold images in one tensor"),
-        (torch.full((2, 1, 4, 4), -2.0), "before any normalisation"),
+        (torch.full((2, 1, 4, 4), -2.0), "before any normalization"),
     ],
 )
 def test_what_is_no_image_is_refused_at_once(inputs, match):

@@ -54,7 +54,7 @@ def test_uniform_and_normal_numbers_are_distributed_so():
     assert uniform.max() < 1
     assert stats.kstest(uniform.flatten().numpy(), "uniform").pvalue > 1e-3
     assert stats.kstest(normal.flatten().numpy(), "norm").pvalue > 1e-3
-    # Neither neighbours nor images nor streams are correlated.
+    # Neither neighbors nor images nor streams are correlated.
     for first, second in [
         (normal[:, 1:], normal[:, :-1]),
         (normal[1:], normal[:-1]),

@@ -234,8 +234,8 @@ def test_plasma_matches_naive(side):
 def test_shear_moves_three_points_as_told():
     corners = 6 * noisy(4, 1, 3, 2)[:, 0] - 3
     found = _sheared_grid(corners, 30, 30)
-    reach, centre = 10, 15
-    old = centre + reach * np.array([[1, 1], [1, -1], [-1, -1]])
+    reach, center = 10, 15
+    old = center + reach * np.array([[1, 1], [1, -1], [-1, -1]])
     y, x = np.meshgrid(np.arange(30), np.arange(30), indexing="ij")
     for grid, moves in zip(found, corners.numpy(), strict=True):
         # Solve for the affine map from the moved points to the old ones.

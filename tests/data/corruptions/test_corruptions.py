@@ -218,11 +218,11 @@ def test_any_size_and_any_number_of_channels(name, strength, shape):
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_grey_is_corrupted_as_equal_channels(photos, name):
+def test_gray_is_corrupted_as_equal_channels(photos, name):
     """Noise, which differs between channels, and the red tint of saturate apart."""
-    grey = photos[:, :1]
-    one = corrupt(grey, name, 2, strength="imagenet").int()
-    three = corrupt(grey.repeat(1, 3, 1, 1), name, 2, strength="imagenet").int()
+    gray = photos[:, :1]
+    one = corrupt(gray, name, 2, strength="imagenet").int()
+    three = corrupt(gray.repeat(1, 3, 1, 1), name, 2, strength="imagenet").int()
     if "noise" in name:
         assert (three - one).abs().max() > 0
     elif name in ("frost", "spatter"):

@@ -52,7 +52,7 @@ def test_shapes_and_types(array, channels, shape, dtype, tmp_path):
     assert data.inputs.dtype == dtype
 
 
-def test_labels_may_be_a_column_and_images_normalised(tmp_path):
+def test_labels_may_be_a_column_and_images_normalized(tmp_path):
     path = write(tmp_path / "x", arrays(y=LABELS[:, None]), ".npz")
     data = ArrayFile(path, mean=(0.5,) * 3, std=(0.2,) * 3)
     assert data.targets.tolist() == LABELS.tolist()

@@ -199,7 +199,7 @@ def test_a_folder_without_copies_is_refused(tmp_path):
         corrupted_files(tmp_path / "nowhere", like)
 
 
-def test_either_layout_is_recognised(tmp_path):
+def test_either_layout_is_recognized(tmp_path):
     normalize = Normalize((0.1,) * 3, (0.2,) * 3)
     images = torch.zeros(10, 3, 32, 32, dtype=torch.uint8)
     classes = tuple("0123456789")
@@ -224,7 +224,7 @@ def test_folders_beside_an_image_folder_take_its_size(tmp_path):
     assert corrupted_files(tmp_path / "c", like)["snow", 2][1][0].shape == (3, 16, 16)
 
 
-def test_grey_copies_of_unnamed_classes_keep_the_order_of_their_names(tmp_path):
+def test_gray_copies_of_unnamed_classes_keep_the_order_of_their_names(tmp_path):
     for number, name in enumerate("1010"):
         path = tmp_path / "fog" / "1" / name / f"{number}.png"
         picture(path, (50 * number,), size=(8, 8), mode="L")

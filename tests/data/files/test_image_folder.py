@@ -96,14 +96,14 @@ def test_mistakes_are_named(make, error, message, tmp_path):
         ImageFolder(folder, train=False)
 
 
-def test_unlabelled_images_have_no_class(tmp_path):
+def test_unlabeled_images_have_no_class(tmp_path):
     data = UnlabeledFolder(flat(tmp_path))
     assert len(data) == 20
     assert data.targets.unique().tolist() == [-1]
     assert data.held.inputs.shape == (20, 3, 6, 6)
 
 
-def test_unlabelled_images_look_like_another_set(tmp_path):
+def test_unlabeled_images_look_like_another_set(tmp_path):
     normalize = Normalize((0.1, 0.2, 0.3), (1, 2, 3))
     like = Arrays(torch.zeros(2, 3, 4, 4), torch.tensor([0, 1]), normalize)
     data = UnlabeledFolder(flat(tmp_path), like=like)
@@ -112,9 +112,9 @@ def test_unlabelled_images_look_like_another_set(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 4), (3, 4, 5), (7,)])
-def test_only_square_colour_images_can_be_matched(shape, tmp_path):
+def test_only_square_color_images_can_be_matched(shape, tmp_path):
     like = Arrays(torch.zeros(2, *shape), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="like must hold square colour images"):
+    with pytest.raises(ValueError, match="like must hold square color images"):
         UnlabeledFolder(flat(tmp_path), like=like)
 
 

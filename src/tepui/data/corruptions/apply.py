@@ -146,7 +146,7 @@ def check_images(argument: str, images: object) -> Tensor:
         rule = "be uint8 or floating point"
         require(images.is_floating_point(), argument, rule, images.dtype)
         low, high = images.min().item(), images.max().item()
-        rule = "lie in [0, 1], before any normalisation"
+        rule = "lie in [0, 1], before any normalization"
         require(low >= 0 and high <= 1, argument, rule, f"values from {low} to {high}")
     return images
 

@@ -114,7 +114,7 @@ def corrupted(
 
     Returns:
         A mapping from ``(name, severity)`` to ``Arrays`` of bytes with the targets,
-        class names and normalisation of the data set.
+        class names and normalization of the data set.
 
     Raises:
         ValueError: If the data set does not hold images, or a name or a severity is

@@ -13,7 +13,7 @@ from tepui.data.corruptions.filters import box_matrix, gaussian, separable
 
 
 def contrast(images: Tensor, factor: float, draws: Draws) -> Tensor:
-    """Pull every value towards the mean of its channel, by ``factor``."""
+    """Pull every value toward the mean of its channel, by ``factor``."""
     mean = images.mean(dim=(2, 3), keepdim=True)
     return (images - mean) * factor + mean
 
@@ -51,13 +51,13 @@ def pixelate(images: Tensor, factor: float, draws: Draws) -> Tensor:
 
 
 def jpeg_compression(images: Tensor, quality: int, draws: Draws) -> Tensor:
-    """Write and read as JPEG by Pillow: in colour with three channels, else in grey."""
+    """Write and read as JPEG by Pillow: in color with three channels, else in gray."""
     levels = (images * 255).round().to("cpu", torch.uint8)
-    colour = images.shape[1] == 3
-    pictures = levels.permute(0, 2, 3, 1) if colour else levels.flatten(0, 1)
+    color = images.shape[1] == 3
+    pictures = levels.permute(0, 2, 3, 1) if color else levels.flatten(0, 1)
     read = np.stack([_through_jpeg(picture, quality) for picture in pictures.numpy()])
     pixels = torch.from_numpy(read).to(images.device, images.dtype) / 255
-    return pixels.permute(0, 3, 1, 2) if colour else pixels.view_as(images)
+    return pixels.permute(0, 3, 1, 2) if color else pixels.view_as(images)
 
 
 def _through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
@@ -71,7 +71,7 @@ def _through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]
 def _sheared_grid(corners: Tensor, height: int, width: int) -> Tensor:
     """Return where each pixel comes from when three points move by ``corners``."""
     reach = max(min(height, width) // 3, 1)
-    centre = corners.new_tensor([width // 2, height // 2])
+    center = corners.new_tensor([width // 2, height // 2])
     lower_right, upper_right, upper_left = corners.unbind(1)
     # The linear map that takes the old triangle to the new one, column by column.
     down = (lower_right - upper_right) / (2 * reach)
@@ -83,7 +83,7 @@ def _sheared_grid(corners: Tensor, height: int, width: int) -> Tensor:
         torch.arange(width, device=corners.device),
         indexing="ij",
     )
-    start = centre + reach
+    start = center + reach
     moved = torch.stack([x, y], dim=2) - (start + lower_right)[:, None, None]
     u, v = moved.unbind(3)
     a, b, c, d = (entry[:, None, None] for entry in (a, b, c, d))
@@ -94,12 +94,12 @@ def _sheared_grid(corners: Tensor, height: int, width: int) -> Tensor:
 
 def _sampled(images: Tensor, grid: Tensor, border: str) -> Tensor:
     """Read images bilinearly at ``(x, y)`` in pixels."""
-    centred = border == "mirror"
+    centered = border == "mirror"
     sides = grid.new_tensor([images.shape[3], images.shape[2]])
-    if centred:
+    if centered:
         grid = 2 * grid / (sides - 1).clamp(min=1) - 1
     else:
         grid = (2 * grid + 1) / sides - 1
     return F.grid_sample(
-        images, grid.to(images.dtype), padding_mode="reflection", align_corners=centred
+        images, grid.to(images.dtype), padding_mode="reflection", align_corners=centered
     )

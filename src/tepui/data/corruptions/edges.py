@@ -14,7 +14,7 @@ def canny(images: Tensor, low: float, high: float) -> Tensor:
     """Return the edges of images by Canny's method, as OpenCV computes it.
 
     Slopes by Sobel's filters, their sizes summed over the axes; a pixel is on a ridge
-    if its slope exceeds those of its neighbours across it. Ridges above ``high`` are
+    if its slope exceeds those of its neighbors across it. Ridges above ``high`` are
     edges, and so is every ridge above ``low`` connected to one.
 
     Args:

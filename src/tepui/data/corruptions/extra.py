@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.edges import canny, distance_to
-from tepui.data.corruptions.filters import correlated, gaussian, grey
+from tepui.data.corruptions.filters import correlated, gaussian, gray
 
 _WATER = 175, 238, 238
 _MUD = 63, 42, 20
@@ -35,16 +35,16 @@ def spatter(
     if not is_mud:
         liquid = torch.where(liquid < threshold, 0, liquid)
         water = strength * _water(liquid).to(images.dtype)
-        return images + water * _colour(_WATER, images)
+        return images + water * _color(_WATER, images)
     mud = gaussian((liquid > threshold).float(), strength)
     mud = torch.where(mud < 0.8, 0, mud).to(images.dtype)
-    return images * (1 - mud) + mud * _colour(_MUD, images)
+    return images * (1 - mud) + mud * _color(_MUD, images)
 
 
 def saturate(images: Tensor, saturation: tuple[float, float], draws: Draws) -> Tensor:
     """Multiply the saturation by a factor and add a shift; hue and value stay.
 
-    As in the published code, grey gets the hue of the first channel.
+    As in the published code, gray gets the hue of the first channel.
     """
     factor, shift = saturation
     value, least = images.amax(1, keepdim=True), images.amin(1, keepdim=True)
@@ -58,19 +58,19 @@ def saturate(images: Tensor, saturation: tuple[float, float], draws: Draws) -> T
 
 
 def _water(liquid: Tensor) -> Tensor:
-    """Return how much light drops add: they glow towards one side of their edges."""
+    """Return how much light drops add: they glow toward one side of their edges."""
     drops = (liquid * 255).floor() % 256
     far = distance_to(canny(drops, 50, 150), limit=20)
     box = torch.full((3, 3), 1 / 9)
     slope = torch.tensor([[-2.0, -1, 0], [-1, 1, 1], [0, 1, 2]])
-    height = _equalised((correlated(far, box) + 1e-4).floor(), 21)
+    height = _equalized((correlated(far, box) + 1e-4).floor(), 21)
     light = correlated(height, slope).clamp(0, 255)
     glow = drops * correlated(light, box).round()
     brightest = glow.amax(dim=(2, 3), keepdim=True)
     return torch.where(brightest > 0, glow / brightest, 0)
 
 
-def _equalised(levels: Tensor, count: int) -> Tensor:
+def _equalized(levels: Tensor, count: int) -> Tensor:
     """Spread whole numbers below ``count`` evenly over 0 to 255 in each image."""
     rows = levels.flatten(1).long()
     histogram = torch.zeros(len(rows), count, device=levels.device)
@@ -83,6 +83,6 @@ def _equalised(levels: Tensor, count: int) -> Tensor:
     return torch.where(spread > 0, new, same).gather(1, rows).view_as(levels)
 
 
-def _colour(colour: tuple[int, int, int], images: Tensor) -> Tensor:
-    pixel = images.new_tensor(colour).div_(255).view(3, 1, 1)
-    return pixel if images.shape[1] == 3 else grey(pixel)
+def _color(color: tuple[int, int, int], images: Tensor) -> Tensor:
+    pixel = images.new_tensor(color).div_(255).view(3, 1, 1)
+    return pixel if images.shape[1] == 3 else gray(pixel)

@@ -19,7 +19,7 @@ def border_index(index: Tensor, side: int, border: Border) -> Tensor:
         index: Whole numbers.
         side: Length of the axis.
         border: ``nearest`` repeats the last pixel, ``reflect`` mirrors at the edge of
-            the last pixel, ``mirror`` at its centre.
+            the last pixel, ``mirror`` at its center.
 
     Returns:
         Numbers from 0 to ``side - 1``.
@@ -53,7 +53,7 @@ def separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def gaussian(
     images: Tensor, sigma: float, border: Border = "nearest", truncate: float = 4
 ) -> Tensor:
-    """Blur with a Gaussian that ends ``truncate`` widths from its centre.
+    """Blur with a Gaussian that ends ``truncate`` widths from its center.
 
     Args:
         images: Shape ``(..., height, width)``.
@@ -95,7 +95,7 @@ def gaussian_matrix(side: int, sigma: float, radius: int, border: Border) -> Ten
 def box_matrix(side: int, result: int) -> Tensor:
     """Return the matrix that resizes an axis as Pillow's box filter does, in float64.
 
-    Each new pixel averages the old ones whose centres it covers. The two conditions
+    Each new pixel averages the old ones whose centers it covers. The two conditions
     say the same but for ties, which rounding decides as in Pillow.
 
     Args:
@@ -108,9 +108,9 @@ def box_matrix(side: int, result: int) -> Tensor:
     scale = side / result
     radius = max(scale, 1.0) / 2
     pixel = torch.arange(side)
-    centre = (torch.arange(result, dtype=torch.float64)[:, None] + 0.5) * scale
-    start, stop = (centre - radius + 0.5).floor(), (centre + radius + 0.5).floor()
-    offset = (pixel - centre + 0.5) / (2 * radius)
+    center = (torch.arange(result, dtype=torch.float64)[:, None] + 0.5) * scale
+    start, stop = (center - radius + 0.5).floor(), (center + radius + 0.5).floor()
+    offset = (pixel - center + 0.5) / (2 * radius)
     inside = (start <= pixel) & (pixel < stop) & (offset > -0.5) & (offset <= 0.5)
     return inside.double() / inside.sum(dim=1, keepdim=True)
 
@@ -246,7 +246,7 @@ def along_line(images: Tensor, radius: int, sigma: float, angle: Tensor) -> Tens
     return result.view_as(images)
 
 
-def grey(images: Tensor) -> Tensor:
+def gray(images: Tensor) -> Tensor:
     """Return one channel: the brightness of red, green and blue, else the mean.
 
     Args:

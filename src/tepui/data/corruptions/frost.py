@@ -101,12 +101,12 @@ def packed(
     return pixels.to(device), heights, widths, offsets
 
 
-def _texture(number: int, colour: tuple[float, ...], spread: float) -> Tensor:
+def _texture(number: int, color: tuple[float, ...], spread: float) -> Tensor:
     draws = generator(0, "frost", number)
     ice = _ferns(draws) + _roughness(draws)
     ice = (ice - ice.mean()) / ice.std()
     warmth = torch.tensor([0.9, 1.0, 1.1]).view(3, 1, 1)
-    tint = torch.tensor(colour).view(3, 1, 1)
+    tint = torch.tensor(color).view(3, 1, 1)
     return (tint + spread * warmth * ice).clamp_(0, 1)
 
 

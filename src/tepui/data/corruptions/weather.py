@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.filters import along_line, grey, zoomed
+from tepui.data.corruptions.filters import along_line, gray, zoomed
 from tepui.data.corruptions.frost import fitted, packed
 
 
@@ -27,7 +27,7 @@ def snow(
     layer = torch.where(layer < threshold, 0, layer).clamp_(0, 1)
     angle = -135 + 90 * draws.uniform(stream=1)
     layer = (along_line(layer, int(radius), sigma, angle) * 255).round() / 255
-    white = images.maximum(grey(images) * 1.5 + 0.5)
+    white = images.maximum(gray(images) * 1.5 + 0.5)
     return share * images + (1 - share) * white + layer + layer.flip(2, 3)
 
 
@@ -51,7 +51,7 @@ def frost(
     x = left[:, None, None] + torch.arange(width, device=images.device)
     index = start[choice, None, None] + y * columns[choice, None, None] + x
     piece = values.to(images.dtype)[:, index].transpose(0, 1)
-    return share * images + ice * (piece if channels == 3 else grey(piece))
+    return share * images + ice * (piece if channels == 3 else gray(piece))
 
 
 def fog(images: Tensor, fog: tuple[float, float], draws: Draws) -> Tensor:
@@ -75,7 +75,7 @@ def brightness(images: Tensor, shift: float, draws: Draws) -> Tensor:
 def plasma(wobble: Tensor, decay: float) -> Tensor:
     """Return clouds by the diamond-square rule, from 0 to 1 in each image.
 
-    A point is the mean of four neighbours, on a grid that wraps around, plus its own
+    A point is the mean of four neighbors, on a grid that wraps around, plus its own
     wobble times a height that falls by ``decay**2`` as the grid is halved.
 
     Args:
@@ -89,18 +89,18 @@ def plasma(wobble: Tensor, decay: float) -> Tensor:
     clouds = torch.zeros_like(wobble)
     step, height = wobble.shape[1], 100.0
 
-    def fill(rows: slice, columns: slice, neighbours: Tensor) -> None:
-        clouds[:, rows, columns] = neighbours / 4 + height**2 * wobble[:, rows, columns]
+    def fill(rows: slice, columns: slice, neighbors: Tensor) -> None:
+        clouds[:, rows, columns] = neighbors / 4 + height**2 * wobble[:, rows, columns]
 
     while step >= 2:
         even, odd = slice(0, None, step), slice(step // 2, None, step)
         corners = clouds[:, even, even]
         sides = corners + corners.roll(-1, 1)
         fill(odd, odd, sides + sides.roll(-1, 2))
-        centres = clouds[:, odd, odd]
-        above = centres + centres.roll(1, 1)
+        centers = clouds[:, odd, odd]
+        above = centers + centers.roll(1, 1)
         fill(even, odd, above + corners + corners.roll(-1, 2))
-        beside = centres + centres.roll(1, 2)
+        beside = centers + centers.roll(1, 2)
         fill(odd, even, beside + sides)
         step, height = step // 2, height / decay
     clouds -= clouds.amin(dim=(1, 2), keepdim=True)

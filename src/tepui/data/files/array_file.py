@@ -21,7 +21,7 @@ class ArrayFile(Arrays):
     """Arrays in numpy files.
 
     Bytes stay bytes; other numbers become float32. Arrays with four axes are images,
-    and bytes with three are grey images; anything else are features.
+    and bytes with three are gray images; anything else are features.
 
     Args:
         path: An ``.npz`` file, or a folder with ``.npy`` files.
@@ -29,7 +29,7 @@ class ArrayFile(Arrays):
         channels: Whether the channels of images come last, as in most files, or
             first.
         mean: What is subtracted from each channel of images on the scale from 0 to 1;
-            without it images are not normalised.
+            without it images are not normalized.
         std: What each channel is divided by.
 
     Raises:

@@ -34,7 +34,7 @@ from tepui.data.corruptions import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES
 from tepui.data.files.sources import require_file
 from tepui.data.files.write_corrupted import MANIFEST, digest
-from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
+from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 
 Cell = tuple[str, int]
 
@@ -160,7 +160,7 @@ class CorruptedFolders(CorruptedFiles):
         classes: Names of the folders of the classes, in the order of their numbers.
         normalize: Applied to images as a model sees them.
         frame: What images are brought to; None keeps their size.
-        grey: Read one channel of grey in place of three of colour.
+        gray: Read one channel of gray in place of three of color.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -174,13 +174,13 @@ class CorruptedFolders(CorruptedFiles):
         classes: Sequence[str],
         normalize: Normalize | None = None,
         frame: Frame | None = None,
-        grey: bool = False,
+        gray: bool = False,
         types: Sequence[str] | None = None,
         severities: Sequence[int] = SEVERITIES,
     ) -> None:
         super().__init__(Path(folder), types, severities)
         self.classes, self.normalize = tuple(classes), normalize
-        self.frame, self.grey = frame, grey
+        self.frame, self.gray = frame, gray
 
     @staticmethod
     def _types_in(folder: Path) -> list[str]:
@@ -198,13 +198,13 @@ class CorruptedFolders(CorruptedFiles):
             f"hold {classes} classes",
             len(folders),
         )
-        samples = zip(*labelled(folders, numbers), strict=True)
+        samples = zip(*labeled(folders, numbers), strict=True)
         ordered = sorted(samples, key=lambda sample: sample[0].name)
         return ImageFiles(
             [file for file, _ in ordered],
             [label for _, label in ordered],
             frame=self.frame,
-            grey=self.grey,
+            gray=self.gray,
             normalize=self.normalize,
             classes=self.classes,
         )
@@ -220,7 +220,7 @@ def corrupted_files(
 
     Args:
         folder: Where they lie.
-        like: The clean test set: its normalisation, classes and size of images. Each
+        like: The clean test set: its normalization, classes and size of images. Each
             copy must agree with it in number of samples, shape of images and
             targets, and a manifest that :func:`tepui.data.store` wrote in its images.
         types: Names of the corruptions; all that are there by default.

@@ -12,7 +12,7 @@ from typing import final
 from tepui.core.checks import require
 from tepui.core.seeding import derive
 from tepui.data.arrays import Normalize
-from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labelled
+from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labeled
 
 TEST_SHARE = 0.2
 
@@ -21,13 +21,13 @@ TEST_SHARE = 0.2
 class ImageFolder(ImageFiles):
     """Images in one folder per class, for training and for test.
 
-    Classes are numbered in the order of their names. Images become colour images.
+    Classes are numbered in the order of their names. Images become color images.
 
     Args:
         path: The folder.
         train: The training part if true, else the test part.
         size: Side of the images in pixels: the shorter side is scaled to it and a
-            square cut from the centre. None keeps images as they are, which must then
+            square cut from the center. None keeps images as they are, which must then
             have one size.
         mean: What is subtracted from each channel; ImageNet's by default.
         std: What each channel is divided by; ImageNet's by default.
@@ -51,7 +51,7 @@ class ImageFolder(ImageFiles):
         names = [item.name for item in class_folders(parts[0])]
         numbers = {name: number for number, name in enumerate(names)}
         part = parts[0] if train else parts[-1]
-        files, labels = labelled(class_folders(part), numbers)
+        files, labels = labeled(class_folders(part), numbers)
         if len(parts) == 1:
             chosen = _test_files(folder, files, labels)
             kept = [(file in chosen) != train for file in files]

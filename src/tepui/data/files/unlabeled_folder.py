@@ -1,4 +1,4 @@
-"""Unlabelled images, for what a model should not recognise.
+"""Unlabeled images, for what a model should not recognize.
 
 OpenImages-O, the iNaturalist subset for out-of-distribution detection, textures, or any
 other folder of images. Every label is -1, which no loss and no accuracy accepts.
@@ -23,12 +23,12 @@ class UnlabeledFolder(ImageFiles):
     Args:
         path: The folder.
         size: Side of the images in pixels, as in :class:`tepui.data.ImageFolder`.
-        like: A data set whose size of images and normalisation to take instead, so
+        like: A data set whose size of images and normalization to take instead, so
             that a model trained on it sees these images as it saw those.
 
     Raises:
         FileNotFoundError: If the folder is not there.
-        ValueError: If it holds no images, or ``like`` no square colour images.
+        ValueError: If it holds no images, or ``like`` no square color images.
     """
 
     def __init__(
@@ -55,5 +55,5 @@ def _side(like: Arrays | ImageFiles) -> int:
     image = like[0][0]
     shape = tuple(image.shape) if isinstance(image, Tensor) else ()
     square = len(shape) == 3 and shape == (3, shape[1], shape[1])
-    require(square, "like", "hold square colour images", shape)
+    require(square, "like", "hold square color images", shape)
     return shape[1]

@@ -176,8 +176,8 @@ def _write_folder(copy: Arrays, folder: Path, classes: tuple[str, ...]) -> None:
     digits = len(str(len(labels) - 1))
     for number, picture in enumerate(_pictures(copy)):
         file = folder / classes[labels[number]] / f"{number:0{digits}d}.JPEG"
-        grey = picture.shape[2] == 1
-        image = Image.fromarray(picture[:, :, 0] if grey else picture)
+        gray = picture.shape[2] == 1
+        image = Image.fromarray(picture[:, :, 0] if gray else picture)
         image.save(file, "JPEG", quality=_QUALITY)
 
 

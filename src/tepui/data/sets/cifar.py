@@ -2,7 +2,7 @@
 
 Read from the python version (``cifar-10-batches-py``, ``cifar-100-python``) or the
 binary version (``cifar-10-batches-bin``, ``cifar-100-binary``), whichever is there. The
-constants that normalise are those of SharpBalance's released code. Its fixed division
+constants that normalize are those of SharpBalance's released code. Its fixed division
 of the training images into 45 000 and 5 000 is an index file; ``tepui.data.split_at``
 takes it, and ``tepui.data.split(dataset, 0.1, seed=…)`` draws one like it.
 

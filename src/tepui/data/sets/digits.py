@@ -1,6 +1,6 @@
 """Handwritten digits that ship with scikit-learn: no download, seconds to train.
 
-1797 grey images of 8×8 pixels in ten classes, values 0 to 16. The library's own split
+1797 gray images of 8×8 pixels in ten classes, values 0 to 16. The library's own split
 holds 1437 training and 360 test images, with the classes in the same proportions; it
 is drawn from tepui's generators and does not change with scikit-learn's.
 
@@ -25,7 +25,7 @@ class Digits(Arrays):
     """Scikit-learn's digits with a fixed, stratified split.
 
     Images are ``(samples, 1, 8, 8)`` of float32 in ``[0, 1]``, labels int64; the
-    training images' mean and standard deviation normalise them.
+    training images' mean and standard deviation normalize them.
 
     Args:
         train: The 1437 training images if true, else the 360 test images.

@@ -1,4 +1,4 @@
-"""Fashion-MNIST: 60 000 training and 10 000 test images of clothes, 28×28 grey pixels.
+"""Fashion-MNIST: 60 000 training and 10 000 test images of clothes, 28×28 gray pixels.
 
 Four idx files, plain or compressed. Debian's package ``dataset-fashion-mnist`` puts
 them where this class finds them.
@@ -45,7 +45,7 @@ class FashionMNIST(Arrays):
     """Fashion-MNIST: ten classes of clothes, 7000 images each.
 
     Images are bytes of shape ``(samples, 1, 28, 28)``, labels int64; the training
-    images' mean and standard deviation normalise them.
+    images' mean and standard deviation normalize them.
 
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
@@ -58,7 +58,7 @@ class FashionMNIST(Arrays):
     """
 
     source: ClassVar[Source] = Source(
-        about="Fashion-MNIST, 70 000 grey images of 28 px in 10 classes",
+        about="Fashion-MNIST, 70 000 gray images of 28 px in 10 classes",
         folders=("fashion-mnist", "FashionMNIST/raw"),
         downloads=(
             _download(

@@ -27,7 +27,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import class_indices, class_mask, require
 from tepui.data.files.installing import located
 from tepui.data.files.sources import Source
-from tepui.data.image_files import Frame, ImageFiles, class_folders, labelled
+from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 from tepui.data.prepared_like import whole
 
 CLASSES = 1000
@@ -50,7 +50,7 @@ class _ClassFolders(ImageFiles):
     def __init__(self, folder: Path, wnids: tuple[str, ...], size: int) -> None:
         numbers = {wnid: number for number, wnid in enumerate(wnids)}
         folders = class_folders(folder)
-        files, labels = labelled(folders, numbers)
+        files, labels = labeled(folders, numbers)
         frame = Frame(size, FRAME.margin)
         super().__init__(files, labels, frame=frame, classes=wnids)
         self.mask = torch.zeros(len(wnids), dtype=torch.bool)
@@ -66,7 +66,7 @@ class ImageNet(_ClassFolders):
         train: The folder ``train`` if true, else ``val``.
         download: It cannot be fetched and must be placed by hand; true changes
             nothing.
-        size: Side of the images in pixels, cut from the centre of images whose shorter
+        size: Side of the images in pixels, cut from the center of images whose shorter
             side is 8/7 of it.
 
     Raises:

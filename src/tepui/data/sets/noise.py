@@ -1,4 +1,4 @@
-"""Images of noise, which no model should recognise.
+"""Images of noise, which no model should recognize.
 
 Every label is -1, which no loss and no accuracy accepts.
 """
@@ -21,7 +21,7 @@ class UniformNoise(Arrays):
     Args:
         samples: How many images.
         shape: Channels, height and width.
-        like: A data set whose shape of images and normalisation to take instead.
+        like: A data set whose shape of images and normalization to take instead.
         seed: Same seed, same noise.
 
     Example:
@@ -44,13 +44,13 @@ class UniformNoise(Arrays):
 
 @final
 class GaussianNoise(Arrays):
-    """Every pixel drawn from a normal distribution around grey, cut to bytes.
+    """Every pixel drawn from a normal distribution around gray, cut to bytes.
 
     Args:
         samples: How many images.
         shape: Channels, height and width.
         std: Standard deviation, on the scale from 0 to 1.
-        like: A data set whose shape of images and normalisation to take instead.
+        like: A data set whose shape of images and normalization to take instead.
         seed: Same seed, same noise.
 
     Raises:

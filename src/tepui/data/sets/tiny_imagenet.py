@@ -17,7 +17,7 @@ from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.installing import located
 from tepui.data.files.sources import Download, Source, require_file
-from tepui.data.image_files import class_folders, decode_all, labelled
+from tepui.data.image_files import class_folders, decode_all, labeled
 
 CLASSES = 200
 SAMPLES = {True: 100_000, False: 10_000}
@@ -37,7 +37,7 @@ class TinyImageNet(Arrays):
 
     Raises:
         FileNotFoundError: If a file is not there; the message says how to get it.
-        ValueError: If an image is damaged, unlabelled or of another size, or one is
+        ValueError: If an image is damaged, unlabeled or of another size, or one is
             missing.
     """
 
@@ -67,11 +67,11 @@ class TinyImageNet(Arrays):
         wnids = read_wnids(folder)
         numbers = {wnid: number for number, wnid in enumerate(wnids)}
         if train:
-            files, labels = labelled(class_folders(folder / "train"), numbers)
+            files, labels = labeled(class_folders(folder / "train"), numbers)
         elif (folder / "val" / "val_annotations.txt").exists():
             files, labels = _annotated(folder / "val", numbers)
         else:
-            files, labels = labelled(class_folders(folder / "val"), numbers)
+            files, labels = labeled(class_folders(folder / "val"), numbers)
         rule = f"hold {SAMPLES[train]} images"
         require(len(files) == SAMPLES[train], str(folder), rule, len(files))
         images = decode_all(files)

@@ -143,7 +143,7 @@ CLAIMS = (
     ),
     Claim(
         name="sed/aggregations",
-        text="SED generalises best to shifted data under all three aggregations.",
+        text="SED generalizes best to shifted data under all three aggregations.",
         source="Section 4.3; table 2",
         needs=("sed/table2",),
         judge=aggregations,

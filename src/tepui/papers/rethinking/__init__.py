@@ -1,4 +1,4 @@
-"""Tables and the figure of the study of six regularisation controls.
+"""Tables and the figure of the study of six regularization controls.
 
 References:
     Understanding Deep Learning Requires Rethinking Sharpness, under review for the

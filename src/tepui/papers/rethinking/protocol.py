@@ -275,7 +275,7 @@ def measures(study: Study) -> dict[tuple[str, str], Measure]:
         same two for all controls.
     """
     clean = Samples(study.dataset, count=study.train)
-    sources = (None, Augmented(clean, study.augment))  # None: what it learnt from
+    sources = (None, Augmented(clean, study.augment))  # None: what it learned from
     functions: dict[str, Callable[..., Any]] = {
         "fisher_rao": fisher_rao,
         "sam_sharpness": partial(

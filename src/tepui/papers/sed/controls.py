@@ -40,7 +40,7 @@ from tepui.metrics import auroc, ood_scores
 from tepui.models import MLP, ConvNet, split_last_layers
 from tepui.modules.features import cached_features
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
-from tepui.report.figures import COLOURS, STYLE, as_png
+from tepui.report.figures import COLORS, STYLE, as_png
 from tepui.studies import Estimate, estimate
 from tepui.training import AdamW, fit
 from tepui.training.run_folder import described, environment_of
@@ -105,7 +105,7 @@ class Images(NamedTuple):
         extractor: What the extractor learns from.
         heads: What the heads learn from.
         test: Clean test images.
-        others: What no head should recognise, by name.
+        others: What no head should recognize, by name.
     """
 
     extractor: Arrays
@@ -276,7 +276,7 @@ def _drawn(dataset: Arrays, count: int, seed: int) -> Arrays:
 
 
 def _digits(like: Arrays) -> Arrays:
-    """Return real digits in the size and the normalisation of other images."""
+    """Return real digits in the size and the normalization of other images."""
     found = Digits(train=True)
     assert isinstance(found.inputs, Tensor)
     assert isinstance(like.inputs, Tensor)
@@ -431,7 +431,7 @@ def _figure(document: Mapping[str, Any]) -> bytes:
         for axis in axes[:2]:
             axis.set_xlabel("corrupted, severity 5", fontsize=9)
         for number, score in enumerate(("PDS", "BMA")):
-            axes[-1].plot([], [], "so"[number], color=COLOURS[number], label=score)
+            axes[-1].plot([], [], "so"[number], color=COLORS[number], label=score)
         figure.legend(loc="outside lower right", ncols=2, frameon=False)
     return as_png(figure)
 
@@ -449,7 +449,7 @@ def _show(
             ],
             xerr=[each.error for each in found],
             fmt="so"[number],
-            color=COLOURS[number] if len(values) > 1 else "#444444",
+            color=COLORS[number] if len(values) > 1 else "#444444",
             markersize=4,
             capsize=2,
         )

@@ -27,7 +27,7 @@ from tepui.training import AdamW, Constant
 ARCHITECTURE = "deit3_base_last2"
 LAMBDA = 0.1
 DETECTED = ("imagenet_c1", "imagenet_c5", "inaturalist", "openimages_o")
-LABELLED = ("imagenet_val", "imagenet_a", "imagenet_r", "imagenet_c1", "imagenet_c5")
+LABELED = ("imagenet_val", "imagenet_a", "imagenet_r", "imagenet_c1", "imagenet_c5")
 GRID = {
     "lr": (3e-4, 1e-3, 3e-3),
     "weight_decay": (1e-4, 1e-2, 1e-1),

@@ -96,7 +96,7 @@ class Scale(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Folder(Source):
-    """Unlabelled images in a folder below the data folder.
+    """Unlabeled images in a folder below the data folder.
 
     Attributes:
         name: The folder's, one of :data:`FROM`.

@@ -16,7 +16,7 @@ from tepui.metrics import accuracy
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.sed.protocol import (
     ARCHITECTURE,
-    LABELLED,
+    LABELED,
     LARGE,
     METHODS,
     answers,
@@ -45,7 +45,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     for name, members, runs in rows:
         found = accuracies(store, scale, runs, members)
         for aggregation in AGGREGATIONS:
-            for dataset in LABELLED:
+            for dataset in LABELED:
                 yield averaged(
                     [100 * each[aggregation, dataset] for each in found],
                     runs,
@@ -77,7 +77,7 @@ def accuracies(
     for repetition, sets in enumerate(answers(store, scale, runs, members)):
         soup = _soup(store, runs[repetition], members)
         row: dict[tuple[str, str], float] = {}
-        for dataset in LABELLED:
+        for dataset in LABELED:
             logits, labels = sets[dataset]
             seen = store.dataset(features(scale, repetition, dataset))
             joined = dataset_logits(soup, seen)[0].cpu()

@@ -2,7 +2,7 @@
 
 Panel a is a diagram. Panel b is what Theorems 1 and 2 say of random quadratics, over
 radii; SAM's published radii lie where it diverges. Panel c trains ResNet-18 on CIFAR-10
-with SAM and with SharpBalance over the same radii; the colour is the ensemble's
+with SAM and with SharpBalance over the same radii; the color is the ensemble's
 accuracy on corrupted data.
 """
 
@@ -19,7 +19,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     MEASURES,
     Grid,
     Sweep,
-    colour_label,
+    color_label,
     point_records,
     sweep,
     sweep_settings,
@@ -136,7 +136,7 @@ def _trained_panel(found: Results) -> Scatter:
             )
             for method, label in METHODS.items()
         ),
-        colour_label("ensemble_accuracy") + ", corrupted",
+        color_label("ensemble_accuracy") + ", corrupted",
         log=True,
     )
 

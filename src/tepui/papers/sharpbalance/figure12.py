@@ -2,7 +2,7 @@
 
 Panels a and d take the worst case within a cube, b and e the average case, c and f the
 KL divergence; all axes are logarithmic. The paper's text does not say in what its two
-rows differ: here a to c are coloured by what ensembles gain and d to f by the members'
+rows differ: here a to c are colored by what ensembles gain and d to f by the members'
 accuracy, as in figure 4.
 """
 
@@ -16,7 +16,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     MEASURES,
     beta_record,
     clouds,
-    colour_label,
+    color_label,
     point_records,
     sweep,
     sweep_settings,
@@ -36,12 +36,12 @@ class Panel(NamedTuple):
     Attributes:
         measure: Of sharpness.
         diversity: Measure of diversity.
-        colour: Metric that colours the marks.
+        color: Metric that colors the marks.
     """
 
     measure: str
     diversity: str
-    colour: str
+    color: str
 
 
 PAIRS = (
@@ -65,20 +65,20 @@ def plan(order: Order) -> list[Work]:
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:
-    """Return sharpness, diversity, colour and slope, by panel."""
+    """Return sharpness, diversity, color and slope, by panel."""
     swept = sweep(order.size, "cifar10")
     for letter in order.panels:
-        measure, diversity, colour = PANELS[letter]
+        measure, diversity, color = PANELS[letter]
         names: dict[str, Any] = {
             "item": f"sharpbalance/figure12{letter}",
             "architecture": "resnet18",
         }
-        yield from point_records(store, swept, [diversity, colour], [measure], **names)
+        yield from point_records(store, swept, [diversity, color], [measure], **names)
         yield beta_record(store, swept, measure, diversity, **names)
 
 
 def draw(found: Results) -> "Figure":
-    """Return all panels, coloured by what ensembles gain or by members' accuracy."""
+    """Return all panels, colored by what ensembles gain or by members' accuracy."""
     shown = {letter: PANELS[letter] for letter in found.settings["panels"]}
     return scatter_panels(
         [
@@ -92,7 +92,7 @@ def draw(found: Results) -> "Figure":
                     **panel._asdict(),
                     item=f"sharpbalance/figure12{letter}",
                 ),
-                colour_label(panel.colour),
+                color_label(panel.color),
                 log=True,
             )
             for letter, panel in shown.items()

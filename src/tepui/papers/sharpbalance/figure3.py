@@ -13,7 +13,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     MEASURES,
     beta_record,
     clouds,
-    colour_label,
+    color_label,
     point_records,
     sweep,
     sweep_settings,
@@ -43,7 +43,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
 
 
 def draw(found: Results) -> "Figure":
-    """Return a panel per measure of diversity, coloured by what ensembles gain."""
+    """Return a panel per measure of diversity, colored by what ensembles gain."""
     return scatter_panels(
         [
             Scatter(
@@ -51,7 +51,7 @@ def draw(found: Results) -> "Figure":
                 MEASURES["worst_case"],
                 label,
                 clouds(found, "cifar10", diversity=name),
-                colour_label("eir"),
+                color_label("eir"),
                 log=True,
             )
             for name, label in DIVERSITY.items()

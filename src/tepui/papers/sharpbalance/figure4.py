@@ -1,6 +1,6 @@
 """Figure 4: diversity against sharpness on three data sets, over SAM's radius.
 
-Panels a to c are CIFAR-10, CIFAR-100 and TinyImageNet. Each is drawn twice: coloured by
+Panels a to c are CIFAR-10, CIFAR-100 and TinyImageNet. Each is drawn twice: colored by
 what the ensemble gains (EIR), and by the members' accuracy on corrupted data.
 """
 
@@ -14,7 +14,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     MEASURES,
     beta_record,
     clouds,
-    colour_label,
+    color_label,
     point_records,
     sweep,
     sweep_settings,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = dict(zip("abc", DATASETS, strict=True))
-COLOURS = ("eir", "individual_accuracy")
+COLORS = ("eir", "individual_accuracy")
 
 
 def plan(order: Order) -> list[Work]:
@@ -41,19 +41,19 @@ def plan(order: Order) -> list[Work]:
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:
-    """Return sharpness, diversity, both colours and the slope, by panel."""
+    """Return sharpness, diversity, both colors and the slope, by panel."""
     for panel in order.panels:
         swept = sweep(order.size, PANELS[panel])
         names: dict[str, Any] = {
             "item": f"sharpbalance/figure4{panel}",
             "architecture": "resnet18",
         }
-        yield from point_records(store, swept, ["der", *COLOURS], **names)
+        yield from point_records(store, swept, ["der", *COLORS], **names)
         yield beta_record(store, swept, **names)
 
 
 def draw(found: Results) -> "Figure":
-    """Return a column per data set and a row per colour."""
+    """Return a column per data set and a row per color."""
     letters = found.settings["panels"]
     return scatter_panels(
         [
@@ -61,11 +61,11 @@ def draw(found: Results) -> "Figure":
                 f"({letter}) {title_of(found, PANELS[letter])}",
                 MEASURES["worst_case"],
                 DIVERSITY["der"],
-                clouds(found, PANELS[letter], colour=colour),
-                colour_label(colour),
+                clouds(found, PANELS[letter], color=color),
+                color_label(color),
                 log=True,
             )
-            for colour in COLOURS
+            for color in COLORS
             for letter in letters
         ],
         columns=len(letters),

@@ -19,7 +19,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     Sweep,
     beta_record,
     clouds,
-    colour_label,
+    color_label,
     point_records,
     sweep,
     sweep_settings,
@@ -90,7 +90,7 @@ def plan(order: Order) -> list[Work]:
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:
-    """Return sharpness, diversity, colour and slope, by panel and level."""
+    """Return sharpness, diversity, color and slope, by panel and level."""
     for panel in order.panels:
         axis = AXES[panel]
         for name, value in LEVELS[order.size][axis].items():
@@ -106,7 +106,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
 
 
 def draw(found: Results) -> "Figure":
-    """Return a panel for widths and one for sparsities, coloured by EIR."""
+    """Return a panel for widths and one for sparsities, colored by EIR."""
     return scatter_panels(
         [
             Scatter(
@@ -114,7 +114,7 @@ def draw(found: Results) -> "Figure":
                 MEASURES["worst_case"],
                 DIVERSITY["der"],
                 tuple(_clouds(found, panel)),
-                colour_label("eir"),
+                color_label("eir"),
                 log=True,
             )
             for panel in found.settings["panels"]
@@ -128,7 +128,7 @@ def _clouds(found: Results, panel: str) -> Iterator[Cloud]:
         level = {axis: beta.at[axis]}
         for cloud in clouds(found, "cifar10", item=item, **level):
             name = cloud.name.replace("SAM", f"{axis} {beta.at[axis]:g}")
-            yield Cloud(name, cloud.x, cloud.y, cloud.colour, cloud.slope)
+            yield Cloud(name, cloud.x, cloud.y, cloud.color, cloud.slope)
 
 
 def settings(order: Order) -> dict[str, Any]:

@@ -304,7 +304,7 @@ def clouds(
     *,
     measure: str = "worst_case",
     diversity: str = "der",
-    colour: str = "eir",
+    color: str = "eir",
     **names: Any,
 ) -> tuple[Cloud, ...]:
     """Return an ensemble per mark, from records, with the line of slope beta.
@@ -314,7 +314,7 @@ def clouds(
         dataset: Name of the paper's data set.
         measure: How sharpness is measured.
         diversity: What runs along the second axis.
-        colour: Metric that colours a mark.
+        color: Metric that colors a mark.
         names: What else the records have in common.
 
     Returns:
@@ -338,7 +338,7 @@ def clouds(
         beta = slopes[0] if slopes and method == "sam" else None
         name = label if beta is None else f"{label}, {_said(beta)}"
         slope = None if beta is None else beta.value
-        y, tint = (values(each, f"{dataset}_c") for each in (diversity, colour))
+        y, tint = (values(each, f"{dataset}_c") for each in (diversity, color))
         result.append(Cloud(name, x, y, tint, slope))
     return tuple(result)
 
@@ -381,8 +381,8 @@ def sweep_settings(
     return document
 
 
-def colour_label(metric: str) -> str:
-    """Return what a colour bar says of a metric."""
+def color_label(metric: str) -> str:
+    """Return what a color bar says of a metric."""
     unit = " in %" if METRICS[metric][1] == "percent" else ""
     words = {"eir": "improvement rate (EIR)"}
     return f"{words.get(metric, metric.replace('_', ' '))}{unit}"

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tepui.papers.recipe import Order, Recipe, Size
-from tepui.report.figures import COLOURS
+from tepui.report.figures import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
 from tepui.studies.results import Record, Results
 from tepui.theory import (
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 SUBSETS = {"SAM": 1, "SharpBalance": 10}
 ETA = 0.01
 MATCHED_RHO = (0.4, 0.0)
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = COLOURS[:6]
-METHOD_COLOURS = {
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = COLORS[:6]
+METHOD_COLORS = {
     "SAM": BLUE,
     "SAM, rho = 0.4": GREEN,
     "SAM, rho = 0": SKY,
@@ -123,7 +123,7 @@ def theory_recipe(
             for name, panel in recorded_panels(found)
         ]
         rows = [panels[n : n + COLUMNS] for n in range(0, len(panels), COLUMNS)]
-        return trade_off_figure(rows, METHOD_COLOURS)
+        return trade_off_figure(rows, METHOD_COLORS)
 
     return Recipe(
         title=title,

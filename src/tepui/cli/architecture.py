@@ -39,17 +39,6 @@ class Architecture:
 def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
     """Return a model for a data set.
 
-    Args:
-        model: What the command line built; None where it names nothing.
-        data: The data set.
-
-    Returns:
-        The model, with free arguments set to what the data need; ``ConvNet`` by
-        default.
-
-    Raises:
-        ValueError: If there is no model, and the data are no images.
-
     Example:
         >>> import torch, tepui
         >>> images = torch.zeros(4, 3, 8, 8)

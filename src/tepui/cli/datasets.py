@@ -31,32 +31,12 @@ def place_of(device: str | None) -> str:
 
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:
-    """Return one part of a data set.
-
-    Args:
-        data: What the command line built: a data set's class with its options set.
-        train: The training part if true, else the test part.
-
-    Returns:
-        The data set.
-    """
+    """Return one part of a data set."""
     return cast(Callable[..., Dataset[Any]], data)(train=train)
 
 
 def data_for(data: Data | None, run: Path) -> Data:
-    """Return the data set that a run is asked about.
-
-    Args:
-        data: What the command line built; None where it names nothing.
-        run: The folder of the run.
-
-    Returns:
-        The data set; digits, the default of all commands, unless the run is known to
-        be on other data.
-
-    Raises:
-        ValueError: If nothing is named for a run on other data.
-    """
+    """Return the data set that a run is asked about."""
     known = _recorded(run)
     if data is None and known is not None:
         rule = f"be given, since {run} was trained on {known['class']}"
@@ -65,19 +45,7 @@ def data_for(data: Data | None, run: Path) -> Data:
 
 
 def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
-    """Return the test part of the data set a run is evaluated on.
-
-    Args:
-        data: What the command line built; None where it names nothing.
-        run: The folder of the run.
-
-    Returns:
-        The test part of what :func:`data_for` returns.
-
-    Raises:
-        ValueError: If nothing is named for a run on other data, or data with other
-            classes.
-    """
+    """Return the test part of the data set a run is evaluated on."""
     found = part(data_for(data, run), train=False)
     known = _recorded(run)
     if known is not None:
@@ -95,16 +63,7 @@ def _recorded(run: Path) -> dict[str, Any] | None:
 def unfamiliar(
     ood: Mapping[str, Data] | None, test: Dataset[Any]
 ) -> dict[str, Dataset[Any]] | None:
-    """Return unfamiliar sets in the form of the test set.
-
-    Args:
-        ood: What the command line built, by name: the test part is taken of what has
-            one, and noise gets the shape of the test images.
-        test: The test set.
-
-    Returns:
-        The data sets by name; None where none was named.
-    """
+    """Return unfamiliar sets in the form of the test set."""
     if not ood:
         return None
     return {name: prepared_like(_built(data, test), test) for name, data in ood.items()}
@@ -113,22 +72,7 @@ def unfamiliar(
 def corrupted_copies(
     place: str, test: Dataset[Any], data: Data | None = None
 ) -> CorruptedFiles:
-    """Return the corrupted copies that ``--shifted`` asks for.
-
-    Args:
-        place: A folder, or the name of a published set. The set is looked for in the
-            data folder of the test set, then in the usual one.
-        test: The clean test part, which the copies must be of.
-        data: What the command line built the test part from.
-
-    Returns:
-        A mapping from ``(name, severity)`` to data sets.
-
-    Raises:
-        FileNotFoundError: If a published set is not there; the message says how to get
-            it.
-        ValueError: If the place is neither, or holds copies of something else.
-    """
+    """Return the corrupted copies that ``--shifted`` asks for."""
     like = test if isinstance(test, ImageFiles) else arrays_of(test)
     if Path(place).is_dir():
         return corrupted_files(place, like)
@@ -159,19 +103,7 @@ def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:
 
 
 def corrupted_images(test: Dataset[Any], strength: str, device: str) -> Corrupted:
-    """Return the corrupted copies that ``--corruptions`` asks for.
-
-    Args:
-        test: The clean test part.
-        strength: Whose parameters to take.
-        device: Where to corrupt.
-
-    Returns:
-        A mapping from ``(name, severity)`` to data sets.
-
-    Raises:
-        ValueError: If the data are no images; the message says how to go without.
-    """
+    """Return the corrupted copies that ``--corruptions`` asks for."""
     try:
         return corrupted(arrays_of(test).to(device), strength=strength)
     except ValueError as error:

@@ -116,14 +116,7 @@ def _table(evaluation: Evaluation, title: str) -> Table:
 
 
 def detection_table(evaluation: Evaluation) -> Table:
-    """Return the table of what each score finds in each unfamiliar set.
-
-    Args:
-        evaluation: An evaluation with unfamiliar sets.
-
-    Returns:
-        A ``rich`` table.
-    """
+    """Return the table of what each score finds in each unfamiliar set."""
     table = Table(title="unfamiliar samples, found by each score")
     for heading in ("data", "score"):
         table.add_column(heading)

@@ -14,14 +14,6 @@ from tepui.models.split import Frozen
 def extractor_and_head(
     run: Path, model: Callable[[], nn.Module] | None
 ) -> tuple[Frozen, Callable[[], nn.Module]]:
-    """Cut the first member of a run before its last layer.
-
-    Args:
-        run: The folder of the run, with models that tepui knows.
-        model: Returns a new head; None takes the last layer, its weights drawn anew.
-
-    Returns:
-        The frozen extractor, and what returns a new head.
-    """
+    """Cut the first member of a run before its last layer."""
     split = split_last_layers(load(run).members[0])
     return split.extractor, model or partial(split.tail, fresh=True)

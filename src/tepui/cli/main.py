@@ -144,11 +144,7 @@ class HelpFormatter(DefaultHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Shows help with :class:`HelpFormatter`, also that of one class.
-
-    Args:
-        options: Passed on.
-    """
+    """Shows help with :class:`HelpFormatter`, also that of one class."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
@@ -185,11 +181,7 @@ def build_parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; mistakes of the caller end in a message, not in a trace.
-
-    Args:
-        arguments: The words of the command line; the program's own by default.
-    """
+    """Run a command; mistakes of the caller end in a message, not in a trace."""
     written = sys.argv[1:] if arguments is None else arguments
     try:
         words = spelled(normalized(with_data_option(written)))

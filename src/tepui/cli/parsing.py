@@ -61,12 +61,6 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`),
     grids as several words (``--grid rho=0.1,0.2 fraction=0.4``).
 
-    Args:
-        arguments: The words as they were written.
-
-    Returns:
-        Every option with underscores and one value.
-
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
         ['--seeds', '[13, 17]', '--batch_size', '8', '--resume', 'true']
@@ -109,16 +103,6 @@ def normalized(arguments: Sequence[str]) -> list[str]:
 def named_set(text: str) -> tuple[str, Any]:
     """Return the name of a data set and what the parser builds it from.
 
-    Args:
-        text: ``NAME=CLASS``, ``NAME=CLASS:FOLDER`` for a set in files, or, for other
-            options, ``NAME={"class_path": CLASS, "init_args": {…}}``.
-
-    Returns:
-        The name, and the class or a mapping with the class and its options.
-
-    Raises:
-        ValueError: If the text is none of these.
-
     Example:
         >>> named_set("far=UnlabeledFolder:pictures")
         ('far', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
@@ -143,12 +127,6 @@ def named_set(text: str) -> tuple[str, Any]:
 def with_data_option(arguments: Sequence[str]) -> list[str]:
     """Return the words with ``corrupt NAME`` written as ``corrupt --data NAME``.
 
-    Args:
-        arguments: The words as they were written.
-
-    Returns:
-        The words with the option.
-
     Example:
         >>> with_data_option(["corrupt", "digits", "--out", "x"])
         ['corrupt', '--data', 'digits', '--out', 'x']
@@ -162,13 +140,6 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
 def known_spelling(name: str, known: Iterable[str]) -> str:
     """Return a known name as the library spells it, any other as it is.
 
-    Args:
-        name: In any case of letters.
-        known: The known names; no two differ by case alone.
-
-    Returns:
-        The name.
-
     Example:
         >>> known_spelling("cifar10", ["CIFAR10", "Digits"])
         'CIFAR10'
@@ -178,12 +149,6 @@ def known_spelling(name: str, known: Iterable[str]) -> str:
 
 def spelled(arguments: Sequence[str]) -> list[str]:
     """Return the words with known names of classes as the library spells them.
-
-    Args:
-        arguments: The words of the command line, lists joined.
-
-    Returns:
-        The words; values that are mappings stay as they are.
 
     Example:
         >>> spelled(["train", "--data", "digits", "--methods", "[sam, gsam]"])
@@ -204,14 +169,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
 
 
 def check_names(arguments: Sequence[str]) -> None:
-    """Raise if an option names an unknown class; the message lists the known ones.
-
-    Args:
-        arguments: The words of the command line, lists joined.
-
-    Raises:
-        ValueError: If a name without a package is not known.
-    """
+    """Raise if an option names an unknown class; the message lists the known ones."""
     known = known_names()
     for option, value in _named(arguments):
         for name in _class_names(option, value):
@@ -220,14 +178,7 @@ def check_names(arguments: Sequence[str]) -> None:
 
 
 def foreign_packages(arguments: Sequence[str]) -> list[str]:
-    """Return the packages that the command line itself names, other than tepui.
-
-    Args:
-        arguments: The words of the command line, lists joined.
-
-    Returns:
-        Top-level packages of the classes written out in full.
-    """
+    """Return the packages that the command line itself names, other than tepui."""
     paths = [
         name
         for option, value in _named(arguments)

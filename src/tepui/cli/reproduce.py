@@ -62,22 +62,7 @@ def reproduce(
     overwrite: bool = False,
     device: str | None = None,
 ) -> None:
-    """Make figures and tables of the papers, our numbers beside theirs.
-
-    Args:
-        items: Names such as ``sharpbalance/figure7``, ``sharpbalance/figure7a`` for one
-            panel, ``sharpbalance`` for a whole paper, or ``all``.
-        list: Only list all names.
-        size: ``paper`` as published, ``small`` with stand-ins for two processors,
-            ``smoke`` to see that it runs.
-        out: Folder of the results, one inside it for each figure and table.
-        store: Folder of trained ensembles, which all figures share.
-        workers: Ensembles trained at a time; by default one for each processor that may
-            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
-        dry_run: Only show what there is to do and what it costs.
-        overwrite: Replace results that are there; trained ensembles are kept.
-        device: Where to train; a GPU if there is one.
-    """
+    """Make figures and tables of the papers, our numbers beside theirs."""
     if list:
         console().print(_catalog())
         return
@@ -144,11 +129,7 @@ def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:
 
 
 def _is_made(out: Path, item: str, recipe: Recipe, order: Order) -> bool:
-    """Return whether results are there, and say so if they are.
-
-    Raises:
-        ValueError: If they are of another format, or were made with other settings.
-    """
+    """Return whether results are there, and say so if they are."""
     folder = _folder(out, item, order)
     if not (folder / RESULTS).exists():
         return False
@@ -180,17 +161,7 @@ def _folder(out: Path, item: str, order: Order) -> Path:
 
 
 def workers_for(asked: int | None, store: Store, size: Size) -> int:
-    """Return how many trials to train at a time.
-
-    Args:
-        asked: What the caller wants, if anything.
-        store: Where trials train.
-        size: Of the trials. Small ones leave a GPU idle, as published they fill it.
-
-    Returns:
-        What was asked for, or as many as this process may use processors, on a GPU
-        with memory for each, and one at paper size; one on any other device.
-    """
+    """Return how many trials to train at a time."""
     if asked is not None:
         return asked
     if store.device.type == "cpu":
@@ -210,14 +181,7 @@ def _processors() -> int:
 
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Advance]:
-    """Show one bar for a whole plan, with the time left.
-
-    Args:
-        steps: What there is to do.
-
-    Yields:
-        What to call with the number of steps done.
-    """
+    """Show one bar for a whole plan, with the time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -117,15 +117,6 @@ def sweep(
 def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
     """Return the values of each hyperparameter.
 
-    Args:
-        grid: Words such as ``rho=0.05,0.1`` or ``select=highest,lowest``.
-
-    Returns:
-        Numbers where words are numbers, ``true``, ``false`` and ``null`` as such.
-
-    Raises:
-        ValueError: If a word is written otherwise, or names what another named.
-
     Example:
         >>> parsed(["rho=0.05,.1", "select=highest,random", "stratified=true"])
         {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
@@ -141,16 +132,7 @@ def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
-    """Return a search and its outcome as JSON holds them.
-
-    Args:
-        planned: The search.
-        outcome: What it found.
-
-    Returns:
-        One entry per combination, and the values chosen; None if training diverged at
-        all of them.
-    """
+    """Return a search and its outcome as JSON holds them."""
     chosen = outcome.chosen
     return {
         "label": planned.label,

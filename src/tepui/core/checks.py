@@ -10,15 +10,6 @@ from torch import Tensor
 def require(condition: bool, argument: str, rule: str, value: object) -> None:
     """Raise a ``ValueError`` that names argument, rule and value.
 
-    Args:
-        condition: What must hold.
-        argument: Name of the argument as the caller wrote it.
-        rule: What it must be, in words that follow "must".
-        value: What it was.
-
-    Raises:
-        ValueError: If ``condition`` is false.
-
     Example:
         >>> require(False, "rho", "be non-negative", -1.0)
         Traceback (most recent call last):
@@ -50,15 +41,7 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
 
 
 def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
-    """Check that logits are ``(members, samples, classes)``, floating and not NaN.
-
-    Args:
-        logits: What to check.
-        min_members: The fewest members the caller can work with.
-
-    Raises:
-        ValueError: If the shape, type or values break the rule.
-    """
+    """Check that logits are ``(members, samples, classes)``, floating and not NaN."""
     require(
         logits.ndim == 3,
         "logits",
@@ -88,15 +71,7 @@ def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
 
 
 def labels_match(labels: Tensor, logits: Tensor) -> None:
-    """Check that integer labels fit ``(members, samples, classes)`` logits.
-
-    Args:
-        labels: Class indices of shape ``(samples,)``.
-        logits: Logits they belong to, already checked.
-
-    Raises:
-        ValueError: If type, length or range break the rule.
-    """
+    """Check that integer labels fit ``(members, samples, classes)`` logits."""
     samples, classes = logits.shape[1], logits.shape[2]
     require(
         labels.ndim == 1 and len(labels) == samples,
@@ -108,16 +83,7 @@ def labels_match(labels: Tensor, logits: Tensor) -> None:
 
 
 def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> None:
-    """Check that labels are integers in ``[0, classes)``.
-
-    Args:
-        labels: What to check.
-        classes: How many classes there are.
-        argument: What the message calls them.
-
-    Raises:
-        ValueError: If type or range break the rule.
-    """
+    """Check that labels are integers in ``[0, classes)``."""
     require(
         not (labels.is_floating_point() or labels.is_complex()),
         argument,

@@ -17,14 +17,7 @@ else:
 
 
 def per_member(default: Any) -> Any:
-    """Declare a dataclass field that takes one value or one per member.
-
-    Args:
-        default: The value when none is given.
-
-    Returns:
-        A dataclass field.
-    """
+    """Declare a dataclass field that takes one value or one per member."""
     return field(default=default, metadata={"per_member": True})
 
 
@@ -40,17 +33,6 @@ def values_of(value: Any) -> tuple[Any, ...]:
 
 def for_member(spec: Spec, member: int, members: int) -> Spec:
     """Return ``spec`` with every per-member field resolved for one member.
-
-    Args:
-        spec: A frozen dataclass of hyperparameters.
-        member: Which member.
-        members: How many members there are.
-
-    Returns:
-        A copy of ``spec`` with scalars in its per-member fields.
-
-    Raises:
-        ValueError: If a field lists another number of values than members.
 
     Example:
         >>> from dataclasses import dataclass
@@ -71,14 +53,7 @@ def for_member(spec: Spec, member: int, members: int) -> Spec:
 
 
 def lists_of(spec: "DataclassInstance") -> dict[str, Sequence[Any]]:
-    """Return the fields that hold a value for each member, by name.
-
-    Args:
-        spec: A dataclass of hyperparameters.
-
-    Returns:
-        The lists; empty where members share all values.
-    """
+    """Return the fields that hold a value for each member, by name."""
     return {
         item.name: getattr(spec, item.name)
         for item in fields(spec)

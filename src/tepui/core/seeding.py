@@ -18,12 +18,6 @@ Key = int | str
 def derive(*key: Key) -> int:
     """Return a 63-bit seed that depends on every part of the key.
 
-    Args:
-        key: Seed, purpose and counters, for example ``(13, "order", epoch)``.
-
-    Returns:
-        A non-negative integer below ``2**63``.
-
     Example:
         >>> derive(13, "order", 0) == derive(13, "order", 0)
         True
@@ -36,32 +30,12 @@ def derive(*key: Key) -> int:
 
 
 def generator(*key: Key, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return a fresh generator seeded by :func:`derive`.
-
-    Args:
-        key: Seed, purpose and counters.
-        device: Where the generator draws.
-
-    Returns:
-        A generator at the start of its stream.
-    """
+    """Return a fresh generator seeded by :func:`derive`."""
     return torch.Generator(device).manual_seed(derive(*key))
 
 
 def member_seeds(seed: int | Sequence[int], members: int) -> tuple[int, ...]:
     """Return one seed per member.
-
-    Args:
-        seed: One integer, from which each member's seed is derived, or one per member,
-            taken as they are.
-        members: How many members there are.
-
-    Returns:
-        As many seeds as members; the first ``m`` do not depend on ``members``.
-
-    Raises:
-        ValueError: If a seed is no integer, or a sequence has another length than
-            ``members`` or repeats a seed.
 
     Example:
         >>> member_seeds([13, 17, 27], 3)
@@ -96,9 +70,6 @@ def seeded(*key: Key) -> Iterator[None]:
     """Seed torch's global CPU generator inside the block and restore it after.
 
     For code that can draw only from global state: initializers and dropout.
-
-    Args:
-        key: Seed, purpose and counters.
     """
     state = torch.random.get_rng_state()
     torch.default_generator.manual_seed(derive(*key))

@@ -21,14 +21,7 @@ _ALIASES = "aliases"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that takes its place on success.
-
-    Args:
-        path: The file to write; its folder is created.
-
-    Yields:
-        Where to write.
-    """
+    """Yield a temporary path beside ``path`` that takes its place on success."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -43,30 +36,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, document: object) -> None:
-    """Write a JSON document atomically.
-
-    Args:
-        path: The file.
-        document: Anything ``json`` can write; non-finite numbers are refused, since
-            JSON has none.
-    """
+    """Write a JSON document atomically."""
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     with replacing(path) as temporary:
         temporary.write_text(text)
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON document.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The document.
-
-    Raises:
-        ValueError: If the file is not JSON.
-    """
+    """Read a JSON document."""
     try:
         return json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -76,13 +53,7 @@ def read_json(path: Path) -> Any:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
 ) -> None:
-    """Write tensors and a JSON document into one file, atomically.
-
-    Args:
-        path: The file.
-        tensors: Tensors by name, in any memory layout, on any device.
-        document: What describes them.
-    """
+    """Write tensors and a JSON document into one file, atomically."""
     from safetensors.torch import save_file
 
     stored: dict[str, Tensor] = {}
@@ -101,18 +72,7 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`write_tensors` wrote.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The tensors by name and the document.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file is truncated, foreign or damaged.
-    """
+    """Read what :func:`write_tensors` wrote."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -157,15 +117,7 @@ def _flush(path: Path) -> None:
 
 
 def same_bits(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
-    """Return whether two sets of tensors agree in names, types and every bit.
-
-    Args:
-        first: Tensors by name.
-        second: Tensors by name.
-
-    Returns:
-        True if nothing differs; NaNs count as equal when their bits are.
-    """
+    """Return whether two sets of tensors agree in names, types and every bit."""
     return first.keys() == second.keys() and all(
         first[name].dtype == second[name].dtype
         and first[name].shape == second[name].shape

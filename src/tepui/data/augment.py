@@ -31,19 +31,7 @@ class Augmentation(ABC):
 
     @abstractmethod
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
-        """Return augmented images.
-
-        Args:
-            images: Bytes or floats of shape ``(samples, channels, height, width)``.
-            uniform: Numbers in ``[0, 1)`` of shape ``(samples, draws)``, on the
-                device of the images.
-
-        Returns:
-            Images of the same type.
-
-        Raises:
-            ValueError: If a shape breaks the rule.
-        """
+        """Return augmented images."""
 
 
 @final
@@ -196,19 +184,7 @@ def augment(
 def augmented(
     inputs: Inputs, augmentations: Sequence[Augmentation], uniform: Tensor
 ) -> Inputs:
-    """Apply augmentations to the inputs of a batch, which must be images.
-
-    Args:
-        inputs: Images; without augmentations anything, returned as it is.
-        augmentations: What to apply, in order.
-        uniform: Numbers in ``[0, 1)``, one column for every draw.
-
-    Returns:
-        Augmented images.
-
-    Raises:
-        ValueError: If dict inputs are to be augmented.
-    """
+    """Apply augmentations to the inputs of a batch, which must be images."""
     if not augmentations:
         return inputs
     if not isinstance(inputs, Tensor):

@@ -9,14 +9,7 @@ from tepui.data.prepared_like import whole
 
 
 def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
-    """Return the names of a data set's classes, as its attribute ``classes`` has them.
-
-    Args:
-        dataset: Any data set, or a subset of one.
-
-    Returns:
-        One name per class, in the order of their labels; none where they have none.
-    """
+    """Return the names of a data set's classes, as its attribute ``classes`` has them."""
     names = getattr(whole(dataset), "classes", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
@@ -25,15 +18,6 @@ def same_classes(
     argument: str, found: tuple[str, ...], expected: tuple[str, ...], owner: str
 ) -> None:
     """Check that a label means the same in two data sets; without names all may.
-
-    Args:
-        argument: The data set that is checked, as the caller wrote it.
-        found: Names of its classes.
-        expected: Names of the classes it should have.
-        owner: Whose classes those are.
-
-    Raises:
-        ValueError: If both have names and these differ.
 
     Example:
         >>> same_classes("validation", ("cat", "cow"), ("cat", "dog"), "dataset")

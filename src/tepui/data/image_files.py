@@ -105,19 +105,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
 
 
 def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor:
-    """Read an image as bytes ``(channels, height, width)``.
-
-    Args:
-        path: The file.
-        frame: What to bring it to; None keeps its size.
-        gray: One channel of gray in place of red, green and blue.
-
-    Returns:
-        The image.
-
-    Raises:
-        ValueError: If the file is no whole image.
-    """
+    """Read an image as bytes ``(channels, height, width)``."""
     from PIL import Image
 
     try:
@@ -136,19 +124,7 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
 def decode_all(
     files: Sequence[Path], frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
-    """Read images into one tensor of bytes, with all processors.
-
-    Args:
-        files: The files.
-        frame: What to bring them to; None keeps their size, which must be the same.
-        gray: One channel of gray in place of red, green and blue.
-
-    Returns:
-        Bytes of shape ``(files, channels, height, width)``.
-
-    Raises:
-        ValueError: If a file is no whole image, or of another size than the first.
-    """
+    """Read images into one tensor of bytes, with all processors."""
     require(len(files) > 0, "files", "hold at least one image", len(files))
     first = decode(files[0], frame, gray)
     images = torch.empty((len(files), *first.shape), dtype=torch.uint8)
@@ -175,12 +151,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def class_folders(folder: Path) -> list[Path]:
-    """Return the folders that each hold one class, in the order of their names.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        ValueError: If it holds no folders.
-    """
+    """Return the folders that each hold one class, in the order of their names."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be a folder with one folder per class")
     found = sorted(path for path in folder.iterdir() if path.is_dir())
@@ -192,18 +163,7 @@ def class_folders(folder: Path) -> list[Path]:
 def labeled(
     folders: Iterable[Path], numbers: Mapping[str, int]
 ) -> tuple[list[Path], list[int]]:
-    """Return the images in class folders with the number of each one's class.
-
-    Args:
-        folders: One per class.
-        numbers: The classes' numbers by the names of their folders.
-
-    Returns:
-        Files and labels of the same length.
-
-    Raises:
-        ValueError: If a folder's name is not a class, or it holds no image.
-    """
+    """Return the images in class folders with the number of each one's class."""
     files: list[Path] = []
     labels: list[int] = []
     for folder in folders:

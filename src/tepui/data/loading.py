@@ -28,12 +28,7 @@ from tepui.data.image_files import ImageFiles
 
 
 class Indexed(Dataset[Any]):
-    """A data set whose items carry their index and draw from per-sample seeds.
-
-    Args:
-        dataset: A map-style data set of ``(x, y)``.
-        key: What the seeds derive from; None leaves global generators alone.
-    """
+    """A data set whose items carry their index and draw from per-sample seeds."""
 
     def __init__(self, dataset: Dataset[Any], key: tuple[Key, ...] | None) -> None:
         self.dataset = dataset
@@ -80,19 +75,7 @@ def loaded(
     key: tuple[Key, ...] | None = None,
     classes: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches named by their indices, on ``device``.
-
-    Args:
-        dataset: A map-style data set of ``(x, y)``.
-        batches: Indices of each batch, in order.
-        device: Where the batches go.
-        workers: Processes that load; 0 loads in this one.
-        key: Seeds the data set's own random transforms; None leaves them alone.
-        classes: If given, labels are checked against it before they leave the host.
-
-    Yields:
-        One batch per entry of ``batches``.
-    """
+    """Yield the batches named by their indices, on ``device``."""
     loader = DataLoader(
         Indexed(dataset, key),
         batch_sampler=batches,  # type: ignore[arg-type]
@@ -129,16 +112,6 @@ def in_order(
     """Yield a data set from first to last sample, as a model sees it.
 
     A data set's own random transforms draw the same numbers at every call.
-
-    Args:
-        dataset: A map-style data set of ``(x, y)``.
-        batch_size: Samples per batch; the last may be smaller.
-        device: Where the batches go.
-        workers: Processes that load a data set that is not held in tensors.
-        classes: If given, labels of such a data set are checked against it.
-
-    Yields:
-        Batches that cover the data set once.
     """
     rows = torch.arange(length(dataset)).split(batch_size)
     yield from at_rows(dataset, rows, device=device, workers=workers, classes=classes)
@@ -155,16 +128,6 @@ def at_rows(
     """Yield the batches at the given rows, as a model sees them.
 
     A data set's own random transforms draw the same numbers at every call.
-
-    Args:
-        dataset: A map-style data set of ``(x, y)``.
-        rows: Indices of each batch, on the CPU.
-        device: Where the batches go.
-        workers: Processes that load a data set that is not held in tensors.
-        classes: If given, labels of such a data set are checked against it.
-
-    Yields:
-        One batch per entry of ``rows``.
     """
     arrays = as_arrays(dataset)
     if arrays is None:
@@ -197,17 +160,7 @@ def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
 
 
 def length(dataset: Dataset[Any]) -> int:
-    """Return the number of samples of a map-style data set.
-
-    Args:
-        dataset: The data set.
-
-    Returns:
-        Its length.
-
-    Raises:
-        ValueError: If it has no length or is empty.
-    """
+    """Return the number of samples of a map-style data set."""
     if (
         not hasattr(dataset, "__len__")
         or not hasattr(dataset, "__getitem__")

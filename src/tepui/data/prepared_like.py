@@ -64,28 +64,14 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
 
 
 def whole(dataset: Dataset[Any]) -> Dataset[Any]:
-    """Return the data set that a subset, or a subset of one, was taken from.
-
-    Args:
-        dataset: Any data set.
-
-    Returns:
-        The data set itself if it is no ``Subset``.
-    """
+    """Return the data set that a subset, or a subset of one, was taken from."""
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     return dataset
 
 
 def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
-    """Return channels, height and width of a data set's images.
-
-    Args:
-        dataset: Any map-style data set.
-
-    Returns:
-        The shape of the first; None if it is no image.
-    """
+    """Return channels, height and width of a data set's images."""
     first = dataset[0][0]
     image = isinstance(first, Tensor) and first.ndim == 3
     return tuple(first.shape) if image else None

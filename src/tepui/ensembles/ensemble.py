@@ -307,16 +307,7 @@ def load(
 
 
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
-    """Load saved weights into an ensemble of the same shape.
-
-    Args:
-        ensemble: Its members' weights are replaced.
-        path: The folder.
-
-    Raises:
-        ValueError: If members differ in number, names or shapes, or share an extractor
-            in one and not in the other.
-    """
+    """Load saved weights into an ensemble of the same shape."""
     states, document, file = _read(path)
     members = len(document["members"])
     require(

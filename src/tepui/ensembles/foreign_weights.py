@@ -26,18 +26,7 @@ PREFIX = "module."
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
-    """Read a state dict.
-
-    Args:
-        path: A file of ``torch.save`` or safetensors.
-
-    Returns:
-        Tensors by name, on the CPU.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it holds something else than tensors by name.
-    """
+    """Read a state dict."""
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"{file} must be a file with a model's weights")

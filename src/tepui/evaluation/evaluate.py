@@ -260,21 +260,7 @@ def evaluate(
 def dataset_logits(
     ensemble: Ensemble, dataset: Dataset[Any], batch_size: int = 1024, workers: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Return every member's logits on a data set, with the labels.
-
-    Args:
-        ensemble: The ensemble.
-        dataset: A map-style data set of ``(x, y)``.
-        batch_size: Samples that go through a member at once.
-        workers: Processes that load a data set not held in tensors.
-
-    Returns:
-        Logits ``(members, samples, classes)`` and labels ``(samples,)``, where the
-        ensemble lies.
-
-    Raises:
-        ValueError: If a member cannot take the data.
-    """
+    """Return every member's logits on a data set, with the labels."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
     logits, labels = [], []
@@ -288,31 +274,12 @@ def dataset_logits(
 
 
 def scores(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Scores:
-    """Return all scores of an ensemble's logits.
-
-    Args:
-        logits: Shape ``(members, samples, classes)``.
-        labels: Shape ``(samples,)``.
-        rule: How members are joined.
-
-    Returns:
-        The scores; those of pairs are NaN for a single member.
-    """
+    """Return all scores of an ensemble's logits."""
     return _scores_and_bins(logits, labels, rule)[0]
 
 
 def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
-    """Return scores over several data sets of one size.
-
-    Args:
-        several: Scores of each.
-        ratios: Whether DER and EIR are ratios of the means (``"pooled"``, as if all
-            samples were one data set) or means of the ratios (``"mean"``; NaN if one of
-            them is).
-
-    Returns:
-        Their mean.
-    """
+    """Return scores over several data sets of one size."""
     one_of("ratios", ratios, get_args(Ratios))
     rows = list(several)
     require(len(rows) > 0, "several", "hold at least one", 0)
@@ -329,16 +296,7 @@ def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
 
 
 def check_ood(ood: object, dataset: Dataset[Any]) -> None:
-    """Check that unfamiliar data have the form of the test data.
-
-    Args:
-        ood: What should map names to data sets.
-        dataset: The test data.
-
-    Raises:
-        ValueError: If it does not, a set holds no samples, or shape or normalization
-            differ; the message says how to mend it.
-    """
+    """Check that unfamiliar data have the form of the test data."""
     rule = "map names to data sets"
     if not isinstance(ood, Mapping):
         raise ValueError(f"ood must {rule}, got {type(ood).__name__}")

@@ -71,14 +71,6 @@ def detections(
 ) -> dict[str, Detection]:
     """Return how well each score finds unfamiliar samples.
 
-    Args:
-        in_scores: Each score of the test samples, from
-            :func:`tepui.metrics.ood_scores`.
-        ood_scores: The same scores of the unfamiliar samples.
-
-    Returns:
-        A detection for each score.
-
     Example:
         >>> found = detections(
         ...     {"pds": torch.tensor([0.1, 0.2])}, {"pds": torch.tensor([0.2, 0.3])}
@@ -105,16 +97,6 @@ def histograms(
     classes: int,
 ) -> dict[str, Histogram]:
     """Return how PDS and BMA are distributed on each set.
-
-    Args:
-        in_scores: Each score of the test samples.
-        ood_scores: The scores of the samples of each unfamiliar set.
-        members: How many members the ensemble has, which bounds PDS.
-        classes: How many classes, which bound both.
-
-    Returns:
-        A histogram for ``pds`` and one for ``bma``, as one minus the largest mean
-        probability; samples that rounding puts outside go into the outermost bin.
 
     Example:
         >>> scores = {"pds": torch.tensor([0.5]), "bma": torch.tensor([0.0])}

@@ -42,16 +42,6 @@ from tepui.modules.state import tensor_state
 def mean_state(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Return the mean of several state dicts, added up in 64 bits.
 
-    Args:
-        states: Tensors by name; the same names and shapes in each.
-
-    Returns:
-        Means of what is floating point, in its own type; all else from the first.
-
-    Raises:
-        ValueError: If there is none, or boolean masks differ: the mean of weights that
-            were pruned differently is not pruned.
-
     Example:
         >>> first = {"w": torch.tensor([1.0, 2.0]), "steps": torch.tensor(3)}
         >>> second = {"w": torch.tensor([3.0, 2.0]), "steps": torch.tensor(9)}

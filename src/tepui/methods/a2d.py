@@ -77,13 +77,6 @@ def a2d(log_p: Tensor, log_q: Tensor) -> Tensor:
 def a2d_of_pairs(log_probs: Tensor) -> Tensor:
     """Return :func:`a2d` of every pair of members, the class from the earlier one.
 
-    Args:
-        log_probs: Log-probabilities ``(members, samples, classes)``.
-
-    Returns:
-        Values of shape ``(pairs, samples)``, pairs in the order (0, 1), (0, 2), ….
-        Memory grows with members² × samples, not with classes.
-
     Example:
         >>> log_probs = torch.tensor([[[0.75, 0.25]], [[0.5, 0.5]], [[1.0, 0.0]]]).log()
         >>> (-a2d_of_pairs(log_probs)).exp()
@@ -105,16 +98,7 @@ def pairs_of(members: int, device: torch.device) -> Tensor:
 
 
 def over_pairs(values: Tensor, pair_norm: PairNorm) -> Tensor:
-    """Join one value per unordered pair of members.
-
-    Args:
-        values: One value per pair, ``(pairs,)``.
-        pair_norm: ``"paper"`` divides their sum by M(M-1), which is half of their
-            ``"mean"``.
-
-    Returns:
-        A scalar.
-    """
+    """Join one value per unordered pair of members."""
     mean = values.mean()
     return mean / 2 if pair_norm == "paper" else mean
 

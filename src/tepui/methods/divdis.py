@@ -43,15 +43,6 @@ def divdis_mutual_information(
 ) -> Tensor:
     """Return the mutual information of every pair of heads over a batch.
 
-    Args:
-        log_probs: Normalized log-probabilities ``(heads, samples, classes)``.
-        weights: How much each sample counts, ``(samples,)``; all alike by default.
-
-    Returns:
-        Values in nats of shape ``(pairs,)``, pairs in the order (0, 1), (0, 2), …:
-        0 for independent heads, log C for equal ones that are sure of C classes in
-        turn.
-
     Example:
         >>> sure = torch.eye(4).clamp(min=1e-9).log()
         >>> divdis_mutual_information(torch.stack([sure, sure])).exp()
@@ -77,14 +68,6 @@ def divdis_mutual_information(
 
 def divdis_regularizer(log_probs: Tensor, log_source: Tensor) -> Tensor:
     """Return how far heads lean to other classes than labeled data do.
-
-    Args:
-        log_probs: Log-probabilities on unlabeled data, ``(heads, samples, classes)``.
-        log_source: Those on labeled data; carry no gradient.
-
-    Returns:
-        The mean over heads of the divergence of a head's mean prediction from the mean
-        prediction of all heads on labeled data, a scalar.
 
     Example:
         >>> even, one = torch.full((1, 1, 2), 0.5), torch.tensor([[[1.0, 0.0]]])

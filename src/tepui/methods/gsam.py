@@ -41,13 +41,6 @@ def orthogonal_part(
 ) -> list[Tensor]:
     """Return the component of a gradient that is orthogonal to another.
 
-    Args:
-        gradients: One tensor per parameter.
-        along: The direction to remove, one tensor per parameter.
-
-    Returns:
-        ``gradients`` less their projection on ``along``, jointly over all parameters.
-
     Example:
         >>> g, p = [torch.tensor([3.0, 4.0])], [torch.tensor([2.0, 0.0])]
         >>> orthogonal_part(g, p)

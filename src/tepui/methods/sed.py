@@ -52,15 +52,6 @@ Part = Literal["active", "all"]
 def sed_alpha(logits: Tensor, targets: Tensor, floor: float = 1e-3) -> Tensor:
     """Return how much each sample counts in the disagreement.
 
-    Args:
-        logits: Logits ``(members, samples, classes)``.
-        targets: Class indices ``(samples,)``, or probabilities.
-        floor: The least that the batch's mean loss is taken for.
-
-    Returns:
-        Weights ``(samples,)`` without gradient; their mean is one over the mean loss
-        of the averaged logits, unless that is below ``floor``.
-
     Example:
         >>> logits = torch.zeros(3, 4, 2)  # a loss of log 2 each
         >>> (1 / sed_alpha(logits, torch.tensor([0, 1, 0, 1]))).exp()

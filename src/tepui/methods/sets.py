@@ -31,15 +31,6 @@ def extreme_samples(
 ) -> Tensor:
     """Return the mask of the samples with the highest or lowest scores.
 
-    Args:
-        scores: One score per sample.
-        fraction: Share of the samples to take, rounded down.
-        generator: Breaks ties, which are common where losses are zero.
-        highest: Take the highest scores; else the lowest.
-
-    Returns:
-        A boolean mask of shape ``(samples,)``.
-
     Example:
         >>> scores = torch.tensor([3.0, 1.0, 2.0, 5.0])
         >>> extreme_samples(scores, 0.5, torch.Generator(), highest=True)
@@ -53,16 +44,7 @@ def extreme_samples(
 
 
 def random_samples(samples: int, fraction: float, generator: torch.Generator) -> Tensor:
-    """Return the mask left by taking a random share of the samples away.
-
-    Args:
-        samples: How many samples there are.
-        fraction: Share of the samples in the mask; what is taken away is rounded down.
-        generator: What is drawn from.
-
-    Returns:
-        A boolean mask of shape ``(samples,)``.
-    """
+    """Return the mask left by taking a random share of the samples away."""
     mask = torch.ones(samples, dtype=torch.bool)
     taken = int((1 - fraction) * samples)
     mask[torch.randperm(samples, generator=generator)[:taken]] = False
@@ -71,14 +53,6 @@ def random_samples(samples: int, fraction: float, generator: torch.Generator) ->
 
 def sharpness_aware_set(selected: Tensor, member: int, leftover: Leftover) -> Tensor:
     """Return the samples that a member meets sharpness-aware.
-
-    Args:
-        selected: What every member selected, ``(members, samples)``, boolean.
-        member: Whose set is asked for.
-        leftover: What happens to samples that nobody selected.
-
-    Returns:
-        A boolean mask of shape ``(samples,)``.
 
     Example:
         >>> selected = torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]], dtype=torch.bool)

@@ -22,12 +22,7 @@ _LOGITS_AT_ONCE = 2**22
 
 
 class _Chunk:
-    """Some samples; what is derived from their logits is computed once, when asked for.
-
-    Args:
-        logits: Shape ``(members, samples, classes)``, in at least 32 bits.
-        labels: Shape ``(samples,)``, in 64 bits.
-    """
+    """Some samples; what is derived from their logits is computed once, when asked for."""
 
     def __init__(self, logits: Tensor, labels: Tensor | None = None) -> None:
         self.logits = logits

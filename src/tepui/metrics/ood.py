@@ -33,15 +33,7 @@ class _Detection(Streaming[Tensor]):
     def update(
         self, in_scores: Tensor | None = None, ood_scores: Tensor | None = None
     ) -> None:
-        """Take in some scores of either kind.
-
-        Args:
-            in_scores: Scores of familiar samples, of shape ``(samples,)``.
-            ood_scores: Scores of unfamiliar samples, of another length.
-
-        Raises:
-            ValueError: If the scores break their rules; nothing is kept then.
-        """
+        """Take in some scores of either kind."""
         given = {"in_scores": in_scores, "ood_scores": ood_scores}
         known = {name: each for name, each in given.items() if each is not None}
         require(bool(known), "in_scores or ood_scores", "be given", None)

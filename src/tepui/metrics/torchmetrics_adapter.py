@@ -23,10 +23,6 @@ except ImportError as error:
 class TorchMetric(Metric):
     """A streaming metric of tepui as one of torchmetrics.
 
-    Args:
-        stream: The metric, such as ``ECE(bins=10)``; it must not be used elsewhere.
-        options: Further arguments of :class:`torchmetrics.Metric`.
-
     Example:
         >>> from tepui.metrics import Accuracy
         >>> metric = TorchMetric(Accuracy())
@@ -51,11 +47,7 @@ class TorchMetric(Metric):
                 self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, *data: Any) -> None:
-        """Take in some samples, as the streaming metric does.
-
-        Args:
-            data: What its ``update`` takes.
-        """
+        """Take in some samples, as the streaming metric does."""
         self.stream.update(*data)
         news = self.stream.state()
         self.stream._states = []

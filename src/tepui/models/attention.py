@@ -11,15 +11,7 @@ from tepui.core.checks import require
 
 
 class SelfAttention(nn.Module):
-    """Every position looks at every other.
-
-    Args:
-        width: Numbers per position.
-        heads: Into how many parts they are divided.
-
-    Raises:
-        ValueError: If ``heads`` does not divide ``width``.
-    """
+    """Every position looks at every other."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -29,16 +21,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return one new vector per position.
-
-        Args:
-            x: Shape ``(samples, positions, width)``.
-            mask: True where a position may be looked at, ``(samples, positions)``;
-                all may without it.
-
-        Returns:
-            Shape ``(samples, positions, width)``.
-        """
+        """Return one new vector per position."""
         divided = self.projection(x).unflatten(2, (3, self.heads, -1))
         query, key, value = divided.permute(2, 0, 3, 1, 4).unbind(0)
         seen = None if mask is None else mask[:, None, None]

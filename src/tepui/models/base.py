@@ -73,14 +73,7 @@ class Origin:
 
 @final
 class Composed(Model):
-    """A model put together from parts; a saved one needs its factory or its origin.
-
-    Args:
-        layers: Applied in order; the first may take several or named inputs. Without
-            any the inputs are the features.
-        classifier: The last layer.
-        origin: What the parts were cut from, if that is known.
-    """
+    """A model put together from parts; a saved one needs its factory or its origin."""
 
     def __init__(
         self,
@@ -95,29 +88,12 @@ class Composed(Model):
         self.classifier = classifier
 
     def features(self, *inputs: Any, **named: Any) -> Tensor:
-        """Return what the last layer says, ``(samples, width)``.
-
-        Args:
-            inputs: A batch of inputs.
-            named: A batch of dict inputs, by name.
-
-        Returns:
-            What the classifier sees.
-        """
+        """Return what the last layer says, ``(samples, width)``."""
         return composed(self.layers, *inputs, **named)
 
 
 def composed(layers: Iterable[nn.Module], *inputs: Any, **named: Any) -> Tensor:
-    """Apply layers in order.
-
-    Args:
-        layers: The first takes all inputs, each other one what the one before says.
-        inputs: A batch of inputs.
-        named: A batch of dict inputs, by name.
-
-    Returns:
-        What the last says; the first input if there are no layers.
-    """
+    """Apply layers in order."""
     for layer in layers:
         inputs, named = (layer(*inputs, **named),), {}
     x: Tensor = inputs[0]
@@ -126,12 +102,6 @@ def composed(layers: Iterable[nn.Module], *inputs: Any, **named: Any) -> Tensor:
 
 def positive(**sizes: int) -> None:
     """Check the sizes a constructor was given.
-
-    Args:
-        sizes: Arguments by name.
-
-    Raises:
-        ValueError: If one is not positive.
 
     Example:
         >>> positive(width=0)
@@ -144,9 +114,6 @@ def positive(**sizes: int) -> None:
 
 def kaiming_fan_out(module: nn.Module) -> None:
     """Draw convolutions from N(0, 2 / (kernel² · channels out)); biases become zero.
-
-    Args:
-        module: All convolutions inside it are drawn anew, except grouped ones.
 
     References:
         He, Zhang, Ren and Sun (2015), Delving Deep into Rectifiers, ICCV.

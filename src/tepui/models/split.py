@@ -69,17 +69,6 @@ class OnFeatures(nn.Module):
 def frozen(extractor: nn.Module) -> Frozen:
     """Freeze an extractor in place, where its features depend on the sample alone.
 
-    Args:
-        extractor: Any module that returns a tensor of features. From here on its
-            parameters get no gradients and it stays in eval mode.
-
-    Returns:
-        The extractor; wrapped, unless it is frozen already.
-
-    Raises:
-        ValueError: If a BatchNorm is in train mode, or keeps no running statistics:
-            features of a sample would change with the batch it comes in.
-
     Example:
         >>> frozen(nn.BatchNorm1d(3))
         Traceback (most recent call last):

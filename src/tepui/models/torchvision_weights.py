@@ -76,13 +76,6 @@ def load_torchvision(
 def tensor_names(own: Iterable[str], parts: Mapping[str, str]) -> dict[str, str]:
     """Return another program's name of every tensor of a model.
 
-    Args:
-        own: The model's names of its tensors.
-        parts: The other name of each part that holds them, by its own.
-
-    Returns:
-        The other names by the model's own.
-
     Example:
         >>> tensor_names(["classifier.bias"], {"classifier": "fc"})
         {'classifier.bias': 'fc.bias'}

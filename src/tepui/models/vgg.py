@@ -56,15 +56,7 @@ class _VGG(Model):
         kaiming_fan_out(self)
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the last layer before the classifier.
-
-        Args:
-            x: Images ``(samples, channels, height, width)`` of at least 32 pixels.
-
-        Returns:
-            What the classifier sees: ``8 * width`` numbers per sample with the linear
-            head, ``64 * width`` with that of ImageNet.
-        """
+        """Return the last layer before the classifier."""
         hidden: Tensor = self.layers(x)
         return hidden
 

@@ -70,14 +70,7 @@ class _VisionTransformer(Model):
         self.apply(_draw)
 
     def features(self, x: Tensor) -> Tensor:
-        """Return the class token, ``(samples, width)``.
-
-        Args:
-            x: Images ``(samples, channels, image_size, image_size)``.
-
-        Returns:
-            What the classifier sees.
-        """
+        """Return the class token, ``(samples, width)``."""
         token: Tensor = self.layers(x)
         return token
 

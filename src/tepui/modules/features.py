@@ -108,15 +108,6 @@ def features_of(
 ) -> Arrays:
     """Return an extractor's outputs for a data set, computed now and kept nowhere.
 
-    Args:
-        extractor: Runs in eval mode, where it lies; left as it was.
-        dataset: The samples, as the extractor sees them.
-        batch_size: Samples per pass through the extractor.
-        workers: Processes that load a data set not held in tensors.
-
-    Returns:
-        Features as inputs, with the data set's targets and classes, on the CPU.
-
     Example:
         >>> data = Arrays(torch.ones(3, 2), torch.tensor([0, 1, 0]))
         >>> features_of(nn.Linear(2, 4), data).inputs.shape
@@ -137,20 +128,7 @@ def features_key(
     batch_size: int = 256,
     workers: int = 0,
 ) -> str:
-    """Return a hash of everything that features depend on.
-
-    Args:
-        extractor: Its structure, as it prints, and its weights and buffers count.
-        dataset: All samples, targets and the normalization count.
-        passes: How often every sample is read.
-        augment: Random changes of image batches; they count as they print.
-        seed: What the draws of ``augment`` derive from.
-        batch_size: Samples read at once; the hash does not depend on it.
-        workers: Processes that load a data set not held in tensors.
-
-    Returns:
-        A SHA-256 in hexadecimal.
-    """
+    """Return a hash of everything that features depend on."""
     streams = {"extractor": hashlib.sha256(repr(extractor).encode())}
     for name, tensor in extractor.state_dict().items():
         _add(streams, f"weight {name} {tuple(tensor.shape)}", tensor)

@@ -48,11 +48,6 @@ class Prune:
 def prune_(module: nn.Module, sparsity: float) -> None:
     """Set the smallest weights of a network to zero, for good.
 
-    Args:
-        module: Any module, changed in place; one that is pruned already keeps its zeros
-            as long as ``sparsity`` is no lower than before.
-        sparsity: Share of the weights of linear and convolutional layers to remove.
-
     Example:
         >>> layer = nn.Linear(4, 1, bias=False)
         >>> _ = layer.weight.data.copy_(torch.tensor([[3.0, -1.0, 0.5, -2.0]]))
@@ -80,11 +75,7 @@ def prune_(module: nn.Module, sparsity: float) -> None:
 
 
 def add_masks(module: nn.Module) -> None:
-    """Give every weight that can be pruned a mask, true everywhere.
-
-    Args:
-        module: Any module with linear or convolutional layers; existing masks stay.
-    """
+    """Give every weight that can be pruned a mask, true everywhere."""
     found = list(_prunable(module))
     require(
         len(found) > 0, "module", "have linear or convolutional layers", type(module)
@@ -96,14 +87,7 @@ def add_masks(module: nn.Module) -> None:
 
 
 def masks_of(module: nn.Module) -> dict[str, Tensor]:
-    """Return the masks of a module's weights by the name of the weight.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        Boolean tensors, true where a weight is alive; empty for a dense module.
-    """
+    """Return the masks of a module's weights by the name of the weight."""
     buffers = dict(module.named_buffers())
     return {
         name: buffers[name + SUFFIX]
@@ -113,12 +97,7 @@ def masks_of(module: nn.Module) -> dict[str, Tensor]:
 
 
 def adopt_masks(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Give a module the masks that a state holds and the module lacks.
-
-    Args:
-        module: Any module.
-        state: Tensors by name; their values are not loaded here.
-    """
+    """Give a module the masks that a state holds and the module lacks."""
     parameters = dict(module.named_parameters())
     own = dict(module.named_buffers())
     for name in state:
@@ -130,11 +109,7 @@ def adopt_masks(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def apply_masks(module: nn.Module) -> None:
-    """Set masked weights to zero.
-
-    Args:
-        module: Any module, changed in place.
-    """
+    """Set masked weights to zero."""
     masks = masks_of(module)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
@@ -143,14 +118,7 @@ def apply_masks(module: nn.Module) -> None:
 
 
 def sparsity_of(module: nn.Module) -> float:
-    """Return the share of zeros among the weights that can be pruned.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        The share; NaN if there are no such weights.
-    """
+    """Return the share of zeros among the weights that can be pruned."""
     weights = [weight for _, _, weight in _prunable(module)]
     zeros = sum(int((weight == 0).sum()) for weight in weights)
     count = sum(weight.numel() for weight in weights)

@@ -17,11 +17,7 @@ from tepui.models.split import Frozen
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into eval mode inside the block, each part restored after.
-
-    Args:
-        module: Any module; parts may be in different modes.
-    """
+    """Put a module into eval mode inside the block, each part restored after."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -33,11 +29,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Put a module into eval mode inside the block; modes and buffers restored after.
-
-    Args:
-        module: Any module; what passes inside the block do to its buffers is undone.
-    """
+    """Put a module into eval mode inside the block; modes and buffers restored after."""
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     with evaluating(module):
         try:
@@ -49,18 +41,7 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
 
 
 def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
-    """Call a module with a tensor, or with a mapping as keyword arguments.
-
-    Args:
-        module: Any module that returns a tensor, or an object with ``logits``.
-        inputs: A tensor, or a mapping of tensors.
-
-    Returns:
-        The module's output.
-
-    Raises:
-        ValueError: If the output is no tensor.
-    """
+    """Call a module with a tensor, or with a mapping as keyword arguments."""
     arguments, keywords = as_arguments(inputs)
     outputs = module(*arguments, **keywords)
     if not isinstance(outputs, Tensor):
@@ -76,12 +57,6 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
 @contextmanager
 def refusal_named(inputs: Inputs) -> Iterator[None]:
     """Turn a module's refusal of inputs inside the block into one that names a shape.
-
-    Args:
-        inputs: What the module is called with, samples along the first axis.
-
-    Raises:
-        ValueError: If the block fails for another reason than memory.
 
     Example:
         >>> with refusal_named(torch.zeros(2, 3)):  # doctest: +ELLIPSIS
@@ -118,14 +93,6 @@ def over_samples(function: Callable[..., Any], *arguments: Any) -> Any:
 
     A module that looks into its inputs, to skip a mask without effect for instance,
     cannot be vectorized; its samples are taken in turn.
-
-    Args:
-        function: Takes one sample of each argument; returns a tensor, or a structure of
-            tensors.
-        arguments: Tensors or mappings of tensors, samples along the first axis.
-
-    Returns:
-        What the function returns, stacked along a new first axis.
     """
     try:
         return vmap(function, randomness="same")(*arguments)
@@ -148,15 +115,7 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
-    """Yield inputs in batches along the first axis.
-
-    Args:
-        inputs: A tensor, or a mapping of tensors.
-        batch_size: Samples per batch; the last may be smaller.
-
-    Yields:
-        Views of the inputs.
-    """
+    """Yield inputs in batches along the first axis."""
     if isinstance(inputs, Tensor):
         yield from inputs.split(batch_size)
         return
@@ -166,15 +125,7 @@ def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
 
 
 def blocks(batch: Batch, size: int) -> Iterator[Batch]:
-    """Yield a batch in parts of at most ``size`` samples, in order.
-
-    Args:
-        batch: The samples.
-        size: Samples per part; the last may be smaller.
-
-    Yields:
-        Views of the batch.
-    """
+    """Yield a batch in parts of at most ``size`` samples, in order."""
     yield from map(
         Batch,
         chunks(batch.inputs, size),
@@ -184,15 +135,7 @@ def blocks(batch: Batch, size: int) -> Iterator[Batch]:
 
 
 def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
-    """Return some samples of a batch.
-
-    Args:
-        batch: The samples.
-        rows: A slice, a boolean mask or indices along the first axis.
-
-    Returns:
-        A batch of their own.
-    """
+    """Return some samples of a batch."""
     inputs = batch.inputs
     if isinstance(inputs, Tensor):
         chosen: Inputs = inputs[rows]
@@ -202,14 +145,7 @@ def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
 
 
 def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
-    """Return the layers whose running statistics training changes.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        Its BatchNorm layers that keep statistics and lie in no frozen extractor.
-    """
+    """Return the layers whose running statistics training changes."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
     frozen = {q for p in module.modules() if isinstance(p, Frozen) for q in p.modules()}
     return [
@@ -222,14 +158,7 @@ def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNor
 def reestimate_batchnorm(
     module: nn.Module, dataset: Dataset[Any], batch_size: int = 256
 ) -> None:
-    """Estimate BatchNorm's running statistics anew, as a mean over all batches.
-
-    Args:
-        module: Any module; its modes are restored, its statistics replaced except
-            inside a frozen extractor.
-        dataset: The training data, not augmented.
-        batch_size: Samples per batch.
-    """
+    """Estimate BatchNorm's running statistics anew, as a mean over all batches."""
     norms = trained_batchnorms(module)
     if not norms:
         return

@@ -14,17 +14,7 @@ from tepui.modules.pruning import adopt_masks
 
 
 def tensor_state(module: nn.Module) -> dict[str, Tensor]:
-    """Return a module's state dict, which must hold tensors only.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        Tensors by name.
-
-    Raises:
-        ValueError: If an entry is no tensor.
-    """
+    """Return a module's state dict, which must hold tensors only."""
     state: dict[str, Any] = module.state_dict()
     for name, value in state.items():
         require(
@@ -37,16 +27,7 @@ def tensor_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -> None:
-    """Load tensors into a module, naming what does not fit.
-
-    Args:
-        module: The module.
-        state: Tensors by name; masks of pruned weights are taken over.
-        where: What they are, for the message.
-
-    Raises:
-        ValueError: If names or shapes differ.
-    """
+    """Load tensors into a module, naming what does not fit."""
     adopt_masks(module, state)
     own = tensor_state(module)
     missing = [name for name in own if name not in state]
@@ -67,15 +48,7 @@ def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -
 
 
 def description(module: nn.Module) -> dict[str, Any]:
-    """Return how to rebuild a module, as JSON holds it.
-
-    Args:
-        module: Any module.
-
-    Returns:
-        Name and arguments of a model of ``tepui.models``, with the number of layers of
-        its tail where the module is cut from one; of any other the name only.
-    """
+    """Return how to rebuild a module, as JSON holds it."""
     origin = module.origin if isinstance(module, Frozen | Composed) else None
     if origin is not None and _is_own(origin.model):
         part = "extractor" if isinstance(module, Frozen) else "tail"
@@ -90,19 +63,7 @@ def description(module: nn.Module) -> dict[str, Any]:
 def rebuilt(
     described: dict[str, Any], file: Path, argument: str = "factory"
 ) -> nn.Module:
-    """Build the model that :func:`description` described; nothing else is run.
-
-    Args:
-        described: Name and arguments, and which part it is if not the whole.
-        file: Where they were read, for messages.
-        argument: What the caller would have to give, for messages.
-
-    Returns:
-        The untrained model.
-
-    Raises:
-        ValueError: If it is not one of ``tepui.models``, or its arguments do not fit.
-    """
+    """Build the model that :func:`description` described; nothing else is run."""
     name = described["model"]
     if described["config"] is None:
         raise ValueError(
@@ -136,12 +97,7 @@ def _rebuildable() -> list[str]:
 
 
 def take_dtypes(module: nn.Module, state: dict[str, Tensor]) -> None:
-    """Give a rebuilt module the number types it was saved in.
-
-    Args:
-        module: The module, changed in place.
-        state: Tensors by name.
-    """
+    """Give a rebuilt module the number types it was saved in."""
     for name, own in (*module.named_parameters(), *module.named_buffers()):
         saved = state.get(name, own)
         if saved.is_floating_point():

@@ -28,15 +28,7 @@ def published() -> tuple[dict[str, Any], ...]:
 
 
 def printed(record: Record) -> dict[str, Any] | None:
-    """Return the number of the paper that a record is to be held against.
-
-    Args:
-        record: Ours.
-
-    Returns:
-        The paper's, None if it prints none. All names and coordinates agree; the size
-        of ensembles, which is often the same for a whole table, where both have it.
-    """
+    """Return the number of the paper that a record is to be held against."""
     names = record.names
     for row in _by_item().get(record.item, ()):
         size = row.get("ensemble_size", names.get("ensemble_size"))

@@ -89,19 +89,7 @@ def names() -> list[str]:
 
 
 def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
-    """Find a recipe by its name.
-
-    Args:
-        name: Such as ``"sharpbalance/figure7"`` or, for a panel,
-            ``"sharpbalance/figure7a"``.
-
-    Returns:
-        The name without a panel, the recipe, and the panels that are asked for.
-
-    Raises:
-        ValueError: If there is no such recipe or panel, with near names, or if the
-            panel is a diagram.
-    """
+    """Find a recipe by its name."""
     known = names()
     if name in known:
         recipe = load(name)

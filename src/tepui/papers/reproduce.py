@@ -72,25 +72,7 @@ def reproduce(
     advance: Callable[[int], None] = lambda steps: None,
     overwrite: bool = False,
 ) -> Results:
-    """Make a figure or table.
-
-    Args:
-        item: Its name.
-        recipe: The recipe of that name.
-        order: Which size and panels.
-        store: Trained ensembles, shared by all recipes.
-        out: The folder for numbers (JSON, CSV), table (Markdown) and picture.
-        workers: Trials at a time.
-        advance: Told how many of the plan's steps were done.
-        overwrite: Replace files that are there.
-
-    Returns:
-        The numbers.
-
-    Raises:
-        FileExistsError: If results are there and ``overwrite`` is false.
-        FileNotFoundError: If data are missing; says how to get them.
-    """
+    """Make a figure or table."""
     free_paths(out, [RESULTS], overwrite=overwrite)
     work = merged(recipe.plan(order))
     check_needs(work, store)
@@ -118,15 +100,6 @@ def check_needs(work: Sequence[Work], store: Store) -> None:
 
     Data are loaded as they are for training: images in files are listed, not decoded.
     Models may need weights that were published.
-
-    Args:
-        work: The plan.
-        store: Keeps what it loads.
-
-    Raises:
-        FileNotFoundError: If data are missing; says how to get all of them.
-        ImportError: If a model comes from a package that is not installed.
-        OSError: If published weights are neither at hand nor to be fetched.
     """
     missing: dict[str, None] = {}
     for source in _once(source for each in work for source in _sources(each)):
@@ -147,13 +120,7 @@ def check_needs(work: Sequence[Work], store: Store) -> None:
 def write(
     out: str | Path, found: Results, draw: "Callable[[Results], Figure] | None"
 ) -> None:
-    """Write results, their table and their picture over what is there.
-
-    Args:
-        out: The folder.
-        found: The results.
-        draw: Makes the picture, if there is one.
-    """
+    """Write results, their table and their picture over what is there."""
     contents = {
         "results.csv": as_csv(found).encode(),
         "table.md": table(found).encode(),
@@ -169,14 +136,7 @@ def write(
 
 
 def table(found: Results) -> str:
-    """Return the numbers of results beside the paper's, in Markdown.
-
-    Args:
-        found: The results.
-
-    Returns:
-        A heading, a table, what differs from the paper, and a note if there is one.
-    """
+    """Return the numbers of results beside the paper's, in Markdown."""
     axes = list(dict.fromkeys(name for each in found.records for name in each.at))
     headings = ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"]
     rows = [

@@ -92,12 +92,6 @@ VARIANTS = (
 class ColouredDigits(Arrays):
     """Digits below 5 (class 0) and others (class 1), painted in two colors.
 
-    Args:
-        digits: Gray images of digits, ``(samples, 1, height, width)``.
-        color: Whether the color equals the class (``"label"``), is drawn for each
-            image (``"random"``), or each image comes in ``"both"``.
-        seed: What random colors derive from.
-
     Example:
         >>> test = ColouredDigits(Digits(train=False), "both")
         >>> tuple(test.inputs.shape), test.colors.float().mean()
@@ -128,13 +122,6 @@ class ColouredDigits(Arrays):
 
 def painted(images: Tensor, colors: Tensor) -> Tensor:
     """Put each image into the channel of its color.
-
-    Args:
-        images: Gray images ``(samples, 1, height, width)``.
-        colors: 0 or 1 for each.
-
-    Returns:
-        Images ``(samples, 2, height, width)``; the other channel is black.
 
     Example:
         >>> painted(torch.ones(2, 1, 1, 1), torch.tensor([0, 1])).flatten(1)
@@ -210,14 +197,7 @@ def data(seed: int) -> tuple[ColouredDigits, ColouredDigits, ColouredDigits]:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return the study's table: mean and standard error over seeds.
-
-    Args:
-        document: What :func:`shortcut` returned.
-
-    Returns:
-        Markdown.
-    """
+    """Return the study's table: mean and standard error over seeds."""
     columns: dict[str, Value] = {
         "best member (oracle)": _best,
         "worst member": lambda run: min(run["members"]),

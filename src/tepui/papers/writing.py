@@ -10,19 +10,7 @@ from tepui.core.storage import replacing
 def write_files(
     folder: str | Path, contents: Mapping[str, bytes], *, overwrite: bool = False
 ) -> list[Path]:
-    """Write files into a folder, after a look whether one of them is there.
-
-    Args:
-        folder: The folder; it is created.
-        contents: What goes into each file, by its name.
-        overwrite: Replace files that are there.
-
-    Returns:
-        The files, in the order given.
-
-    Raises:
-        FileExistsError: If a file is there and ``overwrite`` is false.
-    """
+    """Write files into a folder, after a look whether one of them is there."""
     paths = free_paths(folder, list(contents), overwrite=overwrite)
     for path, content in zip(paths, contents.values(), strict=True):
         with replacing(path) as temporary:
@@ -33,19 +21,7 @@ def write_files(
 def free_paths(
     folder: str | Path, names: Sequence[str], *, overwrite: bool = False
 ) -> list[Path]:
-    """Return files of a folder, for a look before a long computation.
-
-    Args:
-        folder: The folder.
-        names: Names of the files.
-        overwrite: Allow files that are there.
-
-    Returns:
-        The files.
-
-    Raises:
-        FileExistsError: If a file is there and ``overwrite`` is false.
-    """
+    """Return files of a folder, for a look before a long computation."""
     paths = [Path(folder) / name for name in names]
     for path in paths:
         if path.exists() and not overwrite:
@@ -62,13 +38,6 @@ def as_json(document: object) -> bytes:
 
 def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table: text on the left, numbers on the right.
-
-    Args:
-        headings: One per column; the first column is text.
-        rows: As many cells each.
-
-    Returns:
-        The table.
 
     Example:
         >>> print(as_markdown(["method", "accuracy"], [["SAM", "0.9"]]), end="")

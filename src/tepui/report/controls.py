@@ -48,15 +48,6 @@ class Look(NamedTuple):
 def look(control: str) -> Look:
     """Return how a control is drawn.
 
-    Args:
-        control: Its name, such as ``"weight_decay_sam"``.
-
-    Returns:
-        Label, color and marker.
-
-    Raises:
-        ValueError: If it is none of the six.
-
     Example:
         >>> look("weight_decay_sam")
         Look(label='weight decay + SAM', color='#009E73', marker='s')
@@ -70,16 +61,7 @@ def look(control: str) -> Look:
 
 
 def control_panels(found: Results) -> "Figure":
-    """Draw every metric by control, and two of them against sharpness.
-
-    Args:
-        found: Records of the seven metrics, the sharpness ones on clean and on
-            augmented data.
-
-    Returns:
-        The figure: filled marks are clean, hollow ones augmented training data; error
-        bars are standard errors over seeds.
-    """
+    """Draw every metric by control, and two of them against sharpness."""
     controls = list(dict.fromkeys(record.method for record in found.records))
     figure, axes = grid(len(PANELS) + len(AGAINST))
     for axis, (metric, title, sharp) in zip(axes, PANELS, strict=False):

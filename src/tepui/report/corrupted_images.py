@@ -14,15 +14,7 @@ COLUMNS = 4
 
 
 def image_grid(images: Mapping[str, Tensor]) -> "Figure":
-    """Draw images side by side.
-
-    Args:
-        images: Bytes or floats in [0, 1] of shape ``(channels, height, width)``, by
-            title.
-
-    Returns:
-        The figure.
-    """
+    """Draw images side by side."""
     figure, axes = grid(len(images), COLUMNS)
     figure.set_size_inches(figure.get_figwidth() / 2, figure.get_figheight() / 1.6)
     for axis, (title, image) in zip(axes, images.items(), strict=True):

@@ -10,14 +10,7 @@ SHARE = Column("share", "scoring", percent=True)
 
 
 def cost_table(group: Group) -> str | None:
-    """Return seconds per epoch, share of scoring and memory of each method.
-
-    Args:
-        group: The methods.
-
-    Returns:
-        A table; None where nothing is known.
-    """
+    """Return seconds per epoch, share of scoring and memory of each method."""
     times = [seconds_per_epoch(entry) for entry in group.entries]
     if not any(time.count for time in times):
         return None
@@ -38,14 +31,7 @@ def cost_table(group: Group) -> str | None:
 
 
 def seconds_per_epoch(entry: Entry) -> Estimate:
-    """Return how long all members took for an epoch, over ensembles.
-
-    Args:
-        entry: The method.
-
-    Returns:
-        Mean and standard error; from the whole run where epochs are not recorded.
-    """
+    """Return how long all members took for an epoch, over ensembles."""
     epochs = entry.training.get("epochs")
     found = []
     for trained, history in zip(entry.result.ensembles, entry.histories, strict=True):
@@ -57,14 +43,7 @@ def seconds_per_epoch(entry: Entry) -> Estimate:
 
 
 def scoring_share(entry: Entry) -> Estimate:
-    """Return which share of training was scoring and exchange between members.
-
-    Args:
-        entry: The method.
-
-    Returns:
-        Mean and standard error over ensembles; NaN where it was not recorded.
-    """
+    """Return which share of training was scoring and exchange between members."""
     found = []
     for history in entry.histories:
         scoring = [record.exchange_seconds for record in history]

@@ -33,15 +33,7 @@ class Curves:
 
 
 def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":
-    """Draw curves; a name has the same color in all panels.
-
-    Args:
-        panels: Row by row.
-        columns: At most so many side by side.
-
-    Returns:
-        The figure; bands reach one standard error over repetitions to either side.
-    """
+    """Draw curves; a name has the same color in all panels."""
     figure, axes = grid(len(panels), columns)
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     for axis, panel in zip(axes, panels, strict=True):

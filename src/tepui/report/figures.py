@@ -30,12 +30,6 @@ STYLE: Any = {
 def look(number: int) -> dict[str, Any]:
     """Return color and marker of a method; the first 49 differ in one of them.
 
-    Args:
-        number: Its place among the methods.
-
-    Returns:
-        Options of plots.
-
     Example:
         >>> look(0)["color"] == look(7)["color"], look(0) == look(7)
         (True, False)
@@ -46,14 +40,7 @@ def look(number: int) -> dict[str, Any]:
 
 
 def accuracy_bars(comparison: Comparison) -> "Figure":
-    """Individual accuracy with the ensemble's improvement on top.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        A panel for clean and, where there are any, one for corrupted data.
-    """
+    """Individual accuracy with the ensemble's improvement on top."""
     panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
     figure, axes = _panels(len(panels))
     for axis, data in zip(axes, panels, strict=True):
@@ -76,14 +63,7 @@ def accuracy_bars(comparison: Comparison) -> "Figure":
 
 
 def accuracy_by_severity(comparison: Comparison) -> "Figure":
-    """Accuracy of the ensemble as the corruption grows; severity 0 is clean.
-
-    Args:
-        comparison: A comparison with shifted data.
-
-    Returns:
-        One line per method.
-    """
+    """Accuracy of the ensemble as the corruption grows; severity 0 is clean."""
     figure, (axis,) = _panels(1)
     for number, method in enumerate(comparison.methods):
         levels = list(method.ensembles[0].evaluation["severities"])
@@ -106,15 +86,7 @@ def accuracy_by_severity(comparison: Comparison) -> "Figure":
 
 
 def reliability_diagram(comparison: Comparison) -> "Figure":
-    """Accuracy against confidence; the diagonal is perfect calibration.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        A panel for clean and, where there are any, one for corrupted data. Areas of
-        the markers grow with the share of samples in the bin.
-    """
+    """Accuracy against confidence; the diagonal is perfect calibration."""
     panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
     figure, axes = _panels(len(panels))
     for axis, data in zip(axes, panels, strict=True):
@@ -142,14 +114,7 @@ def reliability_diagram(comparison: Comparison) -> "Figure":
 
 
 def sharpness_and_diversity(comparison: Comparison) -> "Figure":
-    """The members' sharpness against their diversity, one point per ensemble.
-
-    Args:
-        comparison: A comparison with sharpness measured.
-
-    Returns:
-        A panel for clean and, where there are any, one for corrupted data.
-    """
+    """The members' sharpness against their diversity, one point per ensemble."""
     panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
     figure, axes = _panels(len(panels))
     for axis, data in zip(axes, panels, strict=True):

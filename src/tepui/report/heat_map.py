@@ -46,14 +46,7 @@ def heat_map(comparison: Comparison) -> str:
 
 
 def accuracies(method: MethodResult) -> Cells:
-    """Return the mean accuracy over ensembles for each type and severity.
-
-    Args:
-        method: The method.
-
-    Returns:
-        Accuracy in [0, 1].
-    """
+    """Return the mean accuracy over ensembles for each type and severity."""
     found: dict[tuple[str, int], list[float | None]] = {}
     for trained in method.ensembles:
         for cell in trained.evaluation["cells"]:

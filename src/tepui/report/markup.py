@@ -56,22 +56,7 @@ def table(
     above: Sequence[tuple[str, int]] = (),
     kind: str = "",
 ) -> str:
-    """Return a table that can be scrolled sideways, with the keyboard too.
-
-    Args:
-        caption: What it shows.
-        headings: One per column.
-        rows: As many cells each; a line is drawn where the first cell changes, if
-            there are two columns of words or more.
-        words: How many columns, from the left, hold words and name the row; the others
-            hold numbers.
-        above: Headings over several columns each, from the first column of numbers on,
-            with how many columns they span.
-        kind: A CSS class.
-
-    Returns:
-        HTML.
-    """
+    """Return a table that can be scrolled sideways, with the keyboard too."""
     head = "".join(
         f'<th scope="col"{_class("word" * (column < words))}>{escape(text)}</th>'
         for column, text in enumerate(headings)
@@ -126,16 +111,7 @@ def picture(svg: str, alt: str, caption: str) -> str:
 
 
 def framed(image: str, alt: str, caption: str) -> str:
-    """Return an image with its description and its caption.
-
-    Args:
-        image: HTML or SVG that is safe.
-        alt: What it shows.
-        caption: How to read it.
-
-    Returns:
-        HTML.
-    """
+    """Return an image with its description and its caption."""
     label = escape(alt, quote=True)
     return (
         '<figure><div class="scroll" role="region" aria-label="figure" tabindex="0">'
@@ -149,13 +125,6 @@ def inline_svg(figure: "Figure", name: str) -> str:
 
     Backgrounds are left out, black becomes the color of text, and identifiers begin
     with the figure's name, since a page has several figures.
-
-    Args:
-        figure: The figure.
-        name: Told from other figures of the page.
-
-    Returns:
-        The element.
     """
     import matplotlib as mpl
 

@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 
 
 def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
-    """Every measure in a panel of its own, one bar per member.
-
-    Args:
-        found: What was measured, by name.
-
-    Returns:
-        Bars with standard errors where they are known.
-    """
+    """Every measure in a panel of its own, one bar per member."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -47,14 +40,7 @@ def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
 
 
 def disagreement_of_pairs(matrix: "Tensor") -> "Figure":
-    """How often each two members differ.
-
-    Args:
-        matrix: Shares, ``(members, members)``.
-
-    Returns:
-        A heat map with the shares written in.
-    """
+    """How often each two members differ."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -22,14 +22,7 @@ AUROC = Column("auroc", "AUROC", percent=True, best="max")
 
 
 def auroc_rows(comparison: Comparison) -> list[Row]:
-    """Return the table of AUROC, one column per score.
-
-    Args:
-        comparison: The comparison.
-
-    Returns:
-        All methods on each unfamiliar set in turn.
-    """
+    """Return the table of AUROC, one column per score."""
     rows = []
     for data in comparison.ood_sets:
         estimates = {
@@ -51,15 +44,7 @@ def auroc_rows(comparison: Comparison) -> list[Row]:
 
 
 def ood_histograms(comparison: Comparison, data: str) -> "Figure":
-    """How PDS and BMA are distributed on test samples and on an unfamiliar set.
-
-    Args:
-        comparison: A comparison with unfamiliar sets.
-        data: The name of one of them.
-
-    Returns:
-        A row of two panels for each method, all ensembles pooled.
-    """
+    """How PDS and BMA are distributed on test samples and on an unfamiliar set."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -82,14 +67,7 @@ def ood_histograms(comparison: Comparison, data: str) -> "Figure":
 
 
 def galleries(comparison: Comparison) -> list[str]:
-    """Return the pictures of each method's first ensemble as HTML.
-
-    Args:
-        comparison: The comparison; its ensembles' folders are those on disk.
-
-    Returns:
-        Nothing where no pictures were kept.
-    """
+    """Return the pictures of each method's first ensemble as HTML."""
     parts = []
     for method in comparison.methods:
         found = read_gallery(Path(method.ensembles[0].folder))

@@ -63,15 +63,7 @@ def write_report(
 
 
 def sections_of(found: Gathered, numbers: Numbers = ours_alone) -> list[Section]:
-    """Return all sections of a page in order.
-
-    Args:
-        found: What to show.
-        numbers: Writes a study's record as the paper's number and ours.
-
-    Returns:
-        Those of every group, then studies, then where everything comes from.
-    """
+    """Return all sections of a page in order."""
     sections = []
     single = len(found.groups) == 1
     if len(found.groups) > 1:
@@ -93,15 +85,7 @@ def sections_of(found: Gathered, numbers: Numbers = ours_alone) -> list[Section]
 
 
 def render(title: str, sections: Iterable[Section]) -> str:
-    """Return a page as text; every string in it is escaped.
-
-    Args:
-        title: The page's heading.
-        sections: What follows.
-
-    Returns:
-        A whole HTML document without outside references.
-    """
+    """Return a page as text; every string in it is escaped."""
     links: list[str] = []
     body: list[str] = []
     for section in sections:

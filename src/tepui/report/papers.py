@@ -13,12 +13,6 @@ Numbers = Callable[[Record], tuple[str, str]]
 def ours_alone(record: Record) -> tuple[str, str]:
     """Return no number of a paper, and ours.
 
-    Args:
-        record: Our number.
-
-    Returns:
-        Two texts.
-
     Example:
         >>> ours_alone(Record(
         ...     item="a/figure1", dataset="digits", architecture="mlp", method="sam",
@@ -30,15 +24,7 @@ def ours_alone(record: Record) -> tuple[str, str]:
 
 
 def study_parts(study: Study, numbers: Numbers) -> list[str]:
-    """Return a figure or table with its numbers, as HTML.
-
-    Args:
-        study: The results.
-        numbers: Writes the paper's number and ours.
-
-    Returns:
-        Pieces of a section.
-    """
+    """Return a figure or table with its numbers, as HTML."""
     found = study.results
     differs = str(found.settings.get("differs", ""))
     parts = [paragraph(f"{found.title}. Size: {found.size}. From {study.path}.")]

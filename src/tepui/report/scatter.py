@@ -41,11 +41,7 @@ class Cloud:
     joined: bool = False
 
     def points(self, log: bool = False) -> list[tuple[float, float, float]]:
-        """Return x, y and color of the points that can be drawn.
-
-        Args:
-            log: Whether axes are logarithmic, so that only positive numbers can.
-        """
+        """Return x, y and color of the points that can be drawn."""
         colors: Values = [0.0] * len(self.x) if self.color is None else self.color
         return [
             (x, y, color)
@@ -79,15 +75,7 @@ class Scatter:
 
 
 def scatter_panels(panels: Sequence[Scatter], *, columns: int = 3) -> "Figure":
-    """Draw clouds of points.
-
-    Args:
-        panels: Row by row.
-        columns: At most so many side by side.
-
-    Returns:
-        The figure, with a color bar beside each panel that has colors.
-    """
+    """Draw clouds of points."""
     figure, axes = grid(len(panels), columns)
     for axis, panel in zip(axes, panels, strict=True):
         _draw(figure, axis, panel)

@@ -208,16 +208,7 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
 
 
 def scores(caption: str, titles: Sequence[str], shown: Iterable[Row]) -> str:
-    """Return rows of data, method and scores as a table.
-
-    Args:
-        caption: What it shows.
-        titles: Its headings.
-        shown: Its rows.
-
-    Returns:
-        HTML.
-    """
+    """Return rows of data, method and scores as a table."""
     lines: list[list[str | Cell]] = []
     for row in shown:
         cells = map(Cell, row.cells, row.best)

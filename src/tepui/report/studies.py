@@ -31,15 +31,7 @@ class Bar(NamedTuple):
 
 
 def grid(count: int, columns: int = 3) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with some panels.
-
-    Args:
-        count: How many panels.
-        columns: At most so many side by side.
-
-    Returns:
-        The figure and its axes.
-    """
+    """Return a figure with some panels."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -54,15 +46,7 @@ def grid(count: int, columns: int = 3) -> "tuple[Figure, list[Axes]]":
 
 
 def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Figure":
-    """Draw bars of members' accuracy with what the ensemble gains on top.
-
-    Args:
-        panels: Bars by the title of their panel, row by row.
-        columns: At most so many side by side.
-
-    Returns:
-        The figure; error bars are standard errors over ensembles.
-    """
+    """Draw bars of members' accuracy with what the ensemble gains on top."""
     figure, axes = grid(len(panels), columns)
     for axis, (title, bars) in zip(axes, panels.items(), strict=True):
         for position, bar in enumerate(bars):
@@ -85,13 +69,7 @@ def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Fig
 
 
 def legend_below(figure: "Figure", axes: "Sequence[Axes]", columns: int = 5) -> None:
-    """Say once, below all panels, what each line and mark is.
-
-    Args:
-        figure: The figure.
-        axes: Its panels; what has the same name in several is named once.
-        columns: At most so many names side by side, as far as the figure is wide.
-    """
+    """Say once, below all panels, what each line and mark is."""
     handles = {
         name: handle
         for axis in axes

@@ -58,14 +58,7 @@ class Row:
 
 
 def rows(comparison: Comparison) -> Iterator[Row]:
-    """Yield the rows of a comparison's table.
-
-    Args:
-        comparison: The comparison.
-
-    Yields:
-        All methods on clean data, then all on corrupted data.
-    """
+    """Yield the rows of a comparison's table."""
     for data in DATA if comparison.has_shift else ["clean"]:
         shown = columns(comparison)
         estimates = {
@@ -92,13 +85,6 @@ def columns(comparison: Comparison) -> tuple[Column, ...]:
 
 def cell(value: Estimate, column: Column) -> str:
     """Return an estimate as text, with its standard error where it has one.
-
-    Args:
-        value: The estimate.
-        column: How it is shown.
-
-    Returns:
-        For example ``97.12 ± 0.30``; a dash where the score is not defined.
 
     Example:
         >>> cell(Estimate(0.9712, 0.003, 3), COLUMNS[1])
@@ -156,15 +142,7 @@ def _estimate(method: MethodResult, data: str, column: Column) -> Estimate:
 
 
 def best_of(values: list[float], column: Column) -> float | None:
-    """Return the best of a column's means; None where none is better than others.
-
-    Args:
-        values: The means; NaN are left out.
-        column: Says which direction is better.
-
-    Returns:
-        The best one, if there are at least two.
-    """
+    """Return the best of a column's means; None where none is better than others."""
     known = [value for value in values if not math.isnan(value)]
     if column.best is None or len(known) < 2:
         return None

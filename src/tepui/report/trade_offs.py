@@ -84,13 +84,6 @@ def trade_off_figure(
     Lines are theory: solid where SAM is stable, dotted where it diverges; panels with
     nothing but divergence are tinted. The upper bound lies right of the lower bound.
     Marks with error bars are simulated.
-
-    Args:
-        rows: Panels, row by row; rows are equally long.
-        colors: A color for each method.
-
-    Returns:
-        The figure.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -139,11 +132,7 @@ def _draw(axis: "Axes", panel: Panel, colors: Mapping[str, str]) -> None:
 
 
 def few_ticks(side: "Axis") -> None:
-    """Label round numbers on a short logarithmic axis, powers of ten on a long one.
-
-    Args:
-        side: The axis, whose ends are set.
-    """
+    """Label round numbers on a short logarithmic axis, powers of ten on a long one."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     low, high = side.get_view_interval()

@@ -38,18 +38,6 @@ def ascent(
 ) -> Tensor:
     r"""Return the largest rise of a function found by APGD.
 
-    Args:
-        slope: Maps :math:`u` to the function at :math:`T u` and its gradient with
-            respect to :math:`T u`.
-        scale: The diagonal of :math:`T`, not negative.
-        rho: Radius of the neighbourhood.
-        norm: Its norm.
-        steps: Steps of ascent.
-        projection: ``"exact"`` or ``"ellipsoid"``.
-
-    Returns:
-        A scalar, at least zero. Nothing is read back to the host.
-
     Example:
         >>> height = torch.tensor([3.0, 4.0])
         >>> rise = ascent(lambda u: (height @ u, height), torch.ones(2), rho=2.0)
@@ -88,12 +76,6 @@ def ascent(
 
 def checkpoints(steps: int) -> list[int]:
     """Return the steps of APGD after which progress is judged, counted from zero.
-
-    Args:
-        steps: How many there are in all.
-
-    Returns:
-        Ever more densely spaced step numbers.
 
     Example:
         >>> checkpoints(20)
@@ -154,14 +136,6 @@ def ellipsoid_projection(point: Tensor, scale: Tensor, rho: float) -> Tensor:
 
     The nearest point divides each coordinate by :math:`1 + 2\lambda / t^2`;
     :math:`\lambda` is found by bisection.
-
-    Args:
-        point: Any :math:`u`.
-        scale: The diagonal of :math:`T`; coordinates where it is zero become zero.
-        rho: Radius.
-
-    Returns:
-        A vector of length at most ``rho``.
 
     Example:
         >>> ellipsoid_projection(torch.tensor([3.0, 4.0]), torch.ones(2), 1.0)

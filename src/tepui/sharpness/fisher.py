@@ -149,18 +149,7 @@ def _scores(
 def whole_gradient_norms(
     model: nn.Module, batch: Batch, loss: Loss, names: list[str] | None = None
 ) -> Tensor:
-    """Return squared gradient norms by differentiating every sample on its own.
-
-    Args:
-        model: Any module in eval mode.
-        batch: The samples.
-        loss: Returns one loss per sample.
-        names: Parameters to differentiate; all trainable ones by default.
-
-    Returns:
-        Shape ``(samples,)``. Memory grows with samples times parameters, so samples
-        are taken in blocks.
-    """
+    """Return squared gradient norms by differentiating every sample on its own."""
     every = dict(model.named_parameters())
     chosen = names or [name for name, p in every.items() if p.requires_grad]
     inner = {name: every[name].detach() for name in chosen}
@@ -193,13 +182,7 @@ def whole_gradient_norms(
 
 
 class _Recorder:
-    """Watches layers: their inputs in the forward pass, their shares in the backward.
-
-    Args:
-        model: The module, in eval mode.
-        loss: Returns one loss per sample.
-        autocast: Type of the forward pass, None for the weights' own.
-    """
+    """Watches layers: their inputs in the forward pass, their shares in the backward."""
 
     def __init__(
         self, model: nn.Module, loss: Loss, autocast: torch.dtype | None

@@ -140,17 +140,7 @@ def fisher_rao(
 
 
 def depth_of(model: nn.Module) -> int:
-    """Return the number of linear and convolutional layers of a model.
-
-    Args:
-        model: Any module.
-
-    Returns:
-        Their number, at least one.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """Return the number of linear and convolutional layers of a model."""
     count = sum(isinstance(part, LAYERS) for part in model.modules())
     require(count > 0, "model", "have linear or convolutional layers", count)
     return count

@@ -26,20 +26,7 @@ def convolution_norms(
     padding: tuple[int, int],
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return each sample's squared gradient norm over a convolution's weight.
-
-    Args:
-        module: The convolution, of one group.
-        inputs: What it was called with, ``(samples, channels, height, width)``.
-        grads: Gradient with respect to its output, of a type no wider than float32.
-        padding: Zeros above and to the left of the inputs.
-        mask: Which entries of the weight count.
-
-    Returns:
-        Shape ``(samples,)``, in float32. Where torch may round products of float32 to
-        TF32, factors are rounded to bfloat16 here, which is faster and errs less: it
-        rounds to nearest.
-    """
+    """Return each sample's squared gradient norm over a convolution's weight."""
     inputs = inputs.to(grads.dtype).contiguous(memory_format=torch.channels_last)
     grads = grads.contiguous(memory_format=torch.channels_last)
     samples, out_channels, out_height, out_width = grads.shape
@@ -81,17 +68,7 @@ def convolution_norms(
 def batch_norm_norms(
     module: Any, inputs: Tensor, grads: Tensor, names: Collection[str]
 ) -> Tensor:
-    """Return each sample's squared gradient norm over BatchNorm's scale and shift.
-
-    Args:
-        module: BatchNorm in eval mode.
-        inputs: What it was called with, ``(samples, channels, height, width)``.
-        grads: Gradient with respect to its output, of a type no wider than float32.
-        names: ``"weight"``, ``"bias"`` or both.
-
-    Returns:
-        Shape ``(samples,)``, in float32.
-    """
+    """Return each sample's squared gradient norm over BatchNorm's scale and shift."""
     inputs = inputs.contiguous(memory_format=torch.channels_last)
     grads = grads.contiguous(memory_format=torch.channels_last)
     samples, channels = grads.shape[:2]

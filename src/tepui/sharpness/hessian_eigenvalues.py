@@ -105,16 +105,7 @@ def hessian_eigenvalues(
 
 
 def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
-    """Return the Hessian of the mean loss times a vector.
-
-    Args:
-        weights: The model, in eval mode.
-        batches: The samples.
-        way: As long as the weights.
-
-    Returns:
-        A vector as long as the weights.
-    """
+    """Return the Hessian of the mean loss times a vector."""
     total = torch.zeros_like(way)
     for batch in batches:
         with torch.enable_grad():

@@ -15,16 +15,6 @@ from tepui.modules.running import forward
 def classifier_of(model: nn.Module) -> nn.Linear:
     """Return a model's last linear layer.
 
-    Args:
-        model: A module; the last ``nn.Linear`` of its ``classifier`` if it has one,
-            of the whole model otherwise.
-
-    Returns:
-        The layer.
-
-    Raises:
-        ValueError: If there is none.
-
     Example:
         >>> classifier_of(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
         Linear(in_features=3, out_features=2, bias=True)
@@ -40,15 +30,7 @@ def classifier_of(model: nn.Module) -> nn.Linear:
 def features_and_logits(
     model: nn.Module,
 ) -> Iterator[Callable[[Inputs], tuple[Tensor, Tensor]]]:
-    """Give what a model's last layer sees and says, from one forward pass.
-
-    Args:
-        model: Any module with a linear layer.
-
-    Yields:
-        A function from inputs to features ``(samples, width)`` and logits
-        ``(samples, classes)``, without gradients.
-    """
+    """Give what a model's last layer sees and says, from one forward pass."""
     layer = classifier_of(model)
     seen: list[tuple[Tensor, Tensor]] = []
 

@@ -34,14 +34,7 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 
 def is_known(module: nn.Module) -> bool:
-    """Return whether per-sample gradients of this kind of module are known here.
-
-    Args:
-        module: A module with parameters of its own.
-
-    Returns:
-        True for exact types only: a subclass may compute something else.
-    """
+    """Return whether per-sample gradients of this kind of module are known here."""
     if type(module) in CONVOLUTIONS:
         return module.padding_mode == "zeros"
     if type(module) is nn.Embedding:
@@ -60,18 +53,7 @@ def squared_norms(
     names: Collection[str],
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return each sample's squared gradient norm over some parameters of a layer.
-
-    Args:
-        module: A module that :func:`is_known`.
-        inputs: What it was called with; samples along the first axis.
-        grads: Gradient of the summed losses with respect to its output.
-        names: Which of its own parameters, at least one.
-        mask: Which entries of the weight of a linear or convolutional layer count.
-
-    Returns:
-        Shape ``(samples,)``, in float32 or wider.
-    """
+    """Return each sample's squared gradient norm over some parameters of a layer."""
     if type(module) is nn.Embedding:
         return _embedding_norm(module, inputs, grads)
     if type(module) is nn.BatchNorm2d and (fused := _fused(grads)):
@@ -93,17 +75,7 @@ def squared_norms(
 def gradients(
     module: nn.Module, inputs: Tensor, grads: Tensor, names: Collection[str]
 ) -> dict[str, Tensor]:
-    """Return each sample's gradient of some parameters of a layer.
-
-    Args:
-        module: A module that :func:`is_known`.
-        inputs: What it was called with; samples along the first axis.
-        grads: Gradient of the summed losses with respect to its output.
-        names: Which of its own parameters.
-
-    Returns:
-        Gradients of shape ``(samples, *parameter.shape)``, by parameter name.
-    """
+    """Return each sample's gradient of some parameters of a layer."""
     rule: Callable[[Any, Tensor, Tensor], dict[str, Tensor]]
     if type(module) is nn.Embedding:
         rule = _embedding_gradient
@@ -172,18 +144,7 @@ def _groups(module: Any) -> int:
 def _matrices(
     module: Any, inputs: Tensor, grads: Tensor, *, in_order: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return factors whose product is each sample's weight gradient.
-
-    Args:
-        module: A linear layer or a convolution.
-        inputs: What it was called with.
-        grads: Gradient with respect to its output.
-        in_order: Whether the columns must follow the flattened weight.
-
-    Returns:
-        Output gradients ``(samples, groups, out, positions)`` and inputs or patches
-        ``(samples, groups, positions, in)``.
-    """
+    """Return factors whose product is each sample's weight gradient."""
     samples = len(inputs)
     inputs = inputs.to(grads.dtype)
     if type(module) is nn.Linear:
@@ -200,9 +161,6 @@ def _patches(
 
     The copy keeps the input's innermost axis innermost: channels where they come last
     in memory, positions elsewhere.
-
-    Returns:
-        Shape ``(samples, groups, positions, channels per group * kernel size)``.
     """
     padded = F.pad(inputs, _padding(module))
     samples, channels = padded.shape[:2]
@@ -234,12 +192,7 @@ def _padding(module: Any) -> list[int]:
 
 
 def _product_norm(left: Tensor, right: Tensor) -> Tensor:
-    """Return the squared Frobenius norm of each sample's ``left @ right``.
-
-    Args:
-        left: Shape ``(samples, groups, out, positions)``.
-        right: Shape ``(samples, groups, positions, in)``.
-    """
+    """Return the squared Frobenius norm of each sample's ``left @ right``."""
     out, positions, inner = left.shape[2], left.shape[3], right.shape[3]
     if positions == 1:
         lengths = _wide(left).square().sum((2, 3)) * _wide(right).square().sum((2, 3))

@@ -43,17 +43,6 @@ def mean_of(
 ) -> Measurement:
     """Return the mean of independent values.
 
-    Args:
-        values: Shape ``(values,)``.
-        settings: What they depend on.
-        each: What one value belongs to, for the message.
-
-    Returns:
-        Mean and standard error.
-
-    Raises:
-        ValueError: If a value is NaN.
-
     Example:
         >>> found = mean_of(Tensor([1.0, 3.0]), {})
         >>> found.value, found.standard_error
@@ -69,16 +58,6 @@ def crossed_mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
     Every draw meets every sample, so that neither rows nor columns are independent of
     each other; the variances of both means add up, which counts what is particular to
     one draw at one sample twice: a standard error on the safe side.
-
-    Args:
-        values: Shape ``(draws, samples)``.
-        settings: What they depend on.
-
-    Returns:
-        Mean and standard error.
-
-    Raises:
-        ValueError: If a value is NaN.
     """
     wide = without_nan(values, "(draw, sample)").double()
     errors = [_error(wide.mean(axis)) for axis in (0, 1)]
@@ -88,18 +67,7 @@ def crossed_mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
 
 
 def without_nan(values: Tensor, each: str) -> Tensor:
-    """Return values as they are.
-
-    Args:
-        values: What a model gave.
-        each: What one value belongs to, for the message.
-
-    Returns:
-        The values.
-
-    Raises:
-        ValueError: If one is NaN; says how many and where the first is.
-    """
+    """Return values as they are."""
     bad = values.isnan()
     if bad.any():
         where = bad.nonzero()[0].tolist()

@@ -17,14 +17,6 @@ def rises(
 
     All samples meet the same offsets, so that one pass over the data per offset
     suffices and the result does not depend on how the data are batched.
-
-    Args:
-        weights: The model, in eval mode.
-        batches: The samples.
-        offsets: Vectors as long as the weights.
-
-    Returns:
-        Shape ``(offsets, samples)``.
     """
 
     def losses(vector: Tensor) -> Tensor:
@@ -36,15 +28,7 @@ def rises(
 
 
 def stream_or_default(generator: torch.Generator | None) -> torch.Generator:
-    """Return a generator, by default one that draws the same at every call.
-
-    Args:
-        generator: The caller's, or None.
-
-    Returns:
-        The caller's own; it says by its device where numbers are drawn, so that a CPU
-        generator draws the same for models on any device.
-    """
+    """Return a generator, by default one that draws the same at every call."""
     return seeded_generator("noise") if generator is None else generator
 
 

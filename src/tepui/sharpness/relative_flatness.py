@@ -145,14 +145,6 @@ def relative_flatness(
 def sample_flatness(features: Tensor, logits: Tensor, weight: Tensor) -> Tensor:
     r"""Return :math:`\lVert \varphi \rVert^2 \operatorname{Var}_{s \sim P}(w_s)`.
 
-    Args:
-        features: Shape ``(samples, width)``.
-        logits: Shape ``(samples, classes)``.
-        weight: Shape ``(classes, width)``.
-
-    Returns:
-        Shape ``(samples,)``.
-
     Example:
         >>> weight = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
         >>> sample_flatness(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2), weight)

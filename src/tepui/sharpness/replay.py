@@ -26,14 +26,6 @@ def over_batches(
 ) -> Tensor:
     """Return what a function says of every batch.
 
-    Args:
-        measure: Maps a batch to a tensor of fixed shape; on CUDA it must not read
-            values back to the host, draw random numbers or change what it reads.
-        batches: On one device.
-
-    Returns:
-        The results, stacked along a new first axis.
-
     Example:
         >>> ones = Batch(torch.ones(2, 3), torch.zeros(2), torch.arange(2))
         >>> over_batches(lambda batch: batch.inputs.sum(), [ones, ones])
@@ -60,12 +52,7 @@ def over_batches(
 
 
 class _Lane:
-    """A captured function of a batch, on a stream of its own.
-
-    Args:
-        measure: The function.
-        batch: Gives the shapes.
-    """
+    """A captured function of a batch, on a stream of its own."""
 
     def __init__(self, measure: Callable[[Batch], Tensor], batch: Batch) -> None:
         self._stream = torch.cuda.Stream()

@@ -101,26 +101,7 @@ def select(
     generator: torch.Generator | None = None,
     mixed: bool = False,
 ) -> Selection:
-    """Choose batches for a model, and check that they fit it.
-
-    Args:
-        model: The model, where it lies.
-        data: A map-style data set of ``(x, y)``, or a loader that does not shuffle;
-            a loader's own batches are taken, from the first on.
-        loss: What the outputs will meet.
-        batch_size: Samples per batch of a data set.
-        num_samples: How many samples, drawn without replacement; None takes all.
-        generator: Draws them; None draws the same ones at every call.
-        mixed: Batches are small samples of the data in random order, all of one
-            size; if false they follow the order of the data.
-
-    Returns:
-        The batches.
-
-    Raises:
-        ValueError: If sizes are not positive, the loader shuffles, or model, labels
-            and loss do not fit each other.
-    """
+    """Choose batches for a model, and check that they fit it."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     require(
         num_samples is None or num_samples > 0,

@@ -19,32 +19,14 @@ Masks = Mapping[str, Tensor]
 
 
 def trainable(model: nn.Module) -> Parameters:
-    """Return a model's trainable parameters by name, detached.
-
-    Args:
-        model: Any module.
-
-    Returns:
-        Views of the parameters; a shared one is there once.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """Return a model's trainable parameters by name, detached."""
     found = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
     require(len(found) > 0, "model", "have trainable parameters", "none")
     return found
 
 
 def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
-    """Return a model's outputs as a function of some of its tensors.
-
-    Args:
-        model: Any module; its parameters stay as they are.
-
-    Returns:
-        A function of parameters or buffers by name, and of a batch; tensors that are
-        not named are the model's own.
-    """
+    """Return a model's outputs as a function of some of its tensors."""
 
     def outputs(values: Parameters, batch: Batch) -> Tensor:
         def call(*arguments: Tensor, **keywords: Tensor) -> Any:
@@ -57,29 +39,13 @@ def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
 
 
 def losses_at(model: nn.Module, loss: Loss) -> Callable[[Parameters, Batch], Tensor]:
-    """Return a model's per-sample losses as a function of some of its tensors.
-
-    Args:
-        model: Any module; left as it is.
-        loss: Returns one loss per sample.
-
-    Returns:
-        A function of parameters by name and a batch.
-    """
+    """Return a model's per-sample losses as a function of some of its tensors."""
     outputs = outputs_at(model)
     return lambda values, batch: loss(outputs(values, batch), batch.targets)
 
 
 def curvature_along(function: Callable[[Any], Tensor], here: Any, way: Any) -> Tensor:
     r"""Return the second derivative :math:`v^\top \nabla^2 f(x) \, v`.
-
-    Args:
-        function: Maps weights to one or more values.
-        here: The weights: a tensor, or tensors by name.
-        way: The direction, of the same structure.
-
-    Returns:
-        One value per value of the function, from forward differentiation alone.
 
     Example:
         >>> curvature_along(lambda x: x.pow(3), torch.tensor(2.0), torch.tensor(1.0))
@@ -99,12 +65,6 @@ def normalized_logits(outputs: Tensor) -> Tensor:
 
     Takes the scale of the logits out of a measure, as the released code of
     SharpBalance can.
-
-    Args:
-        outputs: Shape ``(samples, classes)``.
-
-    Returns:
-        The same shape.
     """
     centered = outputs - outputs.mean(dim=1, keepdim=True)
     length: Tensor = centered.norm(dim=1, keepdim=True).clamp_min(1e-10)
@@ -113,13 +73,6 @@ def normalized_logits(outputs: Tensor) -> Tensor:
 
 class WeightVector:
     """A model's trainable parameters as one vector.
-
-    Args:
-        model: Any module; its parameters stay as they are.
-        loss: Returns one loss per sample.
-        normalize_logits: Pass logits through :func:`normalized_logits` first.
-        with_buffers: Count floating buffers, such as BatchNorm's running statistics,
-            among the weights.
 
     Attributes:
         vector: The weights as they are.
@@ -145,14 +98,7 @@ class WeightVector:
         self.vector = torch.cat([value.flatten() for value in own.values()])
 
     def by_name(self, vector: Tensor) -> Parameters:
-        """Return a vector as tensors by name, in the parameters' shapes.
-
-        Args:
-            vector: As long as the weights.
-
-        Returns:
-            Views of it.
-        """
+        """Return a vector as tensors by name, in the parameters' shapes."""
         parts = vector.split(self._sizes)
         return {
             name: part.view(value.shape).to(value.dtype)
@@ -177,21 +123,7 @@ class WeightVector:
         return bool(self._masks if masks is None else masks)
 
     def scale(self, adaptive: bool, masks: Masks | None) -> Tensor:
-        """Return how far each weight may move.
-
-        Args:
-            adaptive: As far as it is long, ``|w|``, so that zeros stay; otherwise 1.
-            masks: Boolean tensors by the names of their parameters: weights that are
-                False stay where they are, as the zeros of a sparse network must.
-                Parameters that are not named are free. None takes the masks of a
-                pruned model (:mod:`tepui.modules.pruning`).
-
-        Returns:
-            A vector as long as the weights.
-
-        Raises:
-            ValueError: If a mask names no parameter or has another shape.
-        """
+        """Return how far each weight may move."""
         far = self.vector.abs() if adaptive else torch.ones_like(self.vector)
         if masks is None:
             masks = self._masks

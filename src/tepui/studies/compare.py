@@ -349,15 +349,6 @@ def read_comparison(path: str | Path) -> Comparison:
 def labels(methods: Sequence[Method]) -> list[str]:
     """Return a name for each method, with hyperparameters where names repeat.
 
-    Args:
-        methods: The methods.
-
-    Returns:
-        As many different names.
-
-    Raises:
-        ValueError: If a method is listed twice.
-
     Example:
         >>> from tepui.methods import SAM, DeepEnsemble
         >>> labels([DeepEnsemble(), SAM(rho=0.1)])
@@ -395,16 +386,7 @@ def tested_on(
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
     ood: Mapping[str, Dataset[Any]] | None,
 ) -> dict[str, Any]:
-    """Return what tells this test from another, as JSON holds it.
-
-    Args:
-        test: Clean test data.
-        shifted: Shifted test data by (type, severity).
-        ood: Unfamiliar data by name.
-
-    Returns:
-        Fingerprints of the data; of copies that tepui corrupts, the recipe instead.
-    """
+    """Return what tells this test from another, as JSON holds it."""
     about: dict[str, Any] = {"test": fingerprint(test)}
     about["cells"] = [list(cell) for cell in shifted or {}]
     if isinstance(shifted, Corrupted):

@@ -20,15 +20,6 @@ _PARTS = ("model", "optimizer", "loss", "prune")
 def in_words(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
     """Return all that a trial is, but its seeds.
 
-    Args:
-        trial: What is trained.
-        hidden: Fields of its parts, and arguments of its model, to leave out.
-
-    Returns:
-        Data, model and method under ``"title"``, the number of members, and the rest by
-        field, as ``optimizer.lr`` for that of a part. Of values that are dealt to
-        members, each stands once.
-
     Example:
         >>> from tepui.data import Digits
         >>> from tepui.studies.specifications import Samples
@@ -57,12 +48,6 @@ def in_words(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
 
 def labels(found: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a short name for each of some different trials.
-
-    Args:
-        found: The trials, as :func:`in_words` gives them.
-
-    Returns:
-        Their titles; where several have the same, with all that differs among them.
 
     Example:
         >>> labels([{"title": "a", "members": "2"}, {"title": "a", "members": "3"}])

@@ -67,14 +67,7 @@ class Gallery:
 def write_gallery(
     folder: Path, test: Dataset[Any], ood: Mapping[str, Dataset[Any]]
 ) -> None:
-    """Write the galleries of the data sets whose logits lie in a folder.
-
-    Args:
-        folder: Where ``tepui.evaluate(..., out=folder)`` put the logits; receives
-            ``gallery.json``.
-        test: The test set.
-        ood: The unfamiliar sets by name.
-    """
+    """Write the galleries of the data sets whose logits lie in a folder."""
     stored = read_logits(folder)
     sets: list[tuple[str | None, Dataset[Any], Tensor, Tensor | None]] = [
         (None, test, *stored.clean),
@@ -89,17 +82,7 @@ def write_gallery(
 
 
 def read_gallery(folder: Path) -> tuple[Gallery, ...]:
-    """Read the galleries of a folder.
-
-    Args:
-        folder: Where :func:`write_gallery` put them.
-
-    Returns:
-        One per data set of images; none if there is no file.
-
-    Raises:
-        ValueError: If the file is foreign or damaged.
-    """
+    """Read the galleries of a folder."""
     file = folder / FILE
     if not file.is_file():
         return ()
@@ -123,15 +106,7 @@ def _shows_pictures(dataset: Dataset[Any]) -> bool:
 
 
 def class_name(dataset: Dataset[Any], label: Tensor) -> str:
-    """Return what a class is called.
-
-    Args:
-        dataset: The data set, which may name its classes.
-        label: Number of the class.
-
-    Returns:
-        Its name; its number where it has none.
-    """
+    """Return what a class is called."""
     source = whole(dataset)
     names = source.classes if isinstance(source, Arrays | ImageFiles) else ()
     return names[int(label)] if 0 <= int(label) < len(names) else str(int(label))
@@ -168,15 +143,7 @@ def _gallery(
 
 
 def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:
-    """Return some images of a data set as they are shown.
-
-    Args:
-        dataset: Images.
-        rows: Which ones.
-
-    Returns:
-        Values in [0, 1]; of unknown scale, each image is stretched over it.
-    """
+    """Return some images of a data set as they are shown."""
     inputs, source = _inputs(dataset, rows), whole(dataset)
     assert isinstance(inputs, Tensor)
     images = inputs.float()

@@ -75,14 +75,7 @@ class Work:
 
 
 def merged(work: Iterable[Work]) -> list[Work]:
-    """Return the work with each trial once, and each question of it once.
-
-    Args:
-        work: In any order, of several figures perhaps.
-
-    Returns:
-        The same work, in the order in which trials first appear.
-    """
+    """Return the work with each trial once, and each question of it once."""
     trials: dict[str, Trial] = {}
     questions: dict[str, dict[str, Exam | Measure]] = {}
     for each in work:
@@ -110,23 +103,7 @@ def carry_out(
     ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
 ) -> dict[str, str]:
-    """Train, test and measure what the store does not have.
-
-    Args:
-        work: What to do.
-        store: Where it goes.
-        workers: Trials at a time, each in a process of its own; on a GPU they share it.
-        advance: Told how many steps were done, as :meth:`Work.steps_left` counts them.
-        ended: Called whenever the work of a trial has ended.
-        tolerated: Errors that end only the work in which they occur.
-
-    Returns:
-        The reasons of the work that was given up, by the digests of its trials.
-
-    Raises:
-        WorkError: If a worker failed otherwise; says how.
-        ValueError: If ``workers`` is not positive.
-    """
+    """Train, test and measure what the store does not have."""
     require(workers > 0, "workers", "be positive", workers)
     left = [each for each in merged(work) if each.steps_left(store)]
     if workers == 1 or len(left) < 2:

@@ -79,19 +79,7 @@ def hyperparameters(trial: Trial) -> dict[str, Place]:
 
 
 def varied(trial: Trial, values: Values) -> Trial:
-    """Return a trial with other hyperparameters, if its parts allow them.
-
-    Args:
-        trial: What is trained.
-        values: By name; each must be known to :func:`hyperparameters`.
-
-    Returns:
-        The same trial otherwise.
-
-    Raises:
-        ValueError: If a value does not suit its field, its part, the number of members
-            or the length of the run.
-    """
+    """Return a trial with other hyperparameters, if its parts allow them."""
     known = hyperparameters(trial)
     given: dict[str, dict[str, Any]] = {}
     for name, value in values.items():

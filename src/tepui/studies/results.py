@@ -90,14 +90,6 @@ def averaged(
 ) -> Record:
     """Return a record of a mean over repetitions.
 
-    Args:
-        values: One per repetition; None where it is not defined.
-        trials: What the values rest on.
-        names: Further fields of :class:`Record`.
-
-    Returns:
-        The record, with standard error and Student's interval.
-
     Example:
         >>> record = averaged(
         ...     [0.5, 0.7], [], item="x/table1", dataset="digits", architecture="mlp",
@@ -147,23 +139,12 @@ class Results:
     records: tuple[Record, ...]
 
     def find(self, **names: Any) -> list[Record]:
-        """Return the records with the given fields or coordinates.
-
-        Args:
-            names: Item, data set, architecture, method, metric, or keys of ``at``.
-
-        Returns:
-            Those that agree in all of them.
-        """
+        """Return the records with the given fields or coordinates."""
         wanted = names.items()
         return [each for each in self.records if wanted <= each.names.items()]
 
     def one(self, **names: Any) -> Record:
-        """Return the only record with the given fields or coordinates.
-
-        Raises:
-            ValueError: If there is none, or more than one.
-        """
+        """Return the only record with the given fields or coordinates."""
         found = self.find(**names)
         rule = f"name one record of {self.item}, not {len(found)}"
         require(len(found) == 1, "names", rule, names)
@@ -179,24 +160,7 @@ def results(
     device: torch.device,
     trained_on: Iterable[Mapping[str, Any]] = (),
 ) -> Results:
-    """Return results with the environment of this process.
-
-    Args:
-        item: Name of the figure or table.
-        title: What it shows.
-        size: Of the study.
-        settings: Data, model and training.
-        records: The numbers; no two with the same key.
-        device: Where trials are tested.
-        trained_on: Environments that runs recorded; each is kept once, and only if
-            not all are that of this process.
-
-    Returns:
-        The results.
-
-    Raises:
-        ValueError: If two records have the same key.
-    """
+    """Return results with the environment of this process."""
     kept = tuple(records)
     seen: set[str] = set()
     for record in kept:
@@ -222,12 +186,7 @@ def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_results(folder: str | Path, found: Results) -> None:
-    """Write results as JSON.
-
-    Args:
-        folder: Where ``results.json`` goes.
-        found: The results.
-    """
+    """Write results as JSON."""
     document = {
         "format": FORMAT,
         "source": "ours",
@@ -242,18 +201,7 @@ def write_results(folder: str | Path, found: Results) -> None:
 
 
 def read_results(folder: str | Path) -> Results:
-    """Read results.
-
-    Args:
-        folder: Where ``results.json`` lies.
-
-    Returns:
-        The results.
-
-    Raises:
-        FileNotFoundError: If there are none.
-        ValueError: If they are of another format; says what to do.
-    """
+    """Read results."""
     file = Path(folder) / FILE
     document = read_json(file)
     again = "make them again with: tepui reproduce ITEM --overwrite"

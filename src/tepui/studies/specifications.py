@@ -33,14 +33,7 @@ GENERATION = 1
 
 
 def digest(value: object) -> str:
-    """Return a short name for a description, the same on every machine.
-
-    Args:
-        value: A dataclass of plain values, classes and functions.
-
-    Returns:
-        Twelve hexadecimal digits.
-    """
+    """Return a short name for a description, the same on every machine."""
     text = json.dumps([GENERATION, described(value)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -68,14 +61,7 @@ class Source(ABC):
 
     @abstractmethod
     def load(self, store: Shelf) -> Dataset[Any]:
-        """Return the data.
-
-        Args:
-            store: Has what the data depend on, such as a trained extractor.
-
-        Returns:
-            A map-style data set.
-        """
+        """Return the data."""
 
 
 @final
@@ -217,15 +203,7 @@ class Measure:
 
 
 def made_from(source: Source) -> list[Source]:
-    """Return the sources that another is directly made from.
-
-    Args:
-        source: Any source.
-
-    Returns:
-        Those in its fields, and those that a trial in its fields learns from; empty
-        for data that are made from no other.
-    """
+    """Return the sources that another is directly made from."""
     found: list[Source] = []
     for value in vars(source).values():
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
@@ -247,13 +225,6 @@ def samples_in(source: Source) -> Iterator[Samples]:
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:
     """Return the members' seeds in one of several ensembles.
-
-    Args:
-        repetition: Which ensemble; no two share a seed.
-        members: How many members; a larger ensemble begins with a smaller one's.
-
-    Returns:
-        One seed per member.
 
     Example:
         >>> seeds(1, 3)

@@ -165,16 +165,6 @@ def tails(
 ) -> tuple[float, float]:
     """Return the one-sided p-values of a mean against a bound.
 
-    Args:
-        mean: What was found.
-        error: Its standard error; zero where the mean is exact.
-        freedom: Degrees of freedom of Student's t.
-        bound: What the true mean is compared with, also infinite.
-
-    Returns:
-        The p-value of "not below the bound" (small where the mean is clearly below)
-        and of "not above the bound" (small where it is clearly above).
-
     Example:
         >>> below, above = tails(1.0, 0.0, 2, 0.0)
         >>> below, above

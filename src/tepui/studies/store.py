@@ -31,10 +31,6 @@ KEPT_BYTES = 2**29
 class Store:
     """A folder of trials.
 
-    Args:
-        path: The folder; it is created when something is made.
-        device: Where to train and evaluate; a GPU if there is one.
-
     Attributes:
         path: The folder.
     """
@@ -74,15 +70,7 @@ class Store:
     def run(
         self, trial: Trial, *, on_epoch: Callable[[EpochRecord], None] | None = None
     ) -> Run:
-        """Return a trained trial; train it, or what is left of it, if need be.
-
-        Args:
-            trial: What to train.
-            on_epoch: Told the record of every epoch that is trained now.
-
-        Returns:
-            The finished run.
-        """
+        """Return a trained trial; train it, or what is left of it, if need be."""
         unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
         data = self.dataset(trial.data)
         with self._lock(trial):

@@ -149,19 +149,6 @@ def searches(
     that differ only in hyperparameters of the grid or in seeds belong to one search, in
     which no two ensembles share a seed.
 
-    Args:
-        trials: Of a study.
-        grid: Values of hyperparameters, by name.
-        held_out: Share of the training data to score on.
-        ensembles: At most so many repetitions of each combination.
-
-    Returns:
-        One search per data set, model and method.
-
-    Raises:
-        ValueError: If a name is no hyperparameter, if no trial is left, or if a value
-            does not suit its field, its method or the length of the run.
-
     Example:
         >>> from tepui.data import Digits
         >>> from tepui.studies.specifications import Samples
@@ -190,30 +177,13 @@ def searches(
 
 
 def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
-    """Return the methods that are not searched since they see test data unlabeled.
-
-    Args:
-        trials: Of a study.
-        grid: Values of hyperparameters, by name.
-
-    Returns:
-        Names of those that have all hyperparameters of the grid, each once.
-    """
+    """Return the methods that are not searched since they see test data unlabeled."""
     found = filter(_peeks, _candidates(trials, grid))
     return [*dict.fromkeys(type(trial.method).__name__ for trial in found)]
 
 
 def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
-    """Return how every combination did, and which is the best.
-
-    Args:
-        found: The search; what the store lacks of it is made.
-        store: Trained ensembles.
-        diverged: Digests of trials that cannot be trained.
-
-    Returns:
-        A row per combination and the chosen one.
-    """
+    """Return how every combination did, and which is the best."""
     rows = tuple(_row(cell, store, diverged) for cell in found.cells)
     sound = [row for row in rows if not row.diverged]
     return Outcome(rows, max(sound, key=_merit, default=None))

@@ -200,15 +200,7 @@ def phi_exact(i: int, j: int, *, eta: float, rho: float, ratio: float) -> Fracti
 
 
 def moment_exact(power: int, ratio: Fraction) -> Fraction:
-    r"""Return :math:`\int x^m d\mu_R = \sum_l N_{m,l} R^l` exactly.
-
-    Args:
-        power: The power m.
-        ratio: Rows per column, R.
-
-    Returns:
-        The moment; one for m = 0.
-    """
+    r"""Return :math:`\int x^m d\mu_R = \sum_l N_{m,l} R^l` exactly."""
     if power == 0:
         return Fraction(1)
     powers = accumulate([ratio] * power, operator.mul)

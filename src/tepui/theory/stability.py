@@ -74,13 +74,6 @@ def largest_stable_eta(rho: ArrayLike, ratio: float) -> FloatArray:
 
 
 def upper_edge(ratio: float) -> float:
-    r"""Return :math:`(\sqrt R + 1)^2`, the largest eigenvalue of the limit.
-
-    Args:
-        ratio: Rows per column of the data, n / d.
-
-    Returns:
-        The upper edge of the bulk.
-    """
+    r"""Return :math:`(\sqrt R + 1)^2`, the largest eigenvalue of the limit."""
     positive("ratio", ratio)
     return float((np.sqrt(ratio) + 1) ** 2)

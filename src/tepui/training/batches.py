@@ -33,16 +33,6 @@ def index_stream(
 ) -> Tensor:
     """Return the samples of some consecutive steps of a member's stream.
 
-    Args:
-        samples: Size of the data set.
-        batch_size: Samples per batch; a smaller data set fills batches by itself.
-        seed: The member's seed.
-        first_step: Steps of the stream that came before.
-        steps: How many steps to return.
-
-    Returns:
-        Indices of shape ``(steps, min(batch_size, samples))``.
-
     Example:
         >>> rows = index_stream(samples=5, batch_size=2, seed=13, first_step=0, steps=5)
         >>> rows.flatten().bincount()  # five steps of two see every sample twice
@@ -66,19 +56,7 @@ def index_stream(
 def stratified_stream(
     strata: Strata, batch_size: int, seed: int, first_step: int, steps: int
 ) -> Tensor:
-    """Return consecutive steps whose batches hold a fixed part of each stratum.
-
-    Args:
-        strata: The division of the data.
-        batch_size: Samples per batch, at most the size of the data.
-        seed: What both streams derive from.
-        first_step: Steps of the stream that came before.
-        steps: How many steps to return.
-
-    Returns:
-        Indices of shape ``(steps, batch_size)``, the first stratum's in front; each
-        stratum is an endless stream of its own.
-    """
+    """Return consecutive steps whose batches hold a fixed part of each stratum."""
     parts = []
     for number, (rows, size) in enumerate(
         [(strata.first, strata.rows), (strata.second, batch_size - strata.rows)]
@@ -105,16 +83,7 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
-        """Yield the batches of one epoch.
-
-        Args:
-            rows: Indices, ``(steps, batch)``.
-            seed: The member's seed.
-            epoch: Which epoch, for the augmentation's draws.
-
-        Yields:
-            One batch per row.
-        """
+        """Yield the batches of one epoch."""
 
     def draws(self, seed: int, epoch: int, device: torch.device) -> Tensor:
         """Return this epoch's random numbers, one row per sample."""
@@ -193,18 +162,7 @@ def source_of(
     workers: int,
     classes: int | None,
 ) -> Source:
-    """Return the fastest source for a data set.
-
-    Args:
-        dataset: A map-style data set of ``(x, y)``.
-        augmentations: Applied to every batch of images.
-        device: Where training runs.
-        workers: Processes that load a data set not held in tensors.
-        classes: If given, labels are checked against this number of classes.
-
-    Returns:
-        Tensors on the device if the data set is held in tensors, else a loader.
-    """
+    """Return the fastest source for a data set."""
     arrays = as_arrays(dataset)
     if arrays is None:
         return LoadedSource(tuple(augmentations), dataset, device, workers, classes)

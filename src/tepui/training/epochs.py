@@ -111,11 +111,7 @@ class Training:
         self.folder.write_history(self.history)
 
     def finish(self, learner: Learner) -> None:
-        """Put in place what a member predicts with once the run has ended.
-
-        Args:
-            learner: The member: its best weights, or what its method makes of the last.
-        """
+        """Put in place what a member predicts with once the run has ended."""
         with learner.present():
             if learner.best.weights:
                 where = f"best weights of member {learner.index}"

@@ -126,15 +126,7 @@ def warn_of_draws() -> None:
 
 
 def capture(learner: Learner, batch: Batch) -> Captured | None:
-    """Capture a learner's step, leaving its state as it was.
-
-    Args:
-        learner: The member with its optimizer.
-        batch: A batch of the shape that all steps have.
-
-    Returns:
-        The graph, or None if the step draws random numbers on the device.
-    """
+    """Capture a learner's step, leaving its state as it was."""
     fixed = fixed_batch(batch)
     before = {name: tensor.clone() for name, tensor in learner.tensors().items()}
     stream = torch.cuda.Stream()

@@ -112,12 +112,7 @@ class Learner:
                     entries[name] = value.to(device)
 
     def set_time(self, factor: float, progress: float) -> None:
-        """Set what follows from the step: learning rate and share of the run done.
-
-        Args:
-            factor: What the peak learning rates are multiplied by.
-            progress: Share of the run's steps that are done.
-        """
+        """Set what follows from the step: learning rate and share of the run done."""
         rates = [peak * factor for peak in self._peak_rates]
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             if isinstance(group["lr"], Tensor):
@@ -142,16 +137,7 @@ class Learner:
     def check_finite(
         self, first_step: int, factor: Callable[[int], float], checkpoint: str
     ) -> None:
-        """Raise if a loss of the current epoch, or a weight, is not finite.
-
-        Args:
-            first_step: The run's step at which the epoch began.
-            factor: The learning rate's factor at a step.
-            checkpoint: Where the last good state lies, in words.
-
-        Raises:
-            TrainingDiverged: Names member, step, learning rate and checkpoint.
-        """
+        """Raise if a loss of the current epoch, or a weight, is not finite."""
         losses = self.losses[: self.step - first_step]
         bad = (~torch.isfinite(losses)).nonzero()
         if len(bad):
@@ -217,12 +203,7 @@ class Learner:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], document: dict[str, Any]) -> None:
-        """Take up the state that :meth:`tensors` and :meth:`document` describe.
-
-        Args:
-            tensors: Tensors by name.
-            document: The rest.
-        """
+        """Take up the state that :meth:`tensors` and :meth:`document` describe."""
         module, device = self.member.module, self.losses.device
         where = f"checkpoint of member {self.index}"
         load_tensor_state(module, _under("module", tensors), where)

@@ -83,17 +83,7 @@ def numerics_of(
     deterministic: bool,
     threads: int | None = None,
 ) -> Numerics:
-    """Resolve what the caller left open.
-
-    Args:
-        device: Where to train; None takes a GPU if there is one.
-        precision: ``"auto"`` is bfloat16 on a GPU and float32 elsewhere.
-        deterministic: Choose only algorithms that repeat to the bit.
-        threads: Threads of the CPU; None keeps today's number.
-
-    Returns:
-        The settings of the run.
-    """
+    """Resolve what the caller left open."""
     one_of("precision", precision, get_args(Precision))
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -104,17 +94,7 @@ def numerics_of(
 
 
 def known_device(device: str | torch.device) -> torch.device:
-    """Return a device that is there.
-
-    Args:
-        device: Its name.
-
-    Returns:
-        The device.
-
-    Raises:
-        ValueError: If there is no such device.
-    """
+    """Return a device that is there."""
     try:
         place = torch.device(device)
     except RuntimeError as error:

@@ -44,22 +44,7 @@ def classes_of(
     *,
     coupled: bool = False,
 ) -> int | None:
-    """Run every member on two samples; return the classes that labels must fit.
-
-    Args:
-        ensemble: The members, on ``device``.
-        dataset: The training data.
-        loss: The loss they will be trained with.
-        device: Where to run them.
-        coupled: Whether members meet inside the loss and must have equal outputs.
-
-    Returns:
-        The smallest number of outputs where labels are class indices of the
-        cross-entropy, None where the loss gives targets another meaning.
-
-    Raises:
-        ValueError: If a member cannot take the inputs.
-    """
+    """Run every member on two samples; return the classes that labels must fit."""
     few = next(in_order(dataset, 2, device=device))
     sizes = output_sizes(ensemble, few.inputs)
     require(
@@ -78,26 +63,12 @@ def classes_of(
 def check_unlabeled(
     ensemble: Ensemble, unlabeled: Dataset[Any], device: torch.device
 ) -> None:
-    """Run every member on two unlabeled samples; a refusal names their shape.
-
-    Args:
-        ensemble: The members, on ``device``.
-        unlabeled: The data.
-        device: Where to run them.
-    """
+    """Run every member on two unlabeled samples; a refusal names their shape."""
     output_sizes(ensemble, next(in_order(unlabeled, 2, device=device)).inputs)
 
 
 def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
-    """Return how many outputs each member has for some samples.
-
-    Args:
-        ensemble: The members.
-        inputs: A few samples, on their device.
-
-    Returns:
-        One number per member.
-    """
+    """Return how many outputs each member has for some samples."""
     with evaluating(ensemble), torch.no_grad(), refusal_named(inputs):
         outputs = [forward(member, inputs) for member in ensemble.members]
     return [output.shape[-1] for output in outputs]
@@ -106,14 +77,7 @@ def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
 def check_labels(
     argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
 ) -> None:
-    """Check that labels fit the outputs and mean what they mean in training.
-
-    Args:
-        argument: The data set's name.
-        dataset: Data to validate or test on; labels held in tensors are looked at.
-        classes: How many classes labels must fit, if they are class indices.
-        train: The training data.
-    """
+    """Check that labels fit the outputs and mean what they mean in training."""
     same_classes(argument, class_names(dataset), class_names(train), "the training set")
     arrays = as_arrays(dataset)
     if arrays is not None and classes is not None:
@@ -121,28 +85,14 @@ def check_labels(
 
 
 def to_device(module: nn.Module, device: torch.device) -> None:
-    """Move a module, in the memory format that is fastest there.
-
-    Args:
-        module: The module, moved in place.
-        device: Where to.
-    """
+    """Move a module, in the memory format that is fastest there."""
     module.to(device)
     if device.type == "cuda":
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
-    """Return whether forward passes are compiled.
-
-    Args:
-        compile: What the caller asked for; None leaves it to the length of the run.
-        numerics: Where the run computes.
-        steps: Steps of all members together.
-
-    Returns:
-        True on a GPU when the run is long enough to repay it.
-    """
+    """Return whether forward passes are compiled."""
     if compile is not None:
         return compile
     return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
@@ -175,25 +125,7 @@ def learner_of(
     clip_norm: float | None,
     home: torch.device | None,
 ) -> Learner:
-    """Prepare one member for training.
-
-    Args:
-        module: The member's module; moves to the training device, or to its home.
-        index: Position in the ensemble.
-        seed: What its draws derive from.
-        method: The method, with this member's hyperparameters.
-        optimizer: Builds its torch optimizer.
-        loss: Returns one loss per sample.
-        steps: Steps per epoch.
-        numerics: Where and how the run computes.
-        compiled: Whether forward passes are compiled.
-        accumulate: Into how many parts a batch is split.
-        clip_norm: Bound on the gradient's norm, if any.
-        home: Where the member rests between its turns, if not on the device.
-
-    Returns:
-        The learner, at step 0.
-    """
+    """Prepare one member for training."""
     to_device(module, numerics.device)
     parameters = [p for p in module.parameters() if p.requires_grad]
     require(len(parameters) > 0, f"member {index}", "have trainable parameters", "none")
@@ -228,9 +160,6 @@ def separate(learners: Sequence[Learner]) -> None:
 
     Members that start equal and share all batches have equal gradients under any
     symmetric loss, so that nothing could ever tell them apart.
-
-    Args:
-        learners: Coupled members, changed in place.
     """
     twins = [
         learner
@@ -260,16 +189,7 @@ def _equal(first: Learner, second: Learner) -> bool:
 
 
 def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
-    """Return what runs the steps of an epoch.
-
-    Args:
-        name: ``"auto"``, ``"eager"`` or ``"graph"``.
-        plan: What does not change during the run.
-        learners: The members of this process.
-
-    Returns:
-        Captured graphs where they can be had, unless ``"eager"`` is asked for.
-    """
+    """Return what runs the steps of an epoch."""
     on_cuda = learners[0].losses.device.type == "cuda"
     able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
     method = learners[0].method

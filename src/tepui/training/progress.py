@@ -22,20 +22,11 @@ class Progress:
         """Note that a member made a step, or several."""
 
     def epoch_ended(self, record: EpochRecord) -> None:
-        """Note the end of an epoch.
-
-        Args:
-            record: What is known of it.
-        """
+        """Note the end of an epoch."""
 
 
 class Lines(Progress):
-    """One line per epoch.
-
-    Args:
-        title: What is being trained.
-        epochs: Length of the run.
-    """
+    """One line per epoch."""
 
     def __init__(self, title: str, epochs: int) -> None:
         self._title = title
@@ -52,12 +43,7 @@ class Lines(Progress):
 
 
 class Bar(Progress):
-    """A live bar with loss, learning rate, images per second and time left.
-
-    Args:
-        bar: A started ``rich`` progress display.
-        task: The task in it.
-    """
+    """A live bar with loss, learning rate, images per second and time left."""
 
     def __init__(self, bar: object, task: int) -> None:
         from rich.progress import Progress as RichProgress
@@ -76,14 +62,7 @@ class Bar(Progress):
 
 
 def summary(record: EpochRecord) -> str:
-    """Return an epoch's figures, averaged over members, in one line.
-
-    Args:
-        record: The epoch.
-
-    Returns:
-        Loss, validation loss where there is one, learning rate and speed.
-    """
+    """Return an epoch's figures, averaged over members, in one line."""
     parts = [f"loss {fmean(record.loss):.4f}"]
     if record.validation_loss:
         parts.append(f"validation {fmean(record.validation_loss):.4f}")
@@ -94,17 +73,7 @@ def summary(record: EpochRecord) -> str:
 
 @contextmanager
 def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Progress]:
-    """Show progress inside the block.
-
-    Args:
-        style: ``"auto"`` draws a bar on a terminal and prints lines elsewhere.
-        title: What is being trained.
-        epochs: Length of the run.
-        steps: Steps of all members in the whole run.
-
-    Yields:
-        What the run reports to.
-    """
+    """Show progress inside the block."""
     one_of("progress", style, get_args(Style))
     if style == "none":
         yield Progress()

@@ -87,11 +87,7 @@ class Run:
 
 
 class RunFolder:
-    """A run folder on disk.
-
-    Args:
-        path: The folder.
-    """
+    """A run folder on disk."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -112,16 +108,7 @@ class RunFolder:
         return self.ensemble.exists()
 
     def check(self, config: dict[str, Any], *, resume: bool) -> None:
-        """Check that a run may begin here, or that the one begun here is the same.
-
-        Args:
-            config: What was asked for.
-            resume: Whether a run that is here may be continued.
-
-        Raises:
-            FileExistsError: If something is here and ``resume`` is false.
-            ValueError: If the run here was asked for differently.
-        """
+        """Check that a run may begin here, or that the one begun here is the same."""
         config = json.loads(json.dumps(config))
         if not self.started:
             if self.path.exists() and not all(map(_is_leftover, self.path.iterdir())):
@@ -143,11 +130,7 @@ class RunFolder:
                 )
 
     def begin(self, config: dict[str, Any]) -> None:
-        """Write down what was asked for, unless the run began before.
-
-        Args:
-            config: What was asked for.
-        """
+        """Write down what was asked for, unless the run began before."""
         if not self.started:
             environment = environment_of(torch.device(config["device"]))
             document = {"format": FORMAT, "config": config, "environment": environment}
@@ -160,11 +143,7 @@ class RunFolder:
         return int(self.recorded()["config"]["threads"])
 
     def recorded(self) -> dict[str, Any]:
-        """Return what was asked for (``config``) and where (``environment``).
-
-        Raises:
-            ValueError: If it was written by something else, or in another format.
-        """
+        """Return what was asked for (``config``) and where (``environment``)."""
         document = read_json(self.description)
         format = document.get("format") if isinstance(document, dict) else None
         if format != FORMAT or "config" not in document:
@@ -175,11 +154,7 @@ class RunFolder:
         return {"environment": {}, **document}
 
     def history(self) -> tuple[EpochRecord, ...]:
-        """Return the records of all epochs so far; none where the file is not there.
-
-        Raises:
-            ValueError: If the file is damaged.
-        """
+        """Return the records of all epochs so far; none where the file is not there."""
         if not self.metrics.exists():
             return ()
         lines = self.metrics.read_text().splitlines()
@@ -238,12 +213,6 @@ def environment_of(device: torch.device) -> dict[str, Any]:
 def described(value: Any) -> Any:
     """Return a hyperparameter in a form JSON can hold.
 
-    Args:
-        value: A dataclass, a function, a number, a sequence or a device.
-
-    Returns:
-        Names and plain values.
-
     Example:
         >>> from tepui.methods import SAM
         >>> described(SAM(rho=0.2))["rho"]
@@ -265,14 +234,7 @@ def described(value: Any) -> Any:
 
 
 def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
-    """Return what tells a data set from another: type, length and content.
-
-    Args:
-        dataset: A map-style data set.
-
-    Returns:
-        Its type and length, and a hash of the content where it is held in tensors.
-    """
+    """Return what tells a data set from another: type, length and content."""
     known: dict[str, Any] = {
         "class": type(dataset).__qualname__,
         "samples": length(dataset),

@@ -105,23 +105,14 @@ class Plan:
 
 
 class Runner(ABC):
-    """Runs the steps of an epoch for all learners.
-
-    Args:
-        plan: What does not change during the run.
-    """
+    """Runs the steps of an epoch for all learners."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     @abstractmethod
     def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
-        """Run what is left of an epoch; return early when asked to stop.
-
-        Args:
-            learners: The members of this process.
-            epoch: Which epoch.
-        """
+        """Run what is left of an epoch; return early when asked to stop."""
 
 
 @final
@@ -207,18 +198,7 @@ def coupled_step(
     batch: Batch,
     other: Batch | None,
 ) -> Tensor:
-    """Update the active members along the gradient of their joint loss.
-
-    Args:
-        method: Says what the loss is.
-        active: The members to update.
-        observed: Members whose outputs the loss sees.
-        batch: Labeled samples.
-        other: Unlabeled ones, where the method asks for them.
-
-    Returns:
-        The loss before the update, detached.
-    """
+    """Update the active members along the gradient of their joint loss."""
     outputs = _outputs(active, observed if other is None else (), batch)
     losses = [
         learner.member.losses_of(output, batch.targets)

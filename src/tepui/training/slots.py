@@ -67,10 +67,6 @@ class Stack:
 class Slots:
     """Places that members take for one step.
 
-    Args:
-        learners: All members, alike (see :func:`alike`).
-        turn: A turn with as many active and observed members as all have.
-
     Attributes:
         active: Learners that a step updates.
         observed: Learners that it only looks at.
@@ -285,16 +281,7 @@ class SlotRunner(Runner):
 
 
 def captured(slots: Slots, method: CoupledMethod, batches: Pair) -> CapturedStep | None:
-    """Capture a step of the slots.
-
-    Args:
-        slots: The slots; warm-up changes the stacks, which must be loaded again.
-        method: Says what the loss is.
-        batches: Batches of the shapes that all steps have.
-
-    Returns:
-        The graph, or None if the step draws random numbers on the device.
-    """
+    """Capture a step of the slots."""
     batch, other = batches
     fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
     stream = torch.cuda.Stream()
@@ -315,15 +302,7 @@ def captured(slots: Slots, method: CoupledMethod, batches: Pair) -> CapturedStep
 
 
 def alike(learners: Sequence[Learner]) -> bool:
-    """Return whether one slot can serve all members.
-
-    Args:
-        learners: The members.
-
-    Returns:
-        True if they have the same architecture, optimizer, rates and loss, and share
-        no tensors.
-    """
+    """Return whether one slot can serve all members."""
     first = _settings(learners[0])
     tensors = [id(t) for learner in learners for t in _module_tensors(learner)]
     if len(set(tensors)) < len(tensors):

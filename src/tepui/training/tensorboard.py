@@ -27,11 +27,7 @@ class TensorBoard:
         self._open = cache(lambda: SummaryWriter(str(folder)))
 
     def __call__(self, record: EpochRecord) -> None:
-        """Write one epoch.
-
-        Args:
-            record: What is known of it.
-        """
+        """Write one epoch."""
         writer = self._open()
         for name in ("loss", "learning_rate", "validation_loss"):
             for member, value in enumerate(getattr(record, name)):

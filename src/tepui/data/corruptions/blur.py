@@ -44,15 +44,7 @@ def zoom_blur(images: Tensor, zoom: tuple[float, float], draws: Draws) -> Tensor
 
 
 def disk_kernel(radius: float, alias: float) -> Tensor:
-    """Return a disk of weight one with a soft edge.
-
-    Args:
-        radius: In pixels.
-        alias: Width of the Gaussian that softens the edge.
-
-    Returns:
-        A kernel of odd sides, no larger than what it holds, in float64.
-    """
+    """Return a disk of weight one with a soft edge."""
     half, reach = (8, 1) if radius <= 8 else (int(radius), 2)
     line = torch.arange(-half, half + 1)
     disk = (line[:, None] ** 2 + line**2 <= radius**2).double()
@@ -70,15 +62,6 @@ def copied_from(offset: Tensor, distance: int) -> Tensor:
     code means to swap the two, but copies.) Each pixel points to a pixel that was
     copied before, or to an old value; following all pointers twice as far at each turn
     resolves any chain in logarithmically many turns.
-
-    Args:
-        offset: Down and right, from ``-distance`` to ``distance - 1``, of shape
-            ``(samples, 2, height, width)``.
-        distance: Pixels as near to the top or the left are left alone, and one fewer
-            at the bottom and the right.
-
-    Returns:
-        Index of a pixel in row-major order, shape ``(samples, height * width)``.
     """
     samples, _, height, width = offset.shape
     device = offset.device

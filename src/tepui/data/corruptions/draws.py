@@ -29,14 +29,6 @@ Words = tuple[Tensor, Tensor, Tensor, Tensor]
 def philox(counter: Words, key: tuple[int, int], rounds: int = 7) -> Words:
     """Return four 32-bit words for each counter.
 
-    Args:
-        counter: Four int64 tensors of 32-bit words that broadcast.
-        key: Two 32-bit words.
-        rounds: Seven pass the usual tests of randomness, ten are the common reserve.
-
-    Returns:
-        Four int64 tensors of 32-bit words.
-
     Example:
         >>> zero = torch.zeros(1, dtype=torch.int64)
         >>> [hex(int(word)) for word in philox((zero,) * 4, (0, 0), rounds=10)]
@@ -77,21 +69,11 @@ class Draws:
     device: torch.device
 
     def uniform(self, *shape: int, stream: int = 0) -> Tensor:
-        """Return numbers in ``[0, 1)`` of shape ``(samples, *shape)``, float32.
-
-        Args:
-            shape: Shape of what one image gets.
-            stream: Another stream, other numbers.
-        """
+        """Return numbers in ``[0, 1)`` of shape ``(samples, *shape)``, float32."""
         return self._shaped(_fractions(self._words(shape, stream)), shape)
 
     def normal(self, *shape: int, stream: int = 0) -> Tensor:
-        """Return standard normal numbers of shape ``(samples, *shape)``, float32.
-
-        Args:
-            shape: Shape of what one image gets.
-            stream: Another stream, other numbers.
-        """
+        """Return standard normal numbers of shape ``(samples, *shape)``, float32."""
         first, second = _fractions(self._words(shape, stream)).chunk(2, dim=1)
         radius = (1 - first).log_().mul_(-2).sqrt_()
         angle = second * (2 * math.pi)

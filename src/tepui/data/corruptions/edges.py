@@ -16,14 +16,6 @@ def canny(images: Tensor, low: float, high: float) -> Tensor:
     Slopes by Sobel's filters, their sizes summed over the axes; a pixel is on a ridge
     if its slope exceeds those of its neighbors across it. Ridges above ``high`` are
     edges, and so is every ridge above ``low`` connected to one.
-
-    Args:
-        images: Values from 0 to 255 of shape ``(samples, 1, height, width)``.
-        low: Slope that continues an edge.
-        high: Slope that starts one.
-
-    Returns:
-        Booleans of the same shape.
     """
     right = correlated(images, _SOBEL, "nearest")
     down = correlated(images, _SOBEL.T, "nearest")
@@ -38,15 +30,7 @@ def canny(images: Tensor, low: float, high: float) -> Tensor:
 
 
 def distance_to(marked: Tensor, limit: int) -> Tensor:
-    """Return the Euclidean distance of each pixel to the nearest marked one.
-
-    Args:
-        marked: Booleans of shape ``(samples, 1, height, width)``.
-        limit: Greater distances become ``limit``.
-
-    Returns:
-        Distances, float32.
-    """
+    """Return the Euclidean distance of each pixel to the nearest marked one."""
     far = torch.full_like(marked, limit**2, dtype=torch.float32)
     squares = far.masked_fill(marked, 0)
     for axis in (2, 3):

@@ -15,15 +15,6 @@ Border = Literal["nearest", "reflect", "mirror"]
 def border_index(index: Tensor, side: int, border: Border) -> Tensor:
     """Map positions beyond an axis to positions on it; the names are scipy's.
 
-    Args:
-        index: Whole numbers.
-        side: Length of the axis.
-        border: ``nearest`` repeats the last pixel, ``reflect`` mirrors at the edge of
-            the last pixel, ``mirror`` at its center.
-
-    Returns:
-        Numbers from 0 to ``side - 1``.
-
     Example:
         >>> border_index(torch.arange(-2, 5), 3, "mirror")
         tensor([2, 1, 0, 1, 2, 1, 0])
@@ -37,33 +28,14 @@ def border_index(index: Tensor, side: int, border: Border) -> Tensor:
 
 
 def separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Apply one matrix along the height and one along the width.
-
-    Args:
-        images: Shape ``(..., height, width)``.
-        rows: Shape ``(new height, height)``.
-        columns: Shape ``(new width, width)``.
-
-    Returns:
-        Shape ``(..., new height, new width)``.
-    """
+    """Apply one matrix along the height and one along the width."""
     return rows.to(images) @ (images @ columns.to(images).T)
 
 
 def gaussian(
     images: Tensor, sigma: float, border: Border = "nearest", truncate: float = 4
 ) -> Tensor:
-    """Blur with a Gaussian that ends ``truncate`` widths from its center.
-
-    Args:
-        images: Shape ``(..., height, width)``.
-        sigma: Width in pixels; 0 changes nothing.
-        border: What lies beyond the border.
-        truncate: Where the Gaussian ends, in widths.
-
-    Returns:
-        Images of the same shape.
-    """
+    """Blur with a Gaussian that ends ``truncate`` widths from its center."""
     if sigma == 0:
         return images
     radius = int(truncate * sigma + 0.5)
@@ -74,17 +46,7 @@ def gaussian(
 
 
 def gaussian_matrix(side: int, sigma: float, radius: int, border: Border) -> Tensor:
-    """Return the matrix that blurs an axis, in float64.
-
-    Args:
-        side: Length of the axis.
-        sigma: Width in pixels.
-        radius: How many pixels to either side count.
-        border: What lies beyond the border.
-
-    Returns:
-        Shape ``(side, side)``; rows sum to one.
-    """
+    """Return the matrix that blurs an axis, in float64."""
     offset = torch.arange(-radius, radius + 1)
     weights = (-(offset.double() ** 2) / (2 * sigma**2)).softmax(0)
     source = border_index(torch.arange(side)[:, None] + offset, side, border)
@@ -97,13 +59,6 @@ def box_matrix(side: int, result: int) -> Tensor:
 
     Each new pixel averages the old ones whose centers it covers. The two conditions
     say the same but for ties, which rounding decides as in Pillow.
-
-    Args:
-        side: Length of the axis.
-        result: Its new length.
-
-    Returns:
-        Shape ``(result, side)``; rows sum to one.
     """
     scale = side / result
     radius = max(scale, 1.0) / 2
@@ -127,16 +82,7 @@ def padded(images: Tensor, radius: int, border: Border) -> Tensor:
 
 
 def correlated(images: Tensor, kernel: Tensor, border: Border = "mirror") -> Tensor:
-    """Correlate each channel with one kernel of odd, equal sides.
-
-    Args:
-        images: Shape ``(samples, channels, height, width)``.
-        kernel: Shape ``(2 * radius + 1, 2 * radius + 1)``.
-        border: What lies beyond the border.
-
-    Returns:
-        Images of the same shape.
-    """
+    """Correlate each channel with one kernel of odd, equal sides."""
     planes = padded(images, len(kernel) // 2, border).flatten(0, 1)[None]
     count = planes.shape[1]
     kernels = kernel.to(images).repeat(count, 1, 1, 1)
@@ -149,14 +95,6 @@ def zoom_matrix(side: int, factor: float) -> tuple[Tensor, Tensor]:
 
     First and last pixel of the middle stay whole; what exceeds the length is cut off
     at the end.
-
-    Args:
-        side: Length of the axis.
-        factor: At least 1.
-
-    Returns:
-        Two old positions for each new one and their weights, both of shape
-        ``(side, 2)``, int64 and float64.
     """
     cut = math.ceil(side / factor)
     large = round(cut * factor)
@@ -171,16 +109,7 @@ def zoom_matrix(side: int, factor: float) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=4)
 def zoom_operator(height: int, width: int, factors: tuple[float, ...]) -> Tensor:
-    """Return the mean over several zooms as one sparse matrix on pixels, in float64.
-
-    Args:
-        height: Of the images.
-        width: Of the images.
-        factors: Zooms, each at least 1.
-
-    Returns:
-        Shape ``(height * width, height * width)``; rows sum to one.
-    """
+    """Return the mean over several zooms as one sparse matrix on pixels, in float64."""
     indices, values = [], []
     target = torch.arange(height * width).view(height, width, 1, 1)
     for factor in factors:
@@ -200,15 +129,7 @@ def zoom_operator(height: int, width: int, factors: tuple[float, ...]) -> Tensor
 
 
 def zoomed(images: Tensor, *factors: float) -> Tensor:
-    """Enlarge the middle of images bilinearly, to the size they have.
-
-    Args:
-        images: Shape ``(samples, channels, height, width)``.
-        factors: Each at least 1; the results are averaged.
-
-    Returns:
-        Images of the same shape.
-    """
+    """Enlarge the middle of images bilinearly, to the size they have."""
     operator = zoom_operator(*images.shape[2:], factors).to(images)
     planes = images.flatten(2).flatten(0, 1)
     zoomed_planes: Tensor = torch.sparse.mm(operator, planes.T.contiguous())
@@ -216,17 +137,7 @@ def zoomed(images: Tensor, *factors: float) -> Tensor:
 
 
 def along_line(images: Tensor, radius: int, sigma: float, angle: Tensor) -> Tensor:
-    """Smear each image along its own direction with half a Gaussian.
-
-    Args:
-        images: Shape ``(samples, channels, height, width)``.
-        radius: The line is ``2 * radius + 1`` pixels long.
-        sigma: Width of the Gaussian in pixels.
-        angle: Direction in degrees, shape ``(samples,)``.
-
-    Returns:
-        Images of the same shape.
-    """
+    """Smear each image along its own direction with half a Gaussian."""
     height, width = images.shape[2:]
     device = images.device
     step = torch.arange(2 * radius + 1, dtype=torch.float64)
@@ -247,14 +158,7 @@ def along_line(images: Tensor, radius: int, sigma: float, angle: Tensor) -> Tens
 
 
 def gray(images: Tensor) -> Tensor:
-    """Return one channel: the brightness of red, green and blue, else the mean.
-
-    Args:
-        images: Shape ``(..., channels, height, width)``.
-
-    Returns:
-        Shape ``(..., 1, height, width)``.
-    """
+    """Return one channel: the brightness of red, green and blue, else the mean."""
     if images.shape[-3] != 3:
         return images.mean(dim=-3, keepdim=True)
     weights = images.new_tensor([0.299, 0.587, 0.114])[:, None, None]

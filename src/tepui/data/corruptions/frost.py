@@ -57,9 +57,6 @@ def procedural_frost() -> tuple[Tensor, ...]:
     The plane is cut into the cells of random points. Each cell is a fern: a stem
     through its point in a random direction and barbs on both sides. Noise at several
     scales roughens it.
-
-    Returns:
-        Textures of shape ``(3, 512, 512)`` in ``[0, 1]``.
     """
     return tuple(
         _texture(number, tint[:3], tint[3]) for number, tint in enumerate(_TINTS)
@@ -69,17 +66,7 @@ def procedural_frost() -> tuple[Tensor, ...]:
 def fitted(
     textures: Sequence[Tensor] | None, scale: float, height: int, width: int
 ) -> list[Tensor]:
-    """Return textures resized by ``scale``, or by more where an image needs it.
-
-    Args:
-        textures: Shape ``(3, height, width)``, in ``[0, 1]``; None for the procedural.
-        scale: Factor of both sides.
-        height: Least height.
-        width: Least width.
-
-    Returns:
-        As many textures.
-    """
+    """Return textures resized by ``scale``, or by more where an image needs it."""
     result = []
     for texture in procedural_frost() if textures is None else textures:
         rows, columns = texture.shape[1:]

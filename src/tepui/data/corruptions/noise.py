@@ -33,13 +33,6 @@ def poisson_quantile(normal: Tensor, rate: Tensor) -> Tensor:
     Rates up to four sum the distribution; greater ones take the expansion of the
     quantile in powers of ``rate ** -0.5`` (Giles 2016), which misses the exact count
     by one in fewer than two draws of a thousand.
-
-    Args:
-        normal: Standard normal numbers, float32.
-        rate: Rates of the same shape, float32.
-
-    Returns:
-        Whole numbers, float32.
     """
     count = _expanded(normal, rate.clamp(min=_FEW))
     few = rate <= _FEW

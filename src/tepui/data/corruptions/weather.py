@@ -77,14 +77,6 @@ def plasma(wobble: Tensor, decay: float) -> Tensor:
 
     A point is the mean of four neighbors, on a grid that wraps around, plus its own
     wobble times a height that falls by ``decay**2`` as the grid is halved.
-
-    Args:
-        wobble: One number in ``[-1, 1)`` for each point, of shape
-            ``(samples, side, side)`` with a power of two as side.
-        decay: How fast the wobble falls.
-
-    Returns:
-        Clouds of the shape of ``wobble``.
     """
     clouds = torch.zeros_like(wobble)
     step, height = wobble.shape[1], 100.0

@@ -14,18 +14,7 @@ _UNSIGNED_BYTES = 8
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
-    """Read an array of bytes from an idx file.
-
-    Args:
-        path: The file, without the ``.gz`` of a compressed one.
-
-    Returns:
-        The array, which can be written to.
-
-    Raises:
-        FileNotFoundError: If there is neither the file nor the compressed one.
-        ValueError: If the file is truncated, too long, or holds no bytes.
-    """
+    """Read an array of bytes from an idx file."""
     compressed = path.with_name(f"{path.name}.gz")
     found = path if path.is_file() else compressed
     require_file(found)

@@ -30,20 +30,7 @@ _ABANDONED = 24 * 3600  # seconds without a write, after which no download is al
 def located(
     name: str, source: Source, root: str | Path | None = None, download: bool = False
 ) -> Path:
-    """Return the folder of a data set, fetched first if that is asked for.
-
-    Args:
-        name: What the set is called in messages.
-        source: What it needs.
-        root: The data folder; that of the environment by default.
-        download: Fetch the set if it is not there.
-
-    Returns:
-        Its folder.
-
-    Raises:
-        FileNotFoundError: If it is not there; the message says how to get it.
-    """
+    """Return the folder of a data set, fetched first if that is asked for."""
     folder = source.find(root)
     if folder is not None:
         return folder
@@ -73,19 +60,6 @@ def install(source: Source, root: str | Path | None = None) -> Path:
     and stays there; one that was downloaded goes when it is unpacked. What a killed
     download of the same set left in the data folder is removed once nothing was written
     there for a day.
-
-    Args:
-        source: What to install.
-        root: The data folder; that of the environment by default.
-
-    Returns:
-        The set's folder.
-
-    Raises:
-        ConnectionError: If a download fails.
-        FileExistsError: If the folder is there already.
-        ValueError: If there is nothing to download, a hash differs, or an archive is
-            damaged or holds something else than the set.
     """
     require(len(source.downloads) > 0, "source", "have downloads", source.by_hand)
     base = data_folder() if root is None else Path(root)
@@ -109,17 +83,7 @@ def install(source: Source, root: str | Path | None = None) -> Path:
 
 
 def verify(folder: Path) -> int | None:
-    """Compare the files of an installed data set with the hashes in its record.
-
-    Args:
-        folder: The set's folder.
-
-    Returns:
-        How many files agree; None if there is no record, as in a set placed by hand.
-
-    Raises:
-        ValueError: If a file is missing or differs, or the record is damaged.
-    """
+    """Compare the files of an installed data set with the hashes in its record."""
     if not (folder / RECORD).exists():
         return None
     record = read_json(folder / RECORD)

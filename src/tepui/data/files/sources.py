@@ -54,15 +54,7 @@ class Source:
     elsewhere: tuple[str, ...] = ()
 
     def find(self, root: str | Path | None = None) -> Path | None:
-        """Return the folder the set lies in.
-
-        Args:
-            root: The data folder, or the set's own; by default that of the
-                environment, then folders that other software fills.
-
-        Returns:
-            The first folder that is there, None if there is none.
-        """
+        """Return the folder the set lies in."""
         base = data_folder() if root is None else Path(root)
         places = [base / name for name in self.folders]
         if base.name in self.folders:
@@ -83,14 +75,7 @@ def data_folder() -> Path:
 
 
 def require_file(path: Path) -> None:
-    """Raise a ``FileNotFoundError`` that names the file and what its folder holds.
-
-    Args:
-        path: The file.
-
-    Raises:
-        FileNotFoundError: If it is not there.
-    """
+    """Raise a ``FileNotFoundError`` that names the file and what its folder holds."""
     if not path.is_file():
         beside = sorted(item.name for item in path.parent.glob("*"))[:20]
         raise FileNotFoundError(f"{path} must be there; its folder holds {beside}")

@@ -35,14 +35,6 @@ def unpack(archive: Path, folder: Path) -> None:
 
     What was unpacked before an error stays there: unpack into a folder of your own and
     move it when all is well.
-
-    Args:
-        archive: The archive.
-        folder: Where its files go; created if need be.
-
-    Raises:
-        ValueError: If the archive is damaged, truncated or encrypted, or holds
-            anything but files and folders inside itself.
     """
     folder.mkdir(parents=True, exist_ok=True)
     members = _from_zip if archive.suffix.lower() == ".zip" else _from_tar

@@ -83,14 +83,7 @@ def _about(copies: Corrupted) -> dict[str, Any]:
 
 
 def digest(*tensors: Tensor) -> str:
-    """Return a hash of tensors' types, shapes and values.
-
-    Args:
-        tensors: On any device; the hash does not depend on it.
-
-    Returns:
-        Hexadecimal digits.
-    """
+    """Return a hash of tensors' types, shapes and values."""
     found = hashlib.sha256()
     for tensor in tensors:
         found.update(str((tensor.dtype, tuple(tensor.shape))).encode())

@@ -67,18 +67,7 @@ class _Reader(pickle.Unpickler):
 
 
 def read_cifar_pickle(path: Path) -> dict[str, Any]:
-    """Read one file of CIFAR's python version.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Its dictionary with text keys; the array of bytes as numpy's.
-
-    Raises:
-        ValueError: If the file is truncated, goes on after its end, or holds an
-            instruction, a name or a value that those files do not need.
-    """
+    """Read one file of CIFAR's python version."""
     content = path.read_bytes()
     end = 0
     try:

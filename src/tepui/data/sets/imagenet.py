@@ -199,19 +199,7 @@ class ImageNetSketch(_ClassFolders):
 
 
 def imagenet_wnids(folder: Path) -> tuple[str, ...]:
-    """Return the identifiers of ImageNet's classes in sorted order.
-
-    Args:
-        folder: ImageNet's folder: with the list ``wnids.txt``, or with class folders
-            in ``val`` or ``train``.
-
-    Returns:
-        1000 identifiers.
-
-    Raises:
-        FileNotFoundError: If the folder tells nothing of the classes.
-        ValueError: If it tells of another number of them.
-    """
+    """Return the identifiers of ImageNet's classes in sorted order."""
     if (folder / "wnids.txt").is_file():
         found = sorted((folder / "wnids.txt").read_text().split())
     else:
@@ -257,14 +245,7 @@ def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Te
 
 
 def held_classes(dataset: Dataset[Any]) -> Tensor | None:
-    """Return which of ImageNet's classes a data set holds.
-
-    Args:
-        dataset: Any data set, or a ``Subset`` of one.
-
-    Returns:
-        Its mask; None for a set of other classes, or of all.
-    """
+    """Return which of ImageNet's classes a data set holds."""
     source = whole(dataset)
     if not isinstance(source, _ClassFolders) or source.mask.all():
         return None

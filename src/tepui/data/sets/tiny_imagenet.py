@@ -81,18 +81,7 @@ class TinyImageNet(Arrays):
 
 
 def read_wnids(folder: Path) -> tuple[str, ...]:
-    """Return the classes of TinyImageNet: WordNet identifiers in sorted order.
-
-    Args:
-        folder: The set's folder.
-
-    Returns:
-        What ``wnids.txt`` lists.
-
-    Raises:
-        FileNotFoundError: If there is no such list.
-        ValueError: If it does not list 200 classes.
-    """
+    """Return the classes of TinyImageNet: WordNet identifiers in sorted order."""
     require_file(folder / "wnids.txt")
     wnids = sorted((folder / "wnids.txt").read_text().split())
     right = len(wnids) == len(set(wnids)) == CLASSES

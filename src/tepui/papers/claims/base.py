@@ -138,16 +138,7 @@ class Decision(NamedTuple):
 
 
 def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
-    """Join findings.
-
-    Args:
-        findings: Those whose error is not known are left out.
-        scope: How they join.
-
-    Returns:
-        The direction they point in, with the p-value of the opposite; None if no error
-        is known.
-    """
+    """Join findings."""
     known = [finding for finding in findings if finding.error is not None]
     if not known:
         return None

@@ -25,20 +25,7 @@ def combined(
     where: str,
     region: Region = ABOVE_ZERO,
 ) -> Finding:
-    """Return a quantity of several numbers, from each repetition's own values.
-
-    Args:
-        data: The numbers.
-        quantity: Of as many values, all of the same repetition and thus of the same
-            seeds, so that what a seed does to all of them cancels.
-        where: What is compared.
-        region: Where the claim says that the quantity lies.
-
-    Returns:
-        Its mean and standard error over repetitions. Printed numbers are exact. Without
-        two repetitions, or where all agree and so say nothing about their spread, the
-        error is not known.
-    """
+    """Return a quantity of several numbers, from each repetition's own values."""
     of_means = quantity([_value(datum.record) for datum in data])
     if all(datum.size == PRINTED for datum in data):
         return _finding(data, where, region, of_means, 0.0, 1, 0)
@@ -63,21 +50,7 @@ def duels(
     region: Region = ABOVE_ZERO,
     **names: Any,
 ) -> Iterator[Finding]:
-    """Yield by how much a method beats others, wherever both were measured.
-
-    Args:
-        evidence: The numbers.
-        items: Figures and tables to look at.
-        metric: What to compare.
-        winner: The method that is claimed to be better.
-        rivals: What it is compared with; all that are there by default.
-        sign: -1 where a smaller number is better.
-        region: Where the claim says that the difference lies.
-        names: Further names that numbers must have.
-
-    Yields:
-        A finding for each place and rival.
-    """
+    """Yield by how much a method beats others, wherever both were measured."""
     for group, methods in evidence.groups(items, ["method"], metric=metric, **names):
         for rival in rivals or [name for name in methods if name != winner]:
             if winner in methods and rival in methods:
@@ -98,23 +71,7 @@ def trends(
     target: float = 0.0,
     **names: Any,
 ) -> Iterator[Finding]:
-    """Yield how a number changes along an axis, for each method.
-
-    Args:
-        evidence: The numbers.
-        items: Figures and tables to look at.
-        metric: What changes.
-        axis: Along what, such as ``"ensemble_size"``.
-        sign: -1 where it is claimed to fall.
-        log_log: Take logarithms of both, so that the slope is an exponent.
-        region: Where the claim says that the slope, less ``target``, lies.
-        target: The claimed slope.
-        names: Further names that numbers must have.
-
-    Yields:
-        A finding for each place and method with two points or more. The error of an
-        exponent that was measured only once is that of the points about the line.
-    """
+    """Yield how a number changes along an axis, for each method."""
     for group, points in evidence.groups(items, [axis], metric=metric, **names):
         if len(points) < 2:
             continue
@@ -141,20 +98,7 @@ def gap_trends(
     winner: str,
     rivals: Sequence[str],
 ) -> Iterator[Finding]:
-    """Yield how a method's lead over others grows along an axis.
-
-    Args:
-        evidence: The numbers.
-        items: Figures and tables to look at.
-        metric: What to compare; larger is better.
-        axis: Along what.
-        winner: The method in the lead.
-        rivals: The others; the lead is that over the best of them, by its mean, at each
-            point.
-
-    Yields:
-        The slope of the lead, for each place with two points or more.
-    """
+    """Yield how a method's lead over others grows along an axis."""
     inside = ["method", axis]
     for group, found in evidence.groups(items, inside, metric=metric):
         methods: dict[Any, dict[str, Datum]] = {}
@@ -181,17 +125,7 @@ def gap_trends(
 def level(
     datum: Datum, where: str, region: Region = ABOVE_ZERO, sign: Sign = 1
 ) -> Finding:
-    """Return a number itself, with its own error.
-
-    Args:
-        datum: A mean over repetitions, or a slope with its interval.
-        where: What it is.
-        region: Where the claim says that it lies, after the sign is applied.
-        sign: -1 to turn it.
-
-    Returns:
-        The finding; the error of a slope is taken from its interval.
-    """
+    """Return a number itself, with its own error."""
     effect = sign * _value(datum.record)
     if datum.size == PRINTED:
         return _finding([datum], where, region, effect, 0.0, 1, 0)
@@ -200,16 +134,7 @@ def level(
 
 
 def apart(larger: Datum, smaller: Datum, where: str) -> Finding:
-    """Return the difference of two numbers that share no repetitions.
-
-    Args:
-        larger: The one that is claimed to be larger.
-        smaller: The other.
-        where: What is compared.
-
-    Returns:
-        The difference, with Welch's error.
-    """
+    """Return the difference of two numbers that share no repetitions."""
     pair = larger, smaller
     effect = _value(larger.record) - _value(smaller.record)
     if all(datum.size == PRINTED for datum in pair):

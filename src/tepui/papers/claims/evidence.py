@@ -64,15 +64,7 @@ class Evidence:
         return any(_belongs(smoke, item) for smoke in self.smoke)
 
     def find(self, items: Iterable[str], **names: Any) -> list[Datum]:
-        """Return the numbers of some figures and tables.
-
-        Args:
-            items: Names of figures and tables, with all of their panels, or of panels.
-            names: Data set, architecture, method, metric, or keys of ``at``.
-
-        Returns:
-            Those that are defined and agree in all names.
-        """
+        """Return the numbers of some figures and tables."""
         wanted, known = names.items(), tuple(items)
         return [
             datum
@@ -85,18 +77,7 @@ class Evidence:
     def groups(
         self, items: Iterable[str], inside: Sequence[str], **names: Any
     ) -> Iterator[tuple[Group, dict[Any, Datum]]]:
-        """Yield numbers that agree in all of their names but some.
-
-        Args:
-            items: Names of figures and tables.
-            inside: Names in which numbers of a group differ; those without one of the
-                names are left out.
-            names: As for :meth:`find`.
-
-        Yields:
-            What the numbers of a group share, and the numbers by what they differ in:
-            by a value for one name, by a tuple for several.
-        """
+        """Yield numbers that agree in all of their names but some."""
         found: dict[str, tuple[Group, dict[Any, Datum]]] = {}
         for datum in self.find(items, **names):
             if not {*inside} <= {*datum.names}:
@@ -110,19 +91,7 @@ class Evidence:
 
 
 def read_evidence(folder: str | Path) -> Evidence:
-    """Read all results below a folder, as ``tepui reproduce --out`` writes them.
-
-    Args:
-        folder: Holds ``<size>/<paper>/<item>/results.json``, or part of such a tree.
-
-    Returns:
-        The numbers, without those of size ``smoke``, of which it only keeps the items.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        ValueError: If results are of another format, or two files hold different
-            numbers of the same names; says what to do.
-    """
+    """Read all results below a folder, as ``tepui reproduce --out`` writes them."""
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is no folder; make one with: tepui reproduce")

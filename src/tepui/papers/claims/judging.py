@@ -78,15 +78,7 @@ class Verdict:
 
 
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
-    """Judge all claims.
-
-    Args:
-        evidence: Our numbers.
-        claims: What to judge.
-
-    Returns:
-        A verdict for each claim, in their order.
-    """
+    """Judge all claims."""
     hearings = [_hearing(claim, evidence) for claim in claims]
     judged = [each for each in hearings if each.decision is not None]
     corrected = iter(holm([each.decision.p for each in judged if each.decision]))

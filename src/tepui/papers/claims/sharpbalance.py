@@ -96,14 +96,7 @@ def gain_at_five(evidence: Evidence) -> Iterator[Finding]:
 def beta_falls(
     evidence: Evidence, item: str, axis: str, sign: int
 ) -> Iterator[Finding]:
-    """Smaller networks have larger slopes: both ends of an axis.
-
-    Args:
-        evidence: The numbers.
-        item: The figure.
-        axis: Along which networks differ.
-        sign: +1 where small networks lie at its lower end.
-    """
+    """Smaller networks have larger slopes: both ends of an axis."""
     for group, betas in evidence.groups([item], [axis], metric="beta"):
         # The figure's text does not tell which printed slope belongs to which network:
         # they were assigned by this very claim.

@@ -16,15 +16,7 @@ FORMAT = 1
 def document(
     found: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
 ) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold.
-
-    Args:
-        found: The verdicts.
-        claims: What they are about, in the same order.
-
-    Returns:
-        Names and plain values; an end of a region that is not bounded is None.
-    """
+    """Return verdicts in a form JSON can hold."""
     rows = []
     for claim, verdict in zip(claims, found, strict=True):
         row = asdict(verdict)
@@ -39,15 +31,7 @@ def document(
 
 
 def markdown(found: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:
-    """Return a table for each paper, and the reason of every verdict.
-
-    Args:
-        found: The verdicts.
-        claims: What they are about, in the same order.
-
-    Returns:
-        Markdown.
-    """
+    """Return a table for each paper, and the reason of every verdict."""
     blocks = []
     for paper, title in PAPERS.items():
         rows = [

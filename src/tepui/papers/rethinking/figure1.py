@@ -47,14 +47,7 @@ VIEWS: dict[Size, View] = {
 
 
 def photograph(pixels: int) -> Tensor:
-    """Return the middle of the photograph.
-
-    Args:
-        pixels: Height and width of what comes out.
-
-    Returns:
-        Bytes of shape ``(1, 3, pixels, pixels)``.
-    """
+    """Return the middle of the photograph."""
     from sklearn.datasets import load_sample_image
 
     whole = torch.tensor(load_sample_image("flower.jpg")).permute(2, 0, 1)[None]

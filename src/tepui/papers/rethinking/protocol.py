@@ -87,14 +87,7 @@ class Study(NamedTuple):
 
 
 def vgg19_on_32px(**options: Any) -> nn.Module:
-    """Return a VGG-19 with BatchNorm that enlarges smaller images to 32 pixels.
-
-    Args:
-        options: Arguments of :class:`tepui.models.VGG19BN`.
-
-    Returns:
-        The network.
-    """
+    """Return a VGG-19 with BatchNorm that enlarges smaller images to 32 pixels."""
     return nn.Sequential(Resize(32), VGG19BN(**options))
 
 
@@ -265,15 +258,7 @@ def exam(study: Study) -> Exam:
 
 
 def measures(study: Study) -> dict[tuple[str, str], Measure]:
-    """Return the sharpness measures by name and by what they are measured on.
-
-    Args:
-        study: What is measured.
-
-    Returns:
-        Each measure on the clean training data and on one augmented copy of them, the
-        same two for all controls.
-    """
+    """Return the sharpness measures by name and by what they are measured on."""
     clean = Samples(study.dataset, count=study.train)
     sources = (None, Augmented(clean, study.augment))  # None: what it learned from
     functions: dict[str, Callable[..., Any]] = {
@@ -291,16 +276,7 @@ def measures(study: Study) -> dict[tuple[str, str], Measure]:
 
 
 def settings(size: Size, dataset: str, architecture: str) -> dict[str, Any]:
-    """Return how a table is made, for its results.
-
-    Args:
-        size: Of the study.
-        dataset: Name of the paper's data set.
-        architecture: Name of the paper's network.
-
-    Returns:
-        Numbers and words, with what differs from the paper.
-    """
+    """Return how a table is made, for its results."""
     study = STUDIES[size][dataset, architecture]
     document: dict[str, Any] = {
         "trained on": study.dataset.__name__,

@@ -39,16 +39,7 @@ UNITS = {
 
 
 def table(item: str, dataset: str, architecture: str) -> Recipe:
-    """Return the recipe of one table.
-
-    Args:
-        item: Its name, such as ``"table1"``.
-        dataset: Name of the paper's data set.
-        architecture: Name of the paper's network.
-
-    Returns:
-        The recipe.
-    """
+    """Return the recipe of one table."""
 
     def plan(order: Order) -> list[Work]:
         study = STUDIES[order.size][dataset, architecture]
@@ -91,15 +82,7 @@ def table(item: str, dataset: str, architecture: str) -> Recipe:
 
 
 def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
-    """Return the scores of every network of a control.
-
-    Args:
-        stored: Logits of two networks or more.
-
-    Returns:
-        One value per network, by metric; calibration is binned as the paper's library
-        does, and disagreement is split over networks so that its error is right.
-    """
+    """Return the scores of every network of a control."""
     logits, labels = stored.clean
     cells = {cell: individual_accuracy(*both) for cell, both in stored.shifted.items()}
     return {

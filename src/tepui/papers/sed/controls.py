@@ -146,23 +146,7 @@ DIFFERENCES = (
 def offline_sed(
     out: str | Path, *, size: Size = "small", seed: int = 0, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Train and test every variant on the same extractors.
-
-    Args:
-        out: The folder for results (JSON), tables (Markdown) and figure (PNG).
-        size: ``"small"``, on Fashion-MNIST, or ``"smoke"``, on scikit-learn's digits,
-            for a test of the code.
-        seed: The first of the consecutive seeds.
-        overwrite: Replace files that are there.
-
-    Returns:
-        The document that the JSON file holds.
-
-    Raises:
-        FileExistsError: If a file is there and ``overwrite`` is false.
-        FileNotFoundError: If Fashion-MNIST is not there; the message says how to get
-            it.
-    """
+    """Train and test every variant on the same extractors."""
     one_of("size", size, get_args(Size))
     free_paths(out, FILES, overwrite=overwrite)
     scale = SCALES[size]
@@ -201,15 +185,7 @@ def offline_sed(
 
 
 def images(scale: Scale, seed: int) -> Images:
-    """Return the data of one repetition; no image is in two parts.
-
-    Args:
-        scale: Which images, and how many.
-        seed: What the choice of training and test images derives from.
-
-    Returns:
-        Data for the extractor and the heads, test images, and other sets.
-    """
+    """Return the data of one repetition; no image is in two parts."""
     whole, clean = scale.images(train=True), scale.images(train=False)
     first, second, tested = scale.samples
     train = _drawn(whole, first + second, seed)

@@ -55,20 +55,7 @@ def trial(
     method: Method | None = None,
     epochs: int | None = None,
 ) -> Trial:
-    """Return one ensemble of heads.
-
-    Args:
-        scale: How large the study is.
-        name: Of the method.
-        repetition: Which one.
-        members: Other than the scale's; an ensemble of independent members is always
-            the large one, of which a smaller one is part.
-        method: Other than that of this name, such as SED with another weight.
-        epochs: Other than the scale's.
-
-    Returns:
-        The trial.
-    """
+    """Return one ensemble of heads."""
     used = method or METHODS[name]
     size = scale.large if name in INDEPENDENT else members or scale.members
     optimizer, loss = AdamW(), CrossEntropy()
@@ -144,18 +131,7 @@ def plan_of(scale: Scale, names: Sequence[str], large: bool = False) -> list[Wor
 def answers(
     store: Store, scale: Scale, runs: Sequence[Trial], members: int
 ) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
-    """Yield what the first members say of every set, for each repetition.
-
-    Args:
-        store: Has the trials and their exams.
-        scale: How large the study is.
-        runs: One trial per repetition.
-        members: How many of the members to take.
-
-    Yields:
-        Logits ``(members, samples, classes)`` and labels by the name of the set; labels
-        are those of the images, of whatever classes.
-    """
+    """Yield what the first members say of every set, for each repetition."""
     for repetition, each in enumerate(runs):
         test = exam(scale, repetition)
         stored = store.answers(each, test)
@@ -170,17 +146,7 @@ def answers(
 def of_its_classes(
     scale: Scale, dataset: str, logits: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return logits and labels of the classes that a set holds.
-
-    Args:
-        scale: Says which sets hold only some.
-        dataset: Name of the set.
-        logits: Of all classes.
-        labels: Of all samples, among all classes.
-
-    Returns:
-        Both as they were for a set that holds all classes.
-    """
+    """Return logits and labels of the classes that a set holds."""
     if dataset not in scale.partial:
         return logits, labels
     mask = torch.zeros(logits.shape[-1], dtype=torch.bool)
@@ -189,14 +155,7 @@ def of_its_classes(
 
 
 def aurocs(sets: Mapping[str, tuple[Tensor, Tensor]]) -> dict[tuple[str, str], float]:
-    """Return how well PDS and BMA tell other sets from clean images.
-
-    Args:
-        sets: One repetition of :func:`answers`.
-
-    Returns:
-        The AUROC by score and set.
-    """
+    """Return how well PDS and BMA tell other sets from clean images."""
     found = {
         name: ood_scores(sets[name][0], ("pds", "bma"))
         for name in ("imagenet_val", *DETECTED)
@@ -209,15 +168,7 @@ def aurocs(sets: Mapping[str, tuple[Tensor, Tensor]]) -> dict[tuple[str, str], f
 
 
 def settings(size: Size, **further: Any) -> dict[str, Any]:
-    """Return how the study is made, for its results.
-
-    Args:
-        size: Of the study.
-        further: What else one figure or table has to say.
-
-    Returns:
-        Numbers, and what differs from the paper.
-    """
+    """Return how the study is made, for its results."""
     scale = SCALES[size]
     document: dict[str, Any] = {
         "repetitions": scale.repetitions,

@@ -108,11 +108,7 @@ class Folder(Source):
         one_of("name", self.name, FROM)
 
     def load(self, store: Shelf) -> Dataset[Any]:
-        """Return the images at ImageNet's size.
-
-        Raises:
-            FileNotFoundError: If the folder is not there; says how to place it.
-        """
+        """Return the images at ImageNet's size."""
         folder = data_folder() / self.name
         if not folder.is_dir():
             raise FileNotFoundError(
@@ -125,12 +121,6 @@ class Folder(Source):
 
 def stencils(images: Tensor) -> Tensor:
     """Return white where an image is lighter than its mean, black elsewhere.
-
-    Args:
-        images: Floats ``(samples, channels, height, width)``.
-
-    Returns:
-        Zeros and ones of the same shape.
 
     Example:
         >>> stencils(torch.tensor([[[[0.0, 0.2, 1.0]]]]))
@@ -150,16 +140,7 @@ def halves_exchanged(images: Tensor) -> Tensor:
 
 
 def near_start(start: int, in_features: int, hidden: int) -> MLP:
-    """Return a head near the one that all heads with this start share.
-
-    Args:
-        start: Which of the shared heads.
-        in_features: Numbers in one sample.
-        hidden: Width of the hidden layer.
-
-    Returns:
-        The shared head, with noise drawn from torch's global generator.
-    """
+    """Return a head near the one that all heads with this start share."""
     make = partial(MLP, in_features=in_features, hidden=(hidden,))
     head = make()
     with seeded(start, "shared head"):

@@ -62,17 +62,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
 def accuracies(
     store: Store, scale: Scale, runs: Sequence[Trial], members: int
 ) -> list[dict[tuple[str, str], float]]:
-    """Return accuracies by aggregation and set, for each repetition.
-
-    Args:
-        store: Has the trials and their exams.
-        scale: How large the study is.
-        runs: One trial per repetition.
-        members: How many of the members to take.
-
-    Returns:
-        Fractions.
-    """
+    """Return accuracies by aggregation and set, for each repetition."""
     rows = []
     for repetition, sets in enumerate(answers(store, scale, runs, members)):
         soup = _soup(store, runs[repetition], members)

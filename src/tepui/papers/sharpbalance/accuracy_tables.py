@@ -21,17 +21,7 @@ Found = Mapping[str, Sequence[float]]
 def clean_and_corrupted(
     store: Store, runs: Runs, asked: Exam, dataset: str
 ) -> dict[str, Found]:
-    """Return the ensembles' accuracy on clean and, if asked for, on corrupted data.
-
-    Args:
-        store: Has the trials.
-        runs: Trials of each method.
-        asked: The exam.
-        dataset: The paper's name of the data.
-
-    Returns:
-        Values by data set (``cifar10``, ``cifar10_c``) and method.
-    """
+    """Return the ensembles' accuracy on clean and, if asked for, on corrupted data."""
     parts = {dataset: "clean"} | ({f"{dataset}_c": "shifted"} if asked.types else {})
     scores = {
         method: [store.evaluation(trial, asked) for trial in own]
@@ -47,16 +37,7 @@ def clean_and_corrupted(
 
 
 def accuracy_records(found: Found, runs: Runs, **names: Any) -> Iterator[Record]:
-    """Return the mean of each method.
-
-    Args:
-        found: Values of each method.
-        runs: Trials of each method.
-        names: Further fields of :class:`~tepui.studies.results.Record`.
-
-    Returns:
-        One record per method.
-    """
+    """Return the mean of each method."""
     at = names.pop("at", {})
     for method, values in found.items():
         yield averaged(
@@ -71,17 +52,7 @@ def accuracy_records(found: Found, runs: Runs, **names: Any) -> Iterator[Record]
 
 
 def gain_record(found: Found, runs: Runs, other: str, **names: Any) -> Record:
-    """Return SharpBalance's gain: the mean of differences between equal seeds.
-
-    Args:
-        found: Values of each method.
-        runs: Trials of each method.
-        other: The method to gain on.
-        names: Further fields of :class:`~tepui.studies.results.Record`.
-
-    Returns:
-        The record.
-    """
+    """Return SharpBalance's gain: the mean of differences between equal seeds."""
     both = (*runs["sharpbalance"], *runs[other])
     gains = map(sub, found["sharpbalance"], found[other])
     return averaged(
@@ -101,15 +72,7 @@ def best_other(found: Found) -> str:
 
 
 def severity_table(item: str, dataset: str) -> Recipe:
-    """Return the recipe of accuracy at each severity, from figure 7's ensembles.
-
-    Args:
-        item: Name of the table.
-        dataset: The paper's name of the data.
-
-    Returns:
-        The recipe.
-    """
+    """Return the recipe of accuracy at each severity, from figure 7's ensembles."""
 
     def runs_of(order: Order) -> Runs:
         scale = SCALES[order.size][dataset]

@@ -15,15 +15,7 @@ from tepui.papers.sharpbalance.protocol import SCALES, Scale
 
 
 def perceptron(width: int, in_features: int = 64) -> MLP:
-    """Return a perceptron with two hidden layers.
-
-    Args:
-        width: Of both.
-        in_features: Numbers in one flattened input.
-
-    Returns:
-        A new network for ten classes.
-    """
+    """Return a perceptron with two hidden layers."""
     return MLP(in_features=in_features, hidden=(width, width))
 
 

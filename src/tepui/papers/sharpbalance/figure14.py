@@ -64,21 +64,7 @@ def score_agreement(
     probes: int = 10,
     rho: float = 0.05,
 ) -> tuple[Measurement, ...]:
-    """Return the rank correlation of each score with the Fisher trace.
-
-    Args:
-        model: A trained network; left as it was.
-        data: Training data.
-        loss: Returns one loss per sample.
-        generator: Draws samples and probes.
-        num_samples: At most so many samples.
-        probes: Random directions of the two curvatures.
-        rho: Radius of the two rises.
-
-    Returns:
-        A measurement per name of :data:`SCORES`; the first has the ranks by both
-        scores, sample by sample.
-    """
+    """Return the rank correlation of each score with the Fisher trace."""
     drawn = torch.randperm(len(data), generator=generator)[:num_samples]
     few = data.subset(drawn.sort().values.to(data.targets.device))
     fisher = fisher_trace(model, few, loss=loss)
@@ -107,16 +93,7 @@ def score_agreement(
 
 
 def sample_losses(model: nn.Module, data: Arrays, loss: Loss) -> Tensor:
-    """Return the loss of every sample.
-
-    Args:
-        model: A trained network; left as it was.
-        data: The samples.
-        loss: Returns one loss per sample.
-
-    Returns:
-        Shape ``(samples,)``.
-    """
+    """Return the loss of every sample."""
     with evaluating(model), torch.no_grad():
         return torch.cat(
             [

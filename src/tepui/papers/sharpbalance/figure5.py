@@ -60,16 +60,7 @@ OWN_GRIDS: Mapping[Size, Grid] = {
 
 
 def level(size: Size, axis: str, name: float) -> Sweep:
-    """Return the ensembles of one width or sparsity.
-
-    Args:
-        size: Of the study.
-        axis: ``"width"`` or ``"sparsity"``.
-        name: The paper's level.
-
-    Returns:
-        The ensembles over radii; the paper's of the usual width, dense, are figure 4's.
-    """
+    """Return the ensembles of one width or sparsity."""
     value, grid = LEVELS[size][axis][name], OWN_GRIDS[size]
     usual = SCALES[size]["cifar10"]
     scale = usual._replace(epochs=EPOCHS[size] or usual.epochs)

@@ -53,17 +53,7 @@ class Group(NamedTuple):
 
 
 def groups(size: Size, dataset: str, name: str, members: int) -> list[Group]:
-    """Return an ensemble of some number of members per repetition.
-
-    Args:
-        size: Of the study.
-        dataset: Name of the paper's data set.
-        name: Of the method.
-        members: How many there are.
-
-    Returns:
-        The ensembles; seeds are shared across methods.
-    """
+    """Return an ensemble of some number of members per repetition."""
     scale = SCALES[size][dataset]._replace(ensembles=ENSEMBLES[size])
     largest = max(MEMBERS[size][dataset])
     method = methods(scale)[name]
@@ -97,16 +87,7 @@ def work(size: Size, datasets: Sequence[str]) -> list[Work]:
 
 
 def group_scores(store: Store, group: Group, asked: Exam) -> dict[str, Scored]:
-    """Return the scores of an ensemble, clean and corrupted.
-
-    Args:
-        store: Has the trials' answers.
-        group: The ensemble.
-        asked: The exam.
-
-    Returns:
-        Scores under ``"clean"`` and, pooled over all cells, ``"shifted"``.
-    """
+    """Return the scores of an ensemble, clean and corrupted."""
     found = [store.answers(trial, asked) for trial in group.trials]
 
     def joined(parts: Sequence[tuple[Tensor, Tensor]]) -> Any:
@@ -128,18 +109,7 @@ def growing_records(
     metrics: Mapping[str, Sequence[str]],
     **names: Any,
 ) -> Iterator[Record]:
-    """Return metrics of every method by ensemble size.
-
-    Args:
-        store: Has the trials' answers.
-        size: Of the study.
-        dataset: Name of the paper's data set.
-        metrics: Names of metrics for ``"clean"``, ``"shifted"`` or both.
-        names: Item and architecture.
-
-    Returns:
-        The records.
-    """
+    """Return metrics of every method by ensemble size."""
     scale = SCALES[size][dataset]
     for name in methods(scale):
         for members in MEMBERS[size][dataset]:

@@ -173,18 +173,7 @@ def trials(
     width: int | None = None,
     **changes: Any,
 ) -> list[Trial]:
-    """Return an ensemble per repetition; repetitions share seeds across methods.
-
-    Args:
-        scale: How large the study is.
-        method: How to train.
-        members: Other than the scale's.
-        width: Other than the scale's.
-        changes: Further fields of :class:`~tepui.studies.specifications.Trial`.
-
-    Returns:
-        The trials.
-    """
+    """Return an ensemble per repetition; repetitions share seeds across methods."""
     first = Trial(
         data=Samples(scale.dataset, count=scale.train),
         model=partial(scale.model, width=width or scale.width),
@@ -214,17 +203,7 @@ def settings(
     scales: Mapping[Size, Mapping[str, Scale]] = SCALES,
     architecture: str = "resnet18",
 ) -> dict[str, Any]:
-    """Return how a study of some data sets is made, for its results.
-
-    Args:
-        size: Of the study.
-        datasets: Names of the paper's data sets.
-        scales: How large the study is, where not as in most recipes.
-        architecture: Name of the paper's network.
-
-    Returns:
-        Numbers by data set, and what differs from the paper.
-    """
+    """Return how a study of some data sets is made, for its results."""
     own, paper = scales[size], scales["paper"]
     document: dict[str, Any] = {}
     for name in datasets:
@@ -261,16 +240,7 @@ def settings(
 
 
 def title_of(found: Results, dataset: str, *, corrupted: bool = False) -> str:
-    """Return what a panel says of its data, with what stands in for them.
-
-    Args:
-        found: The results.
-        dataset: Name of the paper's data set.
-        corrupted: Whether it is corrupted.
-
-    Returns:
-        One line, or two where there is a stand-in.
-    """
+    """Return what a panel says of its data, with what stands in for them."""
     name = f"{dataset}_c" if corrupted else dataset
     if found.size == "paper":
         return name

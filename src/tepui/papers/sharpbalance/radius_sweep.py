@@ -108,11 +108,7 @@ class Sweep:
         return SCALES[self.size][self.dataset]
 
     def work(self, *measures: str) -> list[Work]:
-        """Return what to train, test and measure.
-
-        Args:
-            measures: Names of :data:`SHARPNESS`.
-        """
+        """Return what to train, test and measure."""
         asked = tuple(SHARPNESS[self.size][name] for name in measures)
         runs = chain.from_iterable(self.trials.values())
         return [Work(each, (exam(self.scale),), asked) for each in runs]
@@ -180,19 +176,7 @@ def point_records(
     at: Mapping[str, Any] | None = None,
     **names: Any,
 ) -> Iterator[Record]:
-    """Return sharpness and scores at each radius, a value per ensemble.
-
-    Args:
-        store: Has the ensembles and what was asked of them.
-        swept: The ensembles.
-        metrics: Scores on corrupted data.
-        measures: Names of :data:`SHARPNESS`.
-        at: Further coordinates.
-        names: Item, architecture, note.
-
-    Returns:
-        The records.
-    """
+    """Return sharpness and scores at each radius, a value per ensemble."""
     for rho, runs in swept.trials.items():
         here = {"ensemble_size": len(runs[0].seeds), "rho": rho, **(at or {})}
         method = swept.method if rho else "deep_ensemble"
@@ -228,21 +212,7 @@ def beta_record(
     note: str = "",
     **names: Any,
 ) -> Record:
-    """Return the slope of log diversity on log sharpness over ensembles of SAM.
-
-    Args:
-        store: Has the ensembles and what was asked of them.
-        swept: The ensembles; deep ensembles among them are left out.
-        measure: How sharpness is measured.
-        diversity: How diversity is.
-        at: Further coordinates.
-        note: What differs from the paper.
-        names: Item and architecture.
-
-    Returns:
-        The slope over all ensembles, with its interval; ``values`` are the slopes of
-        each repetition alone.
-    """
+    """Return the slope of log diversity on log sharpness over ensembles of SAM."""
     radii = [rho for rho in swept.trials if rho]
     columns = [
         list(
@@ -281,12 +251,6 @@ def beta_record(
 def fitted(points: Sequence[tuple[float | None, float | None]]) -> Slope | None:
     """Return the slope through the points that have logarithms.
 
-    Args:
-        points: Sharpness and diversity of each ensemble; either may be undefined.
-
-    Returns:
-        The slope; None if it is not defined.
-
     Example:
         >>> line = fitted([(1.0, 1.0), (2.0, 4.0), (None, 1.0), (1.0, 0.0)])
         >>> round(line.slope, 6), line.count
@@ -307,19 +271,7 @@ def clouds(
     color: str = "eir",
     **names: Any,
 ) -> tuple[Cloud, ...]:
-    """Return an ensemble per mark, from records, with the line of slope beta.
-
-    Args:
-        found: The results.
-        dataset: Name of the paper's data set.
-        measure: How sharpness is measured.
-        diversity: What runs along the second axis.
-        color: Metric that colors a mark.
-        names: What else the records have in common.
-
-    Returns:
-        SAM's ensembles and, where there are any, the deep ensembles.
-    """
+    """Return an ensemble per mark, from records, with the line of slope beta."""
     betas = found.find(metric="beta", sharpness_measure=measure, **names)
     slopes = [each for each in betas if each.at["diversity"] == diversity]
     slopes = [each for each in slopes if each.dataset == dataset]
@@ -357,16 +309,7 @@ def _said(beta: Record) -> str:
 def sweep_settings(
     size: Size, datasets: Sequence[str], grid: Grid | None = None
 ) -> dict[str, Any]:
-    """Return how a study over radii is made, for its results.
-
-    Args:
-        size: Of the study.
-        datasets: Names of the paper's data sets.
-        grid: Other than that of :data:`GRIDS`.
-
-    Returns:
-        The settings of the data sets, with radii and measures.
-    """
+    """Return how a study over radii is made, for its results."""
     samples, steps, draws = _EFFORT[size]
     document = settings(size, datasets)
     for name in datasets:

@@ -24,13 +24,6 @@ METRICS = {
 def metric_values(scores: Iterable[Scored], metric: str) -> list[float | None]:
     """Return one metric of several ensembles.
 
-    Args:
-        scores: One set of scores per ensemble, as an evaluation's document has them.
-        metric: A name of :data:`METRICS`.
-
-    Returns:
-        A value per ensemble, in the metric's unit; None where it is not defined.
-
     Example:
         >>> metric_values([{"accuracy": 0.5}, {"accuracy": None}], "ensemble_accuracy")
         [50.0, None]
@@ -46,17 +39,7 @@ def score_records(
     trials: Sequence[Trial],
     **names: Any,
 ) -> Iterator[Record]:
-    """Return a record per metric, averaged over ensembles.
-
-    Args:
-        scores: One set of scores per ensemble.
-        metrics: Names of :data:`METRICS`.
-        trials: What the scores rest on.
-        names: Further fields of :class:`~tepui.studies.results.Record`.
-
-    Returns:
-        The records.
-    """
+    """Return a record per metric, averaged over ensembles."""
     for metric in metrics:
         unit = METRICS[metric][1]
         values = metric_values(scores, metric)

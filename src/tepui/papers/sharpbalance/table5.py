@@ -43,11 +43,7 @@ WORDS = ("river", "market", "judge", "storm", "bank", "court", "garden", "letter
 
 
 class Paraphrases(Arrays):
-    """Pairs of three words that are the same words, reordered, or other words.
-
-    Args:
-        train: Which of two samples of 60 pairs.
-    """
+    """Pairs of three words that are the same words, reordered, or other words."""
 
     def __init__(self, train: bool = True) -> None:
         tokenizer = Tokenizer.build(WORDS, size=32, buckets=8)

@@ -61,16 +61,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
 def cost_records(
     histories: Sequence[History], runs: Sequence[Trial]
 ) -> Iterator[Record]:
-    """Return what scoring costs beside all the rest.
-
-    Args:
-        histories: Epochs of each repetition.
-        runs: Its trials.
-
-    Returns:
-        Minutes of scoring, minutes in all, and the first as a share of the rest; not
-        defined where a run did not record its scoring.
-    """
+    """Return what scoring costs beside all the rest."""
     scoring = [_minutes([e.exchange_seconds for e in epochs]) for epochs in histories]
     training = [sum(e.seconds for e in epochs) / 60 for epochs in histories]
     pairs = [*zip(scoring, training, strict=True)]

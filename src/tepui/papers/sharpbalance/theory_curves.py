@@ -95,19 +95,7 @@ def theory_recipe(
     letters: str = "",
     logarithmic: bool = False,
 ) -> Recipe:
-    """Return the recipe of a figure of theory, which trains nothing.
-
-    Args:
-        item: Name of the figure.
-        title: What it shows.
-        panels_of: Returns its panels at a scale, those of ours after the paper's of
-            the same row.
-        letters: Of the paper's panels.
-        logarithmic: Whether the axes of the paper's panels are.
-
-    Returns:
-        The recipe.
-    """
+    """Return the recipe of a figure of theory, which trains nothing."""
 
     def records(store: object, order: Order) -> Iterator[Record]:
         scale = SCALES[order.size]
@@ -136,16 +124,7 @@ def theory_recipe(
 
 
 def panel_records(panel: Panel, item: str, scale: Scale) -> Iterator[Record]:
-    """Return the points of a panel as records.
-
-    Args:
-        panel: Its curves.
-        item: Name of the figure, with the panel's letter.
-        scale: What it was made at.
-
-    Returns:
-        What theory says and what was simulated, one record each.
-    """
+    """Return the points of a panel as records."""
     for curve in panel.curves:
         for point, where in enumerate(_places(curve)):
             for column, error, metric, source in RECORDED:
@@ -172,14 +151,7 @@ def panel_records(panel: Panel, item: str, scale: Scale) -> Iterator[Record]:
 
 
 def recorded_panels(found: Results) -> list[tuple[str, Panel]]:
-    """Return the panels that records were made from, each with the name of its item.
-
-    Args:
-        found: Results with records of :func:`panel_records`.
-
-    Returns:
-        The panels, in the order of the records.
-    """
+    """Return the panels that records were made from, each with the name of its item."""
     shown: dict[tuple[str, str], dict[str, list[Record]]] = {}
     for record in found.records:
         curves = shown.setdefault((record.item, record.at["panel"]), {})
@@ -191,28 +163,13 @@ def recorded_panels(found: Results) -> list[tuple[str, Panel]]:
 
 
 def figure1b_panels(scale: Scale, seed: int = SEED) -> list[Panel]:
-    """Return the panels of figure 1b: SAM and SharpBalance by their theorems.
-
-    Args:
-        scale: How large the data are.
-        seed: What all draws derive from.
-
-    Returns:
-        The published panel and the comparison at equal sharpness.
-    """
+    """Return the panels of figure 1b: SAM and SharpBalance by their theorems."""
     published = Panel("as published, k = 3", figure1b_curves(scale))
     return [published, *matched([3], scale, seed)]
 
 
 def figure1b_curves(scale: Scale) -> tuple[Curve, ...]:
-    """Return the curves of figure 1b as published.
-
-    Args:
-        scale: Size of the data and points per curve.
-
-    Returns:
-        SAM's and SharpBalance's, by their theorems.
-    """
+    """Return the curves of figure 1b as published."""
     radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
     return tuple(
         curve_at(method, 3, ETA, np.linspace(*ends, scale.points), scale, None)
@@ -227,18 +184,7 @@ def by_steps(
     scale: Scale,
     seed: int = SEED,
 ) -> list[tuple[str, Panel]]:
-    """Return a row per number of steps: a panel per step size, then ours.
-
-    Args:
-        method: A name of ``SUBSETS``.
-        steps: Numbers of steps.
-        etas: Step sizes.
-        scale: How large the data are.
-        seed: What all draws derive from.
-
-    Returns:
-        Panels with their letters; those at equal sharpness have none.
-    """
+    """Return a row per number of steps: a panel per step size, then ours."""
     rho = np.linspace(0.5, 0.3, scale.points)
     k = np.reshape(steps, (-1, 1, 1))
     curve = curve_at(method, k, np.reshape(etas, (-1, 1)), rho, scale, seed)
@@ -263,16 +209,7 @@ def by_steps(
 
 
 def matched(steps: Sequence[int], scale: Scale, seed: int = SEED) -> list[Panel]:
-    """Return a panel per number of steps: both methods stable and equally sharp.
-
-    Args:
-        steps: Numbers of steps.
-        scale: How large the data are.
-        seed: What all draws derive from.
-
-    Returns:
-        The panels.
-    """
+    """Return a panel per number of steps: both methods stable and equally sharp."""
     setting = scale.setting
     start = theorem1(0, eta=0, rho=0, **setting).sharpness_upper
     wanted = start * np.linspace(0.95, 0.1, scale.points)
@@ -307,19 +244,7 @@ def curve_at(
     scale: Scale,
     seed: int | None,
 ) -> Curve:
-    """Return theory and, where a seed is given, simulation at all points, flattened.
-
-    Args:
-        method: A name of ``SUBSETS``.
-        k: Steps; broadcasts with ``eta`` and ``rho``.
-        eta: Step sizes.
-        rho: SAM's radii.
-        scale: How large the data are.
-        seed: What all draws derive from; None does not simulate.
-
-    Returns:
-        The curve.
-    """
+    """Return theory and, where a seed is given, simulation at all points, flattened."""
     subsets, setting = SUBSETS[method], scale.setting
     k, eta, rho = (part.ravel() for part in np.broadcast_arrays(k, eta, rho))
     if subsets == 1:

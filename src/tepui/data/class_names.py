@@ -9,7 +9,7 @@ from tepui.data.prepared_like import whole
 
 
 def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
-    """Return the names of a data set's classes, as its attribute ``classes`` has them."""
+    """Return the names of a data set's classes, from its attribute ``classes``."""
     names = getattr(whole(dataset), "classes", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 

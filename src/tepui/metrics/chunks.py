@@ -22,7 +22,7 @@ _LOGITS_AT_ONCE = 2**22
 
 
 class _Chunk:
-    """Some samples; what is derived from their logits is computed once, when asked for."""
+    """Some samples; what derives from their logits is computed once, when asked for."""
 
     def __init__(self, logits: Tensor, labels: Tensor | None = None) -> None:
         self.logits = logits

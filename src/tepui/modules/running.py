@@ -29,7 +29,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Put a module into eval mode inside the block; modes and buffers restored after."""
+    """Run a block with a module in eval mode; restore modes and buffers after it."""
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     with evaluating(module):
         try:

@@ -182,7 +182,7 @@ def whole_gradient_norms(
 
 
 class _Recorder:
-    """Watches layers: their inputs in the forward pass, their shares in the backward."""
+    """Watches layers: inputs in the forward pass, shares in the backward pass."""
 
     def __init__(
         self, model: nn.Module, loss: Loss, autocast: torch.dtype | None

@@ -82,7 +82,7 @@ class AdamW:
 
 
 def clip(gradients: list[Tensor], max_norm: float) -> None:
-    """Scale the gradients of a list so that their joint norm is at most ``max_norm``."""
+    """Scale gradients in a list so that their joint norm is at most ``max_norm``."""
     scale = (max_norm / (get_total_norm(gradients) + 1e-6)).clamp(max=1.0)
     # Not in place: two parameters may share one gradient tensor.
     gradients[:] = torch._foreach_mul(gradients, scale)

@@ -18,8 +18,8 @@ import tepui
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
-from tepui.sharpness import fisher_trace
-from tepui.training.run_folder import described
+from tepui.sharpness import sample_fisher_trace
+from tepui.training.run_folder import to_jsonable
 
 RHO = 0.2  # the paper's for CIFAR-10
 RULES = {
@@ -40,15 +40,15 @@ def overlaps(module, data: Arrays, samples: int) -> dict[str, float]:
     """Return the share of float64's top 40 % that each precision finds."""
     few = data.subset(torch.arange(samples, device=data.targets.device))
     exact = Arrays(few.prepare(few.inputs).double(), few.targets)
-    best = highest(fisher_trace(module.double(), exact))
+    best = highest(sample_fisher_trace(module.double(), exact))
     module.float()
     found = {}
     for name, matmul in PRECISIONS.items():
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = matmul == "high"
-        found[name] = agreement(fisher_trace(module, few), best)
+        found[name] = agreement(sample_fisher_trace(module, few), best)
     found["bfloat16"] = agreement(
-        fisher_trace(module, few, autocast=torch.bfloat16), best
+        sample_fisher_trace(module, few, autocast=torch.bfloat16), best
     )
     return found
 
@@ -102,7 +102,7 @@ def main() -> None:
     print(f"evaluated in {time.perf_counter() - started:.0f} s", flush=True)
     found = {
         "name": arguments.rule,
-        "method": described(method),
+        "method": to_jsonable(method),
         "epochs": arguments.epochs,
         "members": arguments.members,
         "seed": arguments.seed,

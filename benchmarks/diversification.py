@@ -29,7 +29,7 @@ from torch import nn
 import tepui
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
-from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Meeting
+from tepui.methods import A2D, SED, CoupledBatch, DeepEnsemble, DivDis
 from tepui.methods.divdis import divdis_mutual_information
 
 FEATURES = 768
@@ -80,7 +80,7 @@ def loss_time(method, members: int, arguments) -> float:
     times = []
     for _ in range(2 + arguments.epochs):
         started = clock(arguments.device)
-        total = method.loss(Meeting(outputs, losses, targets, outputs))
+        total = method.loss(CoupledBatch(outputs, losses, targets, outputs))
         torch.autograd.grad(total, outputs)
         times.append(clock(arguments.device) - started)
     return 1e3 * min(times[2:])

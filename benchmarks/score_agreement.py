@@ -17,10 +17,10 @@ from tepui.data import Digits
 from tepui.methods import SAM
 from tepui.models import ConvNet
 from tepui.sharpness import (
-    fisher_trace,
-    sam_gap,
+    sample_fisher_trace,
     sample_hessian_trace,
-    worst_case_gap,
+    sample_sam_gap,
+    sample_worst_case_gap,
 )
 from tepui.studies import estimate
 
@@ -30,8 +30,8 @@ RHO = 0.1
 def scores(model, data) -> dict[str, torch.Tensor]:
     stream = torch.Generator().manual_seed(0)
     return {
-        "worst_case": worst_case_gap(model, data, rho=RHO),
-        "sam_gap": sam_gap(model, data, rho=RHO),
+        "worst_case": sample_worst_case_gap(model, data, rho=RHO),
+        "sam_gap": sample_sam_gap(model, data, rho=RHO),
         "hessian_trace": sample_hessian_trace(model, data, generator=stream, probes=50),
         "loss": losses(model, data),
     }
@@ -54,7 +54,7 @@ def main() -> None:
     correlations: dict[str, list[float]] = {}
     common: dict[str, list[float]] = {}
     for model in ensemble.members:
-        fisher = fisher_trace(model, data)
+        fisher = sample_fisher_trace(model, data)
         for name, values in scores(model, data).items():
             rank = spearmanr(fisher.numpy(), values.numpy()).statistic
             correlations.setdefault(name, []).append(float(rank))

@@ -22,7 +22,7 @@ import tepui
 from tepui.data import HorizontalFlip, RandomCrop
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
-from tepui.sharpness import fisher_trace
+from tepui.sharpness import sample_fisher_trace
 
 
 def loaded(path: str):
@@ -64,7 +64,7 @@ def steps(published, sizes, device) -> dict[str, float]:
         "deep ensemble": DeepEnsemble(),
         "SAM": SAM(rho=RHO),
         "SharpBalance": SharpBalance(
-            rho=RHO, switch_epoch=0, select="random", fraction=0.5
+            rho=RHO, switch_at=0, select="random", fraction=0.5
         ),
     }
     for name, method in methods.items():
@@ -97,7 +97,7 @@ def scoring(published, width, samples, batch, device) -> dict[str, float]:
         torch.backends.cudnn.allow_tf32 = tf32
 
         def pass_over(autocast=autocast):
-            return fisher_trace(model, data, batch_size=batch, autocast=autocast)
+            return sample_fisher_trace(model, data, batch_size=batch, autocast=autocast)
 
         pass_over()
         found[f"tepui, {name}"] = timed(pass_over, device, 2) / samples
@@ -107,21 +107,23 @@ def scoring(published, width, samples, batch, device) -> dict[str, float]:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     few = data.subset(torch.arange(min(samples, 4096), device=device))
-    exact = selected(fisher_trace(model.double(), doubled(few), batch_size=256))
+    exact = selected(sample_fisher_trace(model.double(), doubled(few), batch_size=256))
     model.float()
     for name, (autocast, tf32) in kinds.items():
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cudnn.allow_tf32 = tf32
-        mask = selected(fisher_trace(model, few, batch_size=batch, autocast=autocast))
+        mask = selected(
+            sample_fisher_trace(model, few, batch_size=batch, autocast=autocast)
+        )
         found[f"overlap, {name}"] = float((mask & exact).sum() / exact.sum()) * 1e-6
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        fisher_trace(model, few, batch_size=512, autocast=torch.bfloat16)
+        sample_fisher_trace(model, few, batch_size=512, autocast=torch.bfloat16)
         peak = torch.cuda.max_memory_allocated() - before
         found["peak memory at batch 512, bfloat16 (GB)"] = peak / 1e9 * 1e-6
         torch.cuda.reset_peak_memory_stats()
-        fisher_trace(model, few, batch_size=512)
+        sample_fisher_trace(model, few, batch_size=512)
         peak = torch.cuda.max_memory_allocated() - before
         found["peak memory at batch 512, tf32 (GB)"] = peak / 1e9 * 1e-6
     return {name: 1e6 * value for name, value in found.items()}

@@ -237,13 +237,13 @@ def hessian_eigenvalues(ensembles):
     save(canvas, "hessian_eigenvalues")
 
 
-def fisher_trace(ensembles):
+def sample_fisher_trace(ensembles):
     canvas, axes = figure(
         "Fisher trace of every training sample", "squared gradient norm", "samples"
     )
     bins = [10 ** (power / 4) for power in range(-60, 13)]
     for kind, ensemble in ensembles.items():
-        scores = sharpness.fisher_trace(ensemble.members[0], DATA)
+        scores = sharpness.sample_fisher_trace(ensemble.members[0], DATA)
         axes.hist(
             scores.tolist(),
             bins,
@@ -317,7 +317,7 @@ def main():
         average_case,
         sam_sharpness,
         hessian_eigenvalues,
-        fisher_trace,
+        sample_fisher_trace,
         input_curvature,
         cka,
     ):

@@ -18,7 +18,7 @@ from tepui.data import Digits, corrupted
 from tepui.evaluation.evaluate import dataset_logits
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import ConvNet
-from tepui.sharpness import fisher_trace
+from tepui.sharpness import sample_fisher_trace
 from tepui.studies import tradeoff_slope
 
 mpl.use("Agg")
@@ -416,7 +416,7 @@ def tradeoff():
     sharpness, diversity, radii = [], [], [0.02, 0.05, 0.1, 0.15, 0.2, 0.3]
     for rho in radii:
         ensemble = trained(SAM(rho=rho), 3)
-        traces = [fisher_trace(member, TRAIN).mean() for member in ensemble.members]
+        traces = [sample_fisher_trace(member, TRAIN).mean() for member in ensemble.members]
         sharpness.append(float(sum(traces)) / 3)
         rows = cells_by_severity(ensemble)
         logits, _ = pooled([cell for s in range(1, 6) for cell in rows[s]])
@@ -444,7 +444,7 @@ def tradeoff():
 
 def rank_correlation(ensemble):
     member = ensemble.members[0]
-    traces = fisher_trace(member, TRAIN)
+    traces = sample_fisher_trace(member, TRAIN)
     logits, _ = dataset_logits(tepui.Ensemble([member]), TRAIN)
     entropies = metrics.entropy(logits)
     value = metrics.rank_correlation(traces, entropies)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tepui.studies.load_reports import Entry, Gathered, Group, Source
+from tepui.studies.load_reports import Entry, Group, LoadedReports, Source
 
 
 def shown(comparison):
@@ -16,4 +16,4 @@ def shown(comparison):
     source = Source(
         Path("run"), comparison.title, comparison.settings, comparison.environment
     )
-    return Gathered(comparison.title, (Group(None, entries),), (), (source,))
+    return LoadedReports(comparison.title, (Group(None, entries),), (), (source,))

@@ -6,7 +6,7 @@ from tepui.data import Digits
 from tepui.methods import SAM
 from tepui.models import MLP
 from tepui.sharpness import worst_case
-from tepui.studies.specifications import Exam, Measure, Samples, Trial
+from tepui.studies.specifications import EvaluationSpec, Samples, SharpnessSpec, Trial
 
 TRIAL = Trial(
     data=Samples(Digits, count=64),
@@ -16,7 +16,7 @@ TRIAL = Trial(
     epochs=2,
     batch_size=32,
 )
-EXAM = Exam(
+EXAM = EvaluationSpec(
     Samples(Digits, part="test", count=30), types=("contrast",), severities=(1, 5)
 )
-MEASURE = Measure(partial(worst_case, num_samples=10, batch_size=5, steps=2))
+MEASURE = SharpnessSpec(partial(worst_case, num_samples=10, batch_size=5, steps=2))

@@ -70,19 +70,19 @@ def naive_fisher(member, samples):
 def test_fisher_trace_of_shared_layers_is_exact():
     torch.manual_seed(0)
     member, samples = model().double().eval(), paraphrases(6)
-    found = sharpness.fisher_trace(member, samples, batch_size=4)
+    found = sharpness.sample_fisher_trace(member, samples, batch_size=4)
     torch.testing.assert_close(found, naive_fisher(member, samples), rtol=1e-9, atol=0)
 
 
 def test_few_gradients_of_shared_layers_are_held_at_once(monkeypatch):
     torch.manual_seed(0)
     member, samples = model().double().eval(), paraphrases(5)
-    expected = sharpness.fisher_trace(member, samples)
+    expected = sharpness.sample_fisher_trace(member, samples)
     limit = 2 * sum(p.numel() for p in member.parameters())
     monkeypatch.setattr(fisher, "WHOLE_GRADIENT_ELEMENTS", limit)
     calls = []
     member.register_forward_hook(lambda *_: calls.append(1))
-    torch.testing.assert_close(sharpness.fisher_trace(member, samples), expected)
+    torch.testing.assert_close(sharpness.sample_fisher_trace(member, samples), expected)
     assert len(calls) > 4
 
 
@@ -93,22 +93,24 @@ def _measures():
         "average_case": lambda m, d: sharpness.average_case(m, d, draws=3).value,
         "cka": lambda m, d: sharpness.cka([m, model()], d).value,
         "fisher_rao": lambda m, d: sharpness.fisher_rao(m, d).value,
-        "fisher_trace": lambda m, d: sharpness.fisher_trace(m, d),
+        "sample_fisher_trace": lambda m, d: sharpness.sample_fisher_trace(m, d),
         "hessian_eigenvalues": lambda m, d: (
             sharpness.hessian_eigenvalues(m, d)[0].value
         ),
         "hessian_trace": lambda m, d: sharpness.hessian_trace(m, d, probes=2).value,
-        "mean_fisher_trace": lambda m, d: sharpness.mean_fisher_trace(m, d).value,
+        "fisher_trace": lambda m, d: sharpness.fisher_trace(m, d).value,
         "ntk_logdet": lambda m, d: sharpness.ntk_logdet(m, d).value,
         "pairwise_cka": lambda m, d: sharpness.pairwise_cka([m, model()], d)[0, 1],
         "relative_flatness": lambda m, d: sharpness.relative_flatness(m, d).value,
-        "sam_gap": lambda m, d: sharpness.sam_gap(m, d),
+        "sample_sam_gap": lambda m, d: sharpness.sample_sam_gap(m, d),
         "sample_hessian_trace": lambda m, d: sharpness.sample_hessian_trace(
             m, d, generator=probes, probes=2
         ),
         "sam_sharpness": lambda m, d: sharpness.sam_sharpness(m, d, draws=3).value,
         "worst_case": lambda m, d: sharpness.worst_case(m, d, steps=2).value,
-        "worst_case_gap": lambda m, d: sharpness.worst_case_gap(m, d, steps=2),
+        "sample_worst_case_gap": lambda m, d: sharpness.sample_worst_case_gap(
+            m, d, steps=2
+        ),
     }
 
 

@@ -22,6 +22,14 @@ def cross_entropy(
 ) -> Tensor:
     """Per-sample softmax cross-entropy.
 
+    Args:
+        outputs: Logits of shape ``(samples, classes)``.
+        targets: Class indices ``(samples,)`` or probabilities ``(samples, classes)``.
+        label_smoothing: Share of the target spread evenly over all classes.
+
+    Returns:
+        Losses of shape ``(samples,)``.
+
     Example:
         >>> import torch
         >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))

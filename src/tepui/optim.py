@@ -43,6 +43,15 @@ def sam_perturbation(
 ) -> list[Tensor]:
     r"""Return :math:`\rho g / \lVert g \rVert`, jointly over all parameters.
 
+    Args:
+        parameters: The weights; only their values matter, and only if ``adaptive``.
+        gradients: One gradient per parameter.
+        rho: Length of the step.
+        adaptive: Scale each coordinate by its weight, as ASAM does.
+
+    Returns:
+        One offset per parameter; all zero where the gradient is zero.
+
     Example:
         >>> theta, g = [torch.zeros(2)], [torch.tensor([3.0, 4.0])]
         >>> sam_perturbation(theta, g, rho=0.5)

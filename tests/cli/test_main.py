@@ -76,7 +76,7 @@ def test_train_then_evaluate(tmp_path, capsys):
     main(["train", *SMALL, *options, "--validation", "0.1", "--out", str(out)])
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["method"]["rho"] == 0.2
-    assert config["optimizer"] == tepui.training.run_folder.described(tepui.AdamW())
+    assert config["optimizer"] == tepui.training.run_folder.to_jsonable(tepui.AdamW())
     assert config["seeds"] == [3, 4]
     assert config["validation"]["samples"] == 144
     main(["evaluate", str(out), "--corruptions", "none"])
@@ -220,7 +220,7 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
     words = ["--method", "SharpBalance", "--method.switch-epoch", "5", "--epochs", "1"]
     with pytest.raises(SystemExit):
         main(["train", *words, "--quiet", "true", "--out", str(tmp_path / "run")])
-    assert "switch_epoch must lie within the run" in capsys.readouterr().err
+    assert "switch_at must lie within the run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_files_of_weights_are_measured(files, tmp_path, capsys):
         "average_case",
         "fisher_rao",
         "relative_flatness",
-        "mean_fisher_trace",
+        "fisher_trace",
         "hessian_trace",
     }
     for measure in found["sharpness"].values():

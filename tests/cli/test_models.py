@@ -127,7 +127,7 @@ def test_the_text_run(tmp_path, capsys):
     data = ["--data", "MRPC", "--data.root", str(tmp_path), "--data.length", "24"]
     sizes = {"embedding": 4, "width": 8, "depth": 1, "heads": 2, "length": 24}
     model = [word for name, n in sizes.items() for word in (f"--model.{name}", str(n))]
-    method = ["--method", "SharpBalance", "--method.switch_epoch", "0"]
+    method = ["--method", "SharpBalance", "--method.switch_at", "0"]
     optimizer = ["--optimizer", "AdamW", "--optimizer.lr", "0.001"]
     out = tmp_path / "run"
     batch = ["--batch-size", "512"]

@@ -21,7 +21,7 @@ from tepui.data import CIFAR100
 from tepui.data.corruptions import CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
-from tepui.training.run_folder import described
+from tepui.training.run_folder import to_jsonable
 
 PAGE = (Path(__file__).parents[2] / "docs/from_released_code.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -139,8 +139,8 @@ def test_training_commands_train_as_the_released_code(name, ran):
 
 def test_sharpbalance_runs_by_the_released_rule(ran):
     config = json.loads((ran / "runs/sharpbalance/run.json").read_text())["config"]
-    released = SharpBalance.released("cifar100", rho=0.2, switch_epoch=0)
-    assert config["method"] == described(released)
+    released = SharpBalance.released("cifar100", rho=0.2, switch_at=0)
+    assert config["method"] == to_jsonable(released)
     assert json.loads((ran / "runs/sharpbalance/method.json").read_text())
 
 
@@ -153,7 +153,7 @@ def test_diversity_is_that_of_clean_and_corrupted_data(ran):
 
 def test_sharpness_has_the_released_modes(ran):
     found = json.loads((ran / "runs/sam_sharpness/measure.json").read_text())
-    modes = {"worst_case", "average_case", "mean_fisher_trace", "hessian_trace"}
+    modes = {"worst_case", "average_case", "fisher_trace", "hessian_trace"}
     assert modes <= set(found["sharpness"])
     assert len(found["sharpness"]["worst_case"]["members"]) == 3
 
@@ -209,7 +209,7 @@ def test_an_option_that_is_not_there_is_noticed():
 
 
 def test_measures_that_the_page_names_are_there():
-    names = ("hessian_eigenvalues", "ntk_logdet", "mean_fisher_trace", "hessian_trace")
+    names = ("hessian_eigenvalues", "ntk_logdet", "fisher_trace", "hessian_trace")
     assert all(f"`{name}`" in PAGE and hasattr(sharpness, name) for name in names)
 
 

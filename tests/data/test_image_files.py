@@ -5,7 +5,7 @@ from PIL import Image
 
 import tepui
 from data_layouts import picture
-from tepui.data import Arrays, Frame, ImageFiles, Normalize, arrays_of
+from tepui.data import Arrays, Frame, ImageFiles, Normalize, to_arrays
 from tepui.data.image_files import decode, decode_all, images_in
 from tepui.data.loading import as_arrays
 
@@ -114,7 +114,7 @@ def test_what_fits_is_held_in_tensors_once(files, monkeypatch):
     assert isinstance(held, Arrays)
     assert held.inputs.dtype == torch.uint8
     assert as_arrays(data) is held
-    assert arrays_of(data) is held
+    assert to_arrays(data) is held
     monkeypatch.setattr("tepui.data.image_files.MEMORY", 6 * 8 * 8 * 3 - 1)
     assert as_arrays(ImageFiles(files, range(6))) is None
 

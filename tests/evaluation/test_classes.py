@@ -7,7 +7,7 @@ from torch.utils.data import Subset
 
 import tepui
 from data_layouts import picture
-from tepui.data import ImageNet, ImageNetA, arrays_of
+from tepui.data import ImageNet, ImageNetA, to_arrays
 from tepui.data.sets.imagenet import held_classes
 from tepui.evaluation.evaluate import scores
 from tepui.evaluation.ood import detections
@@ -39,7 +39,7 @@ def ensemble():
 
 
 def logits_of(ensemble, data):
-    held = arrays_of(data)
+    held = to_arrays(data)
     return ensemble.logits(held.prepare(held.inputs)).detach(), held.targets
 
 
@@ -61,7 +61,7 @@ def test_a_set_of_some_classes_is_scored_among_them(root, ensemble):
 
 def test_a_mask_serves_where_the_data_set_has_none(root, ensemble):
     data = ImageNetA(root, size=8)
-    plain = arrays_of(data)
+    plain = to_arrays(data)
     assert tepui.evaluate(ensemble, plain).classes == 5
     found = tepui.evaluate(ensemble, plain, classes=data.mask)
     assert found.document() == tepui.evaluate(ensemble, data).document()
@@ -73,7 +73,7 @@ def test_shifted_sets_go_by_their_own_classes_or_those_of_the_test_set(root, ens
     found = tepui.evaluate(ensemble, clean, shifted={("ImageNet-A", 1): other})
     assert found.classes == 5
     assert found.shifted["ImageNet-A", 1] == among
-    copies = {("same", 1): arrays_of(other)}
+    copies = {("same", 1): to_arrays(other)}
     found = tepui.evaluate(ensemble, other, shifted=copies)
     assert found.shifted["same", 1] == found.clean == among
 
@@ -82,7 +82,7 @@ def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
     root, ensemble, tmp_path
 ):
     data = ImageNetA(root, size=8)
-    far = tepui.data.UniformNoise(20, like=arrays_of(data))
+    far = tepui.data.UniformNoise(20, like=to_arrays(data))
     found = tepui.evaluate(ensemble, data, ood={"noise": far}, out=tmp_path / "out")
     stored = tepui.read_logits(tmp_path / "out")
     logits, labels = logits_of(ensemble, data)
@@ -100,7 +100,7 @@ def test_only_sets_of_some_of_imagenets_classes_have_a_mask(root):
     assert held_classes(other).tolist() == MASK.tolist()
     assert held_classes(Subset(Subset(other, [0, 1]), [1])).tolist() == MASK.tolist()
     assert held_classes(ImageNet(root, train=False, size=8)) is None
-    assert held_classes(arrays_of(other)) is None
+    assert held_classes(to_arrays(other)) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tepui
 from diversification_cases import a2d_naive
 from strategies import close, ensembles, modest, probs_naive
-from tepui.methods import A2D, Meeting
+from tepui.methods import A2D, CoupledBatch
 from tepui.methods.a2d import EPSILON, a2d, a2d_of_pairs, over_pairs
 from training.cases import (
     assert_different,
@@ -30,7 +30,7 @@ HIGHEST = -math.log(2 * EPSILON * (1 - EPSILON))
 
 def meeting(losses, unlabeled):
     outputs = torch.zeros(len(losses), losses.shape[1], unlabeled.shape[-1])
-    return Meeting(outputs, losses, torch.zeros(losses.shape[1]), unlabeled)
+    return CoupledBatch(outputs, losses, torch.zeros(losses.shape[1]), unlabeled)
 
 
 def logits_of(*rows):

@@ -20,18 +20,18 @@ from tepui.methods import (
     GSAM,
     SAM,
     SED,
+    CoupledBatch,
     CoupledMethod,
     DeepEnsemble,
     DivDis,
     EoA,
     ExchangingMethod,
-    Meeting,
     Member,
     MemberMethod,
     Method,
     SharpBalance,
 )
-from tepui.training.run_folder import described
+from tepui.training.run_folder import to_jsonable
 from training.cases import (
     CLASSES,
     Named,
@@ -70,9 +70,9 @@ CASES = {
     "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
     "SharpBalance": [
         Case(SharpBalance(rho=0.1)),
-        Case(SharpBalance.paper(rho=0.1, switch_epoch=0)),
+        Case(SharpBalance.paper(rho=0.1, switch_at=0)),
         Case(SharpBalance(rho=0.1, base=GSAM(), leftover="split", select="lowest")),
-        Case(SharpBalance.released("cifar10", rho=0.1, switch_epoch=0)),
+        Case(SharpBalance.released("cifar10", rho=0.1, switch_at=0)),
     ],
     "SED": [
         Case(SED(weight=0.01)),
@@ -149,14 +149,14 @@ def test_is_final_and_frozen(kind):
 
 @every_method
 def test_description_is_json_that_tells_settings_apart(method):
-    shown = described(method)
+    shown = to_jsonable(method)
     assert json.loads(json.dumps(shown)) == shown
     assert shown["class"] == type(method).__name__
     assert shown.keys() - {"class"} == {f.name for f in dataclasses.fields(method)}
 
 
 def test_descriptions_differ_where_methods_do():
-    shown = [json.dumps(described(case.method)) for case in ALL]
+    shown = [json.dumps(to_jsonable(case.method)) for case in ALL]
     assert len(set(shown)) == len(ALL)
 
 
@@ -353,7 +353,7 @@ def test_a_joint_loss_is_one_number_that_all_active_members_descend(method):
     targets = torch.arange(8) % CLASSES
     losses = torch.stack([cross_entropy(output, targets) for output in learning])
     beside = outputs if method.needs_unlabeled else None
-    total = method.loss(Meeting(outputs, losses, targets, beside))
+    total = method.loss(CoupledBatch(outputs, losses, targets, beside))
     assert total.shape == ()
     (gradient,) = torch.autograd.grad(total, learning)
     assert (gradient.abs().amax((1, 2)) > 0).all()

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tepui
 from diversification_cases import information_naive
 from strategies import close, ensembles, modest
-from tepui.methods import DivDis, Meeting
+from tepui.methods import CoupledBatch, DivDis
 from tepui.methods.divdis import divdis_mutual_information, divdis_regularizer
 from training.cases import fitted, images, one_thread
 
@@ -148,7 +148,7 @@ def test_loss_by_hand():
     outputs, beside = torch.randn(2, 3, 6, 4, **DOUBLE)
     losses = torch.rand(3, 6, **DOUBLE)
     found = DivDis(weight=0.7, regularizer=0.3).loss(
-        Meeting(outputs, losses, torch.zeros(6), beside)
+        CoupledBatch(outputs, losses, torch.zeros(6), beside)
     )
     information = information_naive(beside.softmax(-1)).mean()
     mean, source = beside.softmax(-1).mean(1), outputs.softmax(-1).mean((0, 1))

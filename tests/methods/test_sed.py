@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from diversification_cases import a2d_naive, information_naive
 from strategies import close, labeled_ensembles, modest, probs_naive
 from tepui.core.seeding import generator
-from tepui.methods import SED, Meeting
+from tepui.methods import SED, CoupledBatch
 from tepui.methods.sed import sed_alpha
 from training.cases import (
     assert_different,
@@ -46,7 +46,7 @@ def agreement_naive(logits, alpha):
 
 def meeting(logits, labels):
     losses = torch.stack([F.cross_entropy(o, labels, reduction="none") for o in logits])
-    return Meeting(logits, losses, labels, None)
+    return CoupledBatch(logits, losses, labels, None)
 
 
 def some(members=4, samples=6, classes=3, seed=0):
@@ -128,7 +128,7 @@ def test_alpha_listens_to_whom_it_says(alpha):
     together = meeting(logits[:2], labels)
     heard = logits if alpha == "all" else logits[:2]
     found = SED(weight=0.3, alpha=alpha).loss(
-        Meeting(heard, together.losses, labels, None)
+        CoupledBatch(heard, together.losses, labels, None)
     )
     expected = together.losses.mean() + 0.15 * agreement_naive(logits[:2], weights)
     close(found, expected)
@@ -157,7 +157,7 @@ def test_the_expectation_over_all_draws_is_the_full_loss(main, alpha, active):
         learning = [*subset, *rest] if main == "all" else [*subset]
         heard = [*subset, *rest] if alpha == "all" or main == "all" else [*subset]
         losses = meeting(logits[learning], labels).losses
-        values.append(drawn.loss(Meeting(logits[heard], losses, labels, None)))
+        values.append(drawn.loss(CoupledBatch(logits[heard], losses, labels, None)))
     assert len(values) == math.comb(5, active)
     close(torch.stack(values).mean(), full.loss(meeting(logits, labels)))
 

@@ -11,9 +11,9 @@ import tepui
 from tepui.core.seeding import generator
 from tepui.data import Batch
 from tepui.losses import cross_entropy
-from tepui.methods import GSAM, SAM, Member, SharpBalance, Strata
+from tepui.methods import GSAM, SAM, BatchSplit, Member, SharpBalance
 from tepui.methods.sets import extreme_samples, sharpness_aware_set
-from tepui.sharpness import fisher_trace
+from tepui.sharpness import sample_fisher_trace
 from training.cases import (
     CLASSES,
     StoppedError,
@@ -45,7 +45,7 @@ def whole(data):
 def counting(log):
     def score(model, dataset):
         log.append(next(model.parameters()).detach().clone())
-        return fisher_trace(model, dataset)
+        return sample_fisher_trace(model, dataset)
 
     return score
 
@@ -53,12 +53,12 @@ def counting(log):
 @pytest.mark.parametrize(
     ("arguments", "epochs"),
     [
-        ({"switch_epoch": 2}, [2]),
-        ({"switch_epoch": 0.5}, [3]),
-        ({"switch_epoch": 0}, [0]),
-        ({"switch_epoch": 2, "off_by_one": True}, [3]),
-        ({"switch_epoch": 2, "refresh_every": 2}, [2, 4]),
-        ({"switch_epoch": 6}, []),
+        ({"switch_at": 2}, [2]),
+        ({"switch_at": 0.5}, [3]),
+        ({"switch_at": 0}, [0]),
+        ({"switch_at": 2, "off_by_one": True}, [3]),
+        ({"switch_at": 2, "refresh_every": 2}, [2, 4]),
+        ({"switch_at": 6}, []),
     ],
 )
 def test_members_score_exactly_when_asked(arguments, epochs):
@@ -74,11 +74,11 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
     scores = []
 
     def score(model, dataset):
-        scores.append(fisher_trace(model, dataset))
+        scores.append(sample_fisher_trace(model, dataset))
         return scores[-1]
 
     method = SharpBalance(
-        score=score, fraction=0.3, switch_epoch=1, select="highest", leftover="split"
+        score=score, fraction=0.3, switch_at=1, select="highest", leftover="split"
     )
     run = fitted(data, method=method, epochs=2, members=3, out=tmp_path)
     selected = torch.stack(
@@ -97,7 +97,7 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
 
 def test_before_the_switch_it_is_sam_to_the_bit():
     balance = fitted(
-        numbers(), mlp, method=SharpBalance(rho=0.1, switch_epoch=2), epochs=2
+        numbers(), mlp, method=SharpBalance(rho=0.1, switch_at=2), epochs=2
     )
     sam = fitted(numbers(), mlp, method=SAM(rho=0.1), epochs=2)
     assert_same_runs(balance, sam)
@@ -105,7 +105,7 @@ def test_before_the_switch_it_is_sam_to_the_bit():
 
 def test_full_sets_are_sam_to_the_bit():
     data = numbers()
-    method = SharpBalance(rho=0.1, switch_epoch=0, fraction=1.0)
+    method = SharpBalance(rho=0.1, switch_at=0, fraction=1.0)
     assert_same_runs(
         fitted(data, mlp, method=method, epochs=2, members=2),
         fitted(data, mlp, method=SAM(rho=0.1), epochs=2, members=2),
@@ -113,7 +113,7 @@ def test_full_sets_are_sam_to_the_bit():
 
 
 def test_one_member_falls_back_to_sam_and_says_so():
-    method = SharpBalance(rho=0.1, switch_epoch=0)
+    method = SharpBalance(rho=0.1, switch_at=0)
     with pytest.warns(UserWarning, match="SharpBalance needs other members"):
         alone = fitted(numbers(), mlp, method=method, epochs=2, members=1)
     assert_same_runs(
@@ -152,7 +152,7 @@ def test_stratified_batches_are_unbiased_for_the_objective(kind):
     member, data = member_and_data(6)
     sharp = torch.zeros(6, dtype=torch.bool)
     sharp[kind] = True
-    strata = Strata.of(sharp, batch_size=3)
+    strata = BatchSplit.of(sharp, batch_size=3)
     member.state["sharp"], member.strata = sharp, strata
     method = SharpBalance(rho=0.0)
     total, count = [0] * 4, 0
@@ -193,7 +193,7 @@ def test_mixed_gradient_weighs_its_parts(base):
 def test_strata_keep_both_kinds_in_every_batch(batch_size, count):
     mask = torch.zeros(16, dtype=torch.bool)
     mask[:count] = True
-    strata = Strata.of(mask, batch_size)
+    strata = BatchSplit.of(mask, batch_size)
     fewest = 1 if batch_size < 4 else 2
     lowest, highest = min(fewest, count), batch_size - min(fewest, 16 - count)
     assert strata.rows == min(max(round(batch_size * count / 16), lowest), highest)
@@ -206,7 +206,7 @@ def test_strata_keep_both_kinds_in_every_batch(batch_size, count):
 @pytest.mark.parametrize("stopped_after", [0, 1, 2])
 def test_killed_and_resumed_is_bit_identical(tmp_path, stratified, stopped_after):
     method = SharpBalance(
-        rho=0.1, switch_epoch=1, refresh_every=2, stratified=stratified, fraction=0.5
+        rho=0.1, switch_at=1, refresh_every=2, stratified=stratified, fraction=0.5
     )
     how = {"method": method, "epochs": 4, "members": 3, "batch_size": 7}
     uninterrupted = fitted(images(), **how)
@@ -218,7 +218,7 @@ def test_killed_and_resumed_is_bit_identical(tmp_path, stratified, stopped_after
 
 
 def test_sequential_members_get_the_same_sets_and_weights():
-    how = {"method": SharpBalance(rho=0.1, switch_epoch=1), "epochs": 3, "members": 3}
+    how = {"method": SharpBalance(rho=0.1, switch_at=1), "epochs": 3, "members": 3}
     parallel = fitted(images(), **how)
     sequential = fitted(images(), sequential=True, **how)
     assert_same_runs(parallel, sequential)
@@ -227,7 +227,7 @@ def test_sequential_members_get_the_same_sets_and_weights():
 
 @pytest.mark.parametrize("select", ["random", "same"])
 def test_control_rules_give_random_sets(select):
-    method = SharpBalance(select=select, fraction=0.25, switch_epoch=0)
+    method = SharpBalance(select=select, fraction=0.25, switch_at=0)
     run = fitted(numbers(40), mlp, method=method, epochs=1, members=3)
     assert run.summary["sizes"] == [10, 10, 10]
     overlap = run.summary["overlaps"][0][1]
@@ -236,7 +236,7 @@ def test_control_rules_give_random_sets(select):
 
 @pytest.mark.parametrize("score", ["fisher", "sam_gap", "worst_case", "hessian_trace"])
 def test_every_score_trains(score):
-    method = SharpBalance(rho=0.1, score=score, switch_epoch=1)
+    method = SharpBalance(rho=0.1, score=score, switch_at=1)
     run = fitted(images(), method=method, epochs=2, members=2)
     assert sum(run.summary["sizes"]) > 0
 
@@ -268,8 +268,8 @@ def test_presets_follow_paper_and_released_code():
         ({"fraction": 0.0}, r"fraction must lie in \(0, 1\], got 0.0"),
         ({"fraction": 40}, r"fraction must lie in \(0, 1\], got 40"),
         ({"rho": -0.1}, "rho must be non-negative, got -0.1"),
-        ({"switch_epoch": -1}, "switch_epoch must be a non-negative epoch"),
-        ({"switch_epoch": 1.5}, "switch_epoch must be a non-negative epoch or a share"),
+        ({"switch_at": -1}, "switch_at must be a non-negative epoch"),
+        ({"switch_at": 1.5}, "switch_at must be a non-negative epoch or a share"),
         ({"refresh_every": 0}, "refresh_every must be positive, got 0"),
         ({"select": "high"}, "select must be one of highest, lowest, random, same"),
         ({"leftover": "all"}, "leftover must be one of none, split, boost"),
@@ -282,8 +282,8 @@ def test_bad_arguments_are_named(arguments, message):
 
 
 def test_switching_past_the_end_is_refused_before_anything_is_written(tmp_path):
-    method = SharpBalance(switch_epoch=9)
-    with pytest.raises(ValueError, match=r"switch_epoch must lie within the run \(3"):
+    method = SharpBalance(switch_at=9)
+    with pytest.raises(ValueError, match=r"switch_at must lie within the run \(3"):
         fitted(numbers(), mlp, method=method, epochs=3, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -301,9 +301,7 @@ def test_scores_that_are_not_finite_name_the_member():
 
     message = "scores of member 0 must be finite, got '2 that are not'"
     with pytest.raises(ValueError, match=message):
-        fitted(
-            numbers(), mlp, method=SharpBalance(score=score, switch_epoch=0), epochs=1
-        )
+        fitted(numbers(), mlp, method=SharpBalance(score=score, switch_at=0), epochs=1)
 
 
 def test_weights_are_restored_exactly():
@@ -316,6 +314,6 @@ def test_weights_are_restored_exactly():
 
 def test_run_from_python_in_three_lines():
     ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, CLASSES), members=3)
-    method = SharpBalance(rho=0.2, fraction=0.4, switch_epoch=0.5)
+    method = SharpBalance(rho=0.2, fraction=0.4, switch_at=0.5)
     run = tepui.fit(ensemble, numbers(), method=method, epochs=4, progress="none")
     assert len(run.summary["sizes"]) == 3

@@ -13,7 +13,7 @@ from tepui.losses import cross_entropy
 from tepui.models import Model
 from tepui.models.base import composed
 from tepui.modules.running import blocks, forward
-from tepui.sharpness import fisher_trace
+from tepui.sharpness import sample_fisher_trace
 from tepui.sharpness.fisher import whole_gradient_norms
 
 
@@ -95,7 +95,7 @@ def test_layers_tell_all_of_the_fisher_trace(case, recwarn):
     if isinstance(samples.inputs, torch.Tensor):
         samples = samples.like(samples.inputs.double(), samples.targets)
     batch = Batch(samples.inputs, samples.targets, samples.targets)
-    found = fisher_trace(model, samples)
+    found = sample_fisher_trace(model, samples)
     expected = whole_gradient_norms(model, batch, cross_entropy)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
     assert not recwarn.list

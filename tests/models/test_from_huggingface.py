@@ -10,7 +10,7 @@ import tepui
 from models.cases import data
 from tepui.models import huggingface, split_last_layers
 from tepui.modules.running import forward
-from tepui.sharpness import fisher_trace
+from tepui.sharpness import sample_fisher_trace
 
 SIZES = {
     "vocab_size": 20,
@@ -77,7 +77,7 @@ def test_trains_and_is_scored(folder):
     how = {"epochs": 2, "batch_size": 4, "device": "cpu", "progress": "none"}
     run = tepui.fit(ensemble, samples, method=method, **how)
     assert torch.isfinite(torch.tensor(run.history[-1].loss)).all()
-    scores = fisher_trace(ensemble.members[0], samples)
+    scores = sample_fisher_trace(ensemble.members[0], samples)
     assert scores.shape == (8,)
     assert (scores > 0).all()
 

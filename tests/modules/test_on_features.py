@@ -92,7 +92,7 @@ def test_the_extractor_runs_once_per_batch_for_all_heads():
 
 @pytest.mark.parametrize(
     "method",
-    [DeepEnsemble(), SAM(), EoA(), SharpBalance(switch_epoch=1)],
+    [DeepEnsemble(), SAM(), EoA(), SharpBalance(switch_at=1)],
     ids=lambda method: type(method).__name__,
 )
 @pytest.mark.parametrize("cached", [True, False])

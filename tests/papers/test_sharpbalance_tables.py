@@ -116,7 +116,7 @@ def test_sam_plus_gives_every_member_its_radius():
 def test_table7_puts_gsam_inside_sharpbalance():
     (first, *_) = table7.runs_of("paper")["sharpbalance_gsam"]
     assert first.method == SharpBalance.paper(
-        rho=0.2, fraction=0.5, switch_epoch=0.5, base=GSAM(rho=0.2)
+        rho=0.2, fraction=0.5, switch_at=0.5, base=GSAM(rho=0.2)
     )
 
 
@@ -157,7 +157,7 @@ def test_what_is_chosen_is_the_best_cell():
         best = max(cells, key=lambda cell: cell.value)
         field = record.metric.removeprefix("chosen_")
         chosen = best.at[field]
-        if field == "switch_epoch":
+        if field == "switch_at":
             chosen = round(chosen * table1.scale_of("small", record.dataset).epochs)
         assert record.value == chosen
 

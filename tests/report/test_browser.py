@@ -16,7 +16,7 @@ from tepui.report import write_report
 from tepui.report.figures import as_svg, look
 from tepui.report.page import POLICY
 from tepui.studies import compare
-from tepui.studies.load_reports import gathered
+from tepui.studies.load_reports import load_reports
 from tepui.studies.results import Record, Results, write_results
 
 pytestmark = pytest.mark.skipif(
@@ -181,7 +181,7 @@ def test_what_a_picture_or_a_name_smuggles_in_stays_outside(page, tab, tmp_path)
     document = json.loads((folder / "results.json").read_text())
     document["title"] = "<img src='http://example.org/b.png'><script>throw 1</script>"
     (folder / "results.json").write_text(json.dumps(document))
-    tab.open(write_report(gathered([folder]), tmp_path))
+    tab.open(write_report(load_reports([folder]), tmp_path))
     asked = [event["request"]["url"] for event in tab.told("Network.requestWillBeSent")]
     assert [url for url in asked[1:] if not url.startswith("data:")] == []
     assert tab.told("Runtime.exceptionThrown") == []

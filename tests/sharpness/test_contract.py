@@ -17,11 +17,11 @@ from tepui.sharpness import Measurement
 from tepui.sharpness.weights import WeightVector
 
 OF_SAMPLES = {
-    "fisher_trace",
-    "sam_gap",
+    "sample_fisher_trace",
+    "sample_sam_gap",
     "sample_hessian_trace",
     "sample_input_curvature",
-    "worst_case_gap",
+    "sample_worst_case_gap",
 }
 OF_FEATURES = {"cka", "linear_cka", "pairwise_cka"}
 MEASURES = {
@@ -30,7 +30,7 @@ MEASURES = {
     "hessian_eigenvalues": partial(sharpness.hessian_eigenvalues, count=2),
     "hessian_trace": partial(sharpness.hessian_trace, probes=2),
     "input_curvature": partial(sharpness.input_curvature, probes=2),
-    "mean_fisher_trace": sharpness.mean_fisher_trace,
+    "fisher_trace": sharpness.fisher_trace,
     "ntk_logdet": sharpness.ntk_logdet,
     "relative_flatness": partial(sharpness.relative_flatness, feature_norm=True),
     "sam_sharpness": partial(sharpness.sam_sharpness, draws=3, perturb_buffers=True),

@@ -10,7 +10,7 @@ from torch import nn
 from tepui.data import Arrays, Digits
 from tepui.losses import cross_entropy
 from tepui.models import MLP, ConvNet, ResNet18
-from tepui.sharpness import fisher_trace, mean_fisher_trace
+from tepui.sharpness import fisher_trace, sample_fisher_trace
 
 
 def naive_fisher_trace(model, data, loss=cross_entropy):
@@ -179,7 +179,7 @@ def test_equals_a_loop_over_samples(name, batch_size):
     model, data = built(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fisher_trace(model, data, batch_size=batch_size)
+        found = sample_fisher_trace(model, data, batch_size=batch_size)
     expected = naive_fisher_trace(model, data)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
@@ -207,7 +207,7 @@ def test_channels_last_in_memory_changes_nothing(size):
     expected = naive_fisher_trace(model, data)
     model = model.to(memory_format=torch.channels_last)
     last = data.inputs.contiguous(memory_format=torch.channels_last)
-    found = fisher_trace(model, Arrays(last, data.targets), batch_size=4)
+    found = sample_fisher_trace(model, Arrays(last, data.targets), batch_size=4)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
 
@@ -220,7 +220,7 @@ def test_float32_equals_a_loop_in_float32(name, batch_size):
     if isinstance(inputs, torch.Tensor):
         inputs = inputs.float()
     single = Arrays(inputs, data.targets)
-    found = fisher_trace(model.float(), single, batch_size=batch_size)
+    found = sample_fisher_trace(model.float(), single, batch_size=batch_size)
     assert found.dtype == torch.float32
     loop = naive_fisher_trace(model, single)
     torch.testing.assert_close(found, loop, rtol=1e-5, atol=0)
@@ -233,7 +233,7 @@ def test_the_model_is_left_as_it_was(name):
     before = {k: v.clone() for k, v in model.state_dict().items()}
     modes = [part.training for part in model.modules()]
     state = torch.random.get_rng_state()
-    fisher_trace(model, data)
+    sample_fisher_trace(model, data)
     for key, value in model.state_dict().items():
         assert torch.equal(value, before[key]), key
     assert [part.training for part in model.modules()] == modes
@@ -246,7 +246,7 @@ def test_hidden_uses_are_found_and_said():
     torch.manual_seed(0)
     model, data = Hidden().double(), images((12,))
     with pytest.warns(UserWarning, match=r"uses parameters in ways its layers do not"):
-        found = fisher_trace(model, data, batch_size=4)
+        found = sample_fisher_trace(model, data, batch_size=4)
     expected = naive_fisher_trace(model, data)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
@@ -256,7 +256,7 @@ def test_frozen_parameters_do_not_count():
     for parameter in model.layers.parameters():
         parameter.requires_grad_(False)
     model.classifier.bias.requires_grad_(False)
-    found = fisher_trace(model, data)
+    found = sample_fisher_trace(model, data)
     torch.testing.assert_close(
         found, naive_fisher_trace(model, data), rtol=1e-10, atol=0
     )
@@ -268,7 +268,7 @@ def test_any_per_sample_loss_will_do():
         return (outputs - F.one_hot(targets, 5)).square().sum(1)
 
     model, data = built("convnet")
-    found = fisher_trace(model, data, loss=squared)
+    found = sample_fisher_trace(model, data, loss=squared)
     expected = naive_fisher_trace(model, data, squared)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
@@ -279,31 +279,31 @@ def test_logistic_regression_has_a_closed_form():
     probs = torch.softmax(model(data.inputs), 1)
     residual = probs - F.one_hot(data.targets, 5)
     expected = residual.square().sum(1) * (1 + data.inputs.square().sum(1))
-    torch.testing.assert_close(fisher_trace(model, data), expected.detach())
+    torch.testing.assert_close(sample_fisher_trace(model, data), expected.detach())
 
 
 def test_mean_comes_with_its_standard_error():
     model, data = built("convnet")
     scores = naive_fisher_trace(model, data)
-    found = mean_fisher_trace(model, data, batch_size=4)
+    found = fisher_trace(model, data, batch_size=4)
     assert found.value == pytest.approx(float(scores.mean()))
     assert found.standard_error == pytest.approx(float(scores.std() / 3))
 
 
 def test_parts_of_a_batch_add_up_to_the_whole(monkeypatch):
     model, data = built("resnet")
-    expected = fisher_trace(model, data)
+    expected = sample_fisher_trace(model, data)
     monkeypatch.setattr("tepui.sharpness.layers.WORKING_ELEMENTS", 1)
     monkeypatch.setattr("tepui.sharpness.fisher.WHOLE_GRADIENT_ELEMENTS", 1)
-    torch.testing.assert_close(fisher_trace(model, data), expected)
+    torch.testing.assert_close(sample_fisher_trace(model, data), expected)
 
 
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # CPUs without bfloat16
 def test_bfloat16_keeps_the_order_of_most_samples():
     torch.manual_seed(0)
     model, data = ConvNet(), Digits().subset(range(200))
-    exact = fisher_trace(model, data)
-    rough = fisher_trace(model, data, autocast=torch.bfloat16)
+    exact = sample_fisher_trace(model, data)
+    rough = sample_fisher_trace(model, data, autocast=torch.bfloat16)
     assert rough.dtype == torch.float32
     torch.testing.assert_close(rough, exact, rtol=0.15, atol=0)
 
@@ -311,6 +311,6 @@ def test_bfloat16_keeps_the_order_of_most_samples():
 def test_bad_arguments_are_named():
     model, data = built("mlp")
     with pytest.raises(ValueError, match="batch_size must be positive, got 0"):
-        fisher_trace(model, data, batch_size=0)
+        sample_fisher_trace(model, data, batch_size=0)
     with pytest.raises(ValueError, match="model must have trainable parameters"):
-        fisher_trace(nn.Flatten(), data)
+        sample_fisher_trace(nn.Flatten(), data)

@@ -10,9 +10,9 @@ from quadratic import inputs_of, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
 from tepui.sharpness import (
+    fisher_trace,
     hessian_eigenvalues,
     hessian_trace,
-    mean_fisher_trace,
 )
 from tepui.sharpness.hessian_eigenvalues import hessian_product
 from tepui.sharpness.selection import select
@@ -144,7 +144,7 @@ def test_the_fisher_trace_agrees_with_curvlinops():
     model, data = network(), classified()
     operator = curvlinops_operator("EFLinearOperator", model, data)
     expected = float((operator @ torch.eye(43, dtype=torch.float64)).trace())
-    assert mean_fisher_trace(model, data).value == pytest.approx(expected)
+    assert fisher_trace(model, data).value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

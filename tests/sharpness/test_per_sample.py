@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tepui.data import Arrays
-from tepui.sharpness import sam_gap, sample_hessian_trace, worst_case_gap
+from tepui.sharpness import sample_hessian_trace, sample_sam_gap, sample_worst_case_gap
 
 
 def half_square(outputs, targets):
@@ -60,7 +60,7 @@ def test_worst_case_of_linear_regression_has_a_closed_form():
     length = extended(data).norm(dim=1)
     r, rho = residuals(model, data).abs(), 0.1
     expected = 0.5 * ((r + rho * length) ** 2 - r**2)
-    found = worst_case_gap(model, data, rho=rho, loss=half_square, batch_size=4)
+    found = sample_worst_case_gap(model, data, rho=rho, loss=half_square, batch_size=4)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
 
 
@@ -73,14 +73,14 @@ def test_sam_gap_is_the_rise_after_the_batch_perturbation():
         step = rho * slope / slope.norm()
         moved = r[rows] + x[rows] @ step
         expected.append(0.5 * (moved**2 - r[rows] ** 2))
-    found = sam_gap(model, data, rho=rho, loss=half_square, batch_size=4)
+    found = sample_sam_gap(model, data, rho=rho, loss=half_square, batch_size=4)
     torch.testing.assert_close(found, torch.cat(expected), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     "measure",
     [
-        lambda m, d, b: worst_case_gap(m, d, batch_size=b),
+        lambda m, d, b: sample_worst_case_gap(m, d, batch_size=b),
         lambda m, d, b: sample_hessian_trace(
             m, d, batch_size=b, generator=torch.Generator().manual_seed(0)
         ),
@@ -104,9 +104,12 @@ def test_batches_do_not_matter_and_the_model_is_left_alone(measure):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, d: sam_gap(m, d, rho=-1.0), "rho must be non-negative"),
-        (lambda m, d: worst_case_gap(m, d, steps=0), "steps must be positive"),
-        (lambda m, d: sam_gap(m, d, batch_size=0), "batch_size must be positive"),
+        (lambda m, d: sample_sam_gap(m, d, rho=-1.0), "rho must be non-negative"),
+        (lambda m, d: sample_worst_case_gap(m, d, steps=0), "steps must be positive"),
+        (
+            lambda m, d: sample_sam_gap(m, d, batch_size=0),
+            "batch_size must be positive",
+        ),
         (
             lambda m, d: sample_hessian_trace(
                 m, d, probes=0, generator=torch.Generator()

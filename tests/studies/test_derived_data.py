@@ -19,10 +19,16 @@ from tepui.studies.derived_data import (
     Misjudged,
     ReleasedCopies,
 )
-from tepui.studies.jobs import Work
-from tepui.studies.specifications import Exam, Measure, Samples, Source, Trial
+from tepui.studies.jobs import Job
+from tepui.studies.specifications import (
+    EvaluationSpec,
+    Samples,
+    SharpnessSpec,
+    Source,
+    Trial,
+)
 from tepui.studies.store import Store
-from tepui.studies.sweep import Portion
+from tepui.studies.sweep import HoldOut
 
 TRAIN, TEST = Samples(Digits, count=20), Samples(Digits, "test", count=20)
 EXTRACTOR = Trial(
@@ -151,8 +157,8 @@ def test_missing_files_are_found_through_what_is_derived(store):
 
     hidden = replace(EXTRACTOR, data=Samples(absent))
     works = [
-        Work(replace(EXTRACTOR, data=Features(hidden, TEST))),
-        Work(replace(EXTRACTOR, data=Features(EXTRACTOR, Copies(hidden.data, (), 1)))),
+        Job(replace(EXTRACTOR, data=Features(hidden, TEST))),
+        Job(replace(EXTRACTOR, data=Features(EXTRACTOR, Copies(hidden.data, (), 1)))),
     ]
     for work in works:
         with pytest.raises(FileNotFoundError, match="fetch Absent"):
@@ -170,11 +176,11 @@ class Absent(Source):
 
 
 def test_all_that_is_missing_is_told_before_anything_is_trained(tmp_path):
-    exam = Exam(
+    exam = EvaluationSpec(
         Absent("test"), ood=(("far", Features(EXTRACTOR, Changed(Absent("ood"), abs))),)
     )
     store = Store(tmp_path / "store", device="cpu")
-    work = Work(EXTRACTOR, (exam,), (Measure(print, Absent("measured")),))
+    work = Job(EXTRACTOR, (exam,), (SharpnessSpec(print, Absent("measured")),))
     missing = r"test by hand\nplace ood by hand\nplace measured by hand"
     with pytest.raises(FileNotFoundError, match=missing):
         check_needs([work, work], store)
@@ -189,9 +195,9 @@ def test_missing_weights_are_told_before_anything_is_trained(store, tmp_path):
     features = Features(published, TEST)
     state = torch.random.get_rng_state()
     needing = [
-        Work(replace(EXTRACTOR, model=published)),
-        Work(EXTRACTOR, (Exam(features),)),
-        Work(replace(EXTRACTOR, data=Portion(Features(published, TRAIN), "kept", 0.5))),
+        Job(replace(EXTRACTOR, model=published)),
+        Job(EXTRACTOR, (EvaluationSpec(features),)),
+        Job(replace(EXTRACTOR, data=HoldOut(Features(published, TRAIN), "kept", 0.5))),
     ]
     for work in needing:
         with pytest.raises(OSError, match="weights are not in the cache"):
@@ -207,9 +213,9 @@ def test_models_of_what_is_done_are_not_built(store):
         return ConvNet(width=2)
 
     trial = replace(EXTRACTOR, model=counted, epochs=1)
-    check_needs([Work(trial), Work(replace(trial, seeds=(4,)))], store)
+    check_needs([Job(trial), Job(replace(trial, seeds=(4,)))], store)
     assert len(calls) == 1
     store.run(trial)
     before = len(calls)
-    check_needs([Work(trial)], store)
+    check_needs([Job(trial)], store)
     assert len(calls) == before

@@ -15,8 +15,8 @@ from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
 from tepui.studies.jobs import (
     THREADS_VARIABLE,
-    Work,
-    WorkError,
+    Job,
+    JobError,
     carry_out,
     merged,
 )
@@ -24,7 +24,7 @@ from tepui.studies.specifications import Samples
 from tepui.studies.store import Store
 
 OTHER = replace(TRIAL, method=DeepEnsemble())
-WORK = [Work(TRIAL, (EXAM,), (MEASURE,)), Work(OTHER, (EXAM,))]
+WORK = [Job(TRIAL, (EXAM,), (MEASURE,)), Job(OTHER, (EXAM,))]
 
 
 def files(folder):
@@ -45,9 +45,9 @@ def done(tmp_path_factory):
 
 def test_merged_work_has_each_trial_and_each_question_once():
     twice = [
-        Work(TRIAL, (EXAM,)),
-        Work(OTHER),
-        Work(replace(TRIAL), (replace(EXAM),), (MEASURE,)),
+        Job(TRIAL, (EXAM,)),
+        Job(OTHER),
+        Job(replace(TRIAL), (replace(EXAM),), (MEASURE,)),
     ]
     first, second = merged(twice)
     assert (first.trial, first.exams, first.measures) == (TRIAL, (EXAM,), (MEASURE,))
@@ -70,8 +70,8 @@ def test_progress_counts_epochs_of_an_earlier_start(tmp_path):
     with pytest.raises(InterruptedError):
         store.run(TRIAL, on_epoch=stop)
     steps = []
-    left = Work(TRIAL).steps_left(store)
-    carry_out([Work(TRIAL)], store, advance=steps.append)
+    left = Job(TRIAL).steps_left(store)
+    carry_out([Job(TRIAL)], store, advance=steps.append)
     assert sum(steps) == left
 
 
@@ -97,15 +97,15 @@ def test_results_do_not_depend_on_the_number_of_threads(done, tmp_path):
 def test_a_failing_worker_says_which_trial_and_why(tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
     store = Store(tmp_path, device="cpu")
-    with pytest.raises(WorkError, match=rf"SAM \({bad.digest}\): ValueError: count"):
-        carry_out([Work(bad), Work(OTHER)], store, workers=2)
+    with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
+        carry_out([Job(bad), Job(OTHER)], store, workers=2)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
     store = Store(tmp_path, device="cpu")
-    work, steps = [Work(bad, (EXAM,)), Work(OTHER)], []
+    work, steps = [Job(bad, (EXAM,)), Job(OTHER)], []
     left = sum(each.steps_left(store) for each in work)
     options = {"workers": workers, "advance": steps.append}
     given_up = carry_out(work, store, tolerated=(ValueError,), **options)
@@ -114,7 +114,7 @@ def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
     assert store.is_trained(OTHER)
     assert sum(steps) == left
     with pytest.raises(ValueError, match="count must be at most"):
-        carry_out([Work(bad)], store, tolerated=(KeyError,))
+        carry_out([Job(bad)], store, tolerated=(KeyError,))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -149,7 +149,7 @@ def test_convolutions_do_not_depend_on_the_number_of_workers(tmp_path):
     ]
     stores = [Store(tmp_path / name, device="cpu") for name in ("one", "two")]
     for store, workers in zip(stores, (1, 2), strict=True):
-        carry_out([Work(each, (EXAM,)) for each in trials], store, workers=workers)
+        carry_out([Job(each, (EXAM,)) for each in trials], store, workers=workers)
     one, two = (files(store.path) for store in stores)
     assert len(one) == 2
     assert one == two

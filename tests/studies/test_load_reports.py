@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from tepui.studies import gathered
-from tepui.studies.load_reports import Gathered
+from tepui.studies import load_reports
+from tepui.studies.load_reports import LoadedReports
 from tepui.studies.results import Record, Results, write_results
 
 TEST = {"class": "Digits", "samples": 100, "sha256": "a"}
@@ -84,7 +84,7 @@ def labels(found):
 
 
 def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
-    found = gathered(
+    found = load_reports(
         [
             write_run(tmp_path / "first", seeds=[1, 2]),
             write_run(tmp_path / "second", seeds=[3, 4]),
@@ -103,7 +103,7 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
 def test_the_same_seeds_are_no_repetition(tmp_path):
     paths = [write_run(tmp_path / name, seeds=[1, 2]) for name in ("a", "b")]
     with pytest.raises(ValueError, match=r"b must differ in its seeds from .*a, whose"):
-        gathered(paths)
+        load_reports(paths)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_same_seeds_are_no_repetition(tmp_path):
     ids=["test", "cells", "ood", "rule", "unknown"],
 )
 def test_another_test_makes_another_group(tmp_path, tested):
-    found = gathered(
+    found = load_reports(
         [
             write_run(tmp_path / "a", seeds=[1, 2]),
             write_run(tmp_path / "b", seeds=[3, 4], tested=tested),
@@ -132,12 +132,12 @@ def test_another_test_makes_another_group(tmp_path, tested):
 def test_evaluations_that_do_not_say_on_what_stand_alone(tmp_path):
     unknown = evaluation("absent")
     paths = [write_run(tmp_path / n, seeds=[n], tested=unknown) for n in "ab"]
-    assert labels(gathered(paths)) == [["SAM"], ["SAM"]]
+    assert labels(load_reports(paths)) == [["SAM"], ["SAM"]]
 
 
 def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
     compared = write_comparison(tmp_path / "compared")
-    found = gathered([compared, write_run(tmp_path / "run", seeds=[1, 2])])
+    found = load_reports([compared, write_run(tmp_path / "run", seeds=[1, 2])])
     assert labels(found) == [["Plain", "SAM (compared)", "SAM (run)"]]
     plain = found.groups[0].entries[0]
     assert plain.result.ensembles[0].folder == str(compared / "Plain/0")
@@ -147,7 +147,7 @@ def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
 
 def test_folders_of_one_name_are_told_by_their_paths(tmp_path):
     paths = [write_run(tmp_path / n / "run", rho=r) for n, r in (("a", 0), ("b", 1))]
-    assert labels(gathered(paths)) == [[f"SAM (run) ({path})" for path in paths]]
+    assert labels(load_reports(paths)) == [[f"SAM (run) ({path})" for path in paths]]
 
 
 def test_sharpness_measured_otherwise_is_left_out_and_said(tmp_path):
@@ -157,7 +157,10 @@ def test_sharpness_measured_otherwise_is_left_out_and_said(tmp_path):
     few = write_comparison(tmp_path / "few", ["A"], sharp(10))
     many = write_comparison(tmp_path / "many", ["B"], sharp(100))
     alike = write_comparison(tmp_path / "alike", ["C"], sharp(10))
-    mixed, same = gathered([few, many]).groups[0], gathered([few, alike]).groups[0]
+    mixed, same = (
+        load_reports([few, many]).groups[0],
+        load_reports([few, alike]).groups[0],
+    )
     assert not mixed.comparison.has_sharpness
     assert "sharpness, which was measured in different ways" in mixed.notes[0]
     assert same.comparison.has_sharpness
@@ -165,13 +168,13 @@ def test_sharpness_measured_otherwise_is_left_out_and_said(tmp_path):
 
 
 def test_results_of_a_study_come_with_their_picture(tmp_path):
-    found = gathered([write_study(tmp_path / "figure1")])
+    found = load_reports([write_study(tmp_path / "figure1")])
     assert found.groups == ()
     assert found.title == "a picture"
     (study,) = found.studies
     assert (study.picture, study.results.item) == ("<svg/>", "paper/figure1")
     (tmp_path / "figure1/figure.svg").unlink()
-    assert gathered([tmp_path / "figure1"]).studies[0].picture is None
+    assert load_reports([tmp_path / "figure1"]).studies[0].picture is None
 
 
 def test_epochs_are_read_where_they_were_written(tmp_path):
@@ -181,20 +184,20 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     lines = [row, {**row, "epoch": 1, "exchange_seconds": 0.5, "peak_memory": 7}]
     file = folder / "metrics.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (history,) = gathered([folder]).groups[0].entries[0].histories
+    (history,) = load_reports([folder]).groups[0].entries[0].histories
     assert [json.loads(json.dumps(asdict(record))) for record in history] == [
         {**row, "exchange_seconds": None, "peak_memory": None},
         lines[1],
     ]
     file.write_text('{"epoch": 0')
     with pytest.raises(ValueError, match=r"metrics\.jsonl must hold one record per"):
-        gathered([folder])
+        load_reports([folder])
 
 
 def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
     folder = write_run(tmp_path / "bought")
     (folder / "run.json").unlink()
-    found = gathered([folder])
+    found = load_reports([folder])
     assert labels(found) == [["bought"]]
     assert found.groups[0].entries[0].training["epochs"] is None
 
@@ -215,23 +218,23 @@ def test_what_cannot_be_read_is_named(tmp_path, spoil, error, message):
     folder = write_run(tmp_path / "run")
     spoil(folder)
     with pytest.raises(error, match=message):
-        gathered([folder])
+        load_reports([folder])
 
 
 def test_folders_must_be_named_once(tmp_path):
     folder = write_run(tmp_path / "run")
     with pytest.raises(ValueError, match="runs must name each folder once"):
-        gathered([folder, tmp_path / "x/../run"])
+        load_reports([folder, tmp_path / "x/../run"])
     with pytest.raises(ValueError, match="runs must name at least one folder"):
-        gathered([])
+        load_reports([])
     with pytest.raises(FileNotFoundError, match="holds nothing to report"):
-        gathered([tmp_path])
+        load_reports([tmp_path])
 
 
 def test_order_is_that_of_the_folders(tmp_path):
     first = write_run(tmp_path / "z", method="GSAM")
     second = write_comparison(tmp_path / "a")
-    found = gathered([first, second])
-    assert isinstance(found, Gathered)
+    found = load_reports([first, second])
+    assert isinstance(found, LoadedReports)
     assert [source.path for source in found.sources] == [first, second]
     assert labels(found) == [["GSAM", "Plain", "SAM"]]

@@ -13,7 +13,7 @@ from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.modules.pruning import Prune
-from tepui.studies.specifications import Exam, Samples, Trial, digest, seeds
+from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
 from tepui.studies.store import Store
 from tepui.training import SGD, Constant
 
@@ -113,5 +113,5 @@ def test_seeds_of_repetitions_do_not_overlap_and_nest():
 
 
 def test_a_trial_and_an_exam_never_share_a_name():
-    assert digest(Exam(TRIAL.data)) != digest(TRIAL.data)
+    assert digest(EvaluationSpec(TRIAL.data)) != digest(TRIAL.data)
     assert replace(TRIAL, method=DeepEnsemble()).member_epochs == 4

@@ -7,7 +7,7 @@ from tepui.core.storage import same_bits
 from tepui.data import UniformNoise, corrupted
 from tepui.evaluation.evaluate import dataset_logits
 from tepui.studies import store as module
-from tepui.studies.specifications import Exam, Source
+from tepui.studies.specifications import EvaluationSpec, Source
 from tepui.studies.store import Store
 from tepui.training import Run
 
@@ -88,7 +88,7 @@ def test_unfamiliar_data_are_scored(filled):
             like = store.dataset(EXAM.test)
             return UniformNoise(self.samples, like=like, seed=0)
 
-    exam = Exam(EXAM.test, ood=(("noise", Noise(20)),))
+    exam = EvaluationSpec(EXAM.test, ood=(("noise", Noise(20)),))
     found = filled.evaluation(TRIAL, exam)
     assert 0 <= found["ood"]["noise"]["pds"]["auroc"] <= 1
 

@@ -16,7 +16,7 @@ from tepui.studies.derived_data import Features
 from tepui.studies.override import hyperparameters
 from tepui.studies.specifications import Samples, Source, Trial, samples_in
 from tepui.studies.store import Store
-from tepui.studies.sweep import Portion, peeking, search, searches, sweep
+from tepui.studies.sweep import HoldOut, peeking, search, searches, sweep
 from tepui.training import SGD, TrainingDiverged
 
 MODEL = partial(MLP, in_features=64, hidden=(4,))
@@ -75,7 +75,7 @@ def test_no_test_data_is_in_the_plan():
 def test_held_out_samples_are_the_rest_of_the_training_samples(tmp_path):
     store, whole = Store(tmp_path), Samples(Digits, count=80)
     kept, held_out = (
-        store.dataset(Portion(whole, part, 0.25)) for part in ("kept", "held_out")
+        store.dataset(HoldOut(whole, part, 0.25)) for part in ("kept", "held_out")
     )
     assert (len(kept), len(held_out)) == (60, 20)
     rows = {tuple(row.flatten().tolist()) for row in store.dataset(whole).inputs}
@@ -130,7 +130,7 @@ def test_test_data_are_refused_wherever_they_hide():
         ({"betas": [0.9]}, "grid must be one of"),
         ({"hidden": [4]}, "grid must be one of"),
         ({"in_features": [4]}, "grid must be one of"),
-        ({"switch_epoch": [7]}, r"switch_epoch must lie within the run \(2 epochs\)"),
+        ({"switch_at": [7]}, r"switch_at must lie within the run \(2 epochs\)"),
         ({"fraction": [0.2], "adaptive": [True]}, "name hyperparameters of one method"),
     ],
 )
@@ -195,9 +195,9 @@ def test_repetitions_with_data_of_their_own_are_one_search():
     for cell in found.cells:
         assert [each.seeds for each in cell.trials] == [(0, 1), (100, 101)]
         for work, base in zip(cell.work, study[:2], strict=True):
-            assert work.trial.data == Portion(base.data, "kept", 0.1)
+            assert work.trial.data == HoldOut(base.data, "kept", 0.1)
             assert [exam.test for exam in work.exams] == [
-                Portion(base.data, "held_out", 0.1)
+                HoldOut(base.data, "held_out", 0.1)
             ]
     (single,) = searches(study, {"weight": [1]})
     assert [len(cell.trials) for cell in single.cells] == [1]
@@ -304,7 +304,7 @@ def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
     ("method", "grid", "held"),
     [
         (SAM(), {"rho": [1]}, 1.0),
-        (SharpBalance(), {"switch_epoch": [1]}, 1),
+        (SharpBalance(), {"switch_at": [1]}, 1),
         (SharpBalance(), {"refresh_every": [None]}, None),
         (SharpBalance(), {"select": ["highest"]}, "highest"),
         (SED(), {"alpha": ["none"]}, "none"),
@@ -397,7 +397,7 @@ def test_a_search_goes_on_where_training_diverges(workers, tmp_path):
 
 
 def test_a_search_in_which_all_diverges_says_so(tmp_path):
-    study = [trial(SAM()), trial(SharpBalance(switch_epoch=1))]
+    study = [trial(SAM()), trial(SharpBalance(switch_at=1))]
     found = searches(study, {"lr": [1e30, 1e20]})
     message = "diverged at all values of the grid: .* must stay finite"
     with pytest.raises(TrainingDiverged, match=message):

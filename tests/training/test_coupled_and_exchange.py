@@ -15,7 +15,13 @@ import tepui
 from tepui.core.per_member import per_member
 from tepui.core.seeding import derive, generator
 from tepui.core.storage import read_tensors
-from tepui.methods import CoupledMethod, ExchangingMethod, Gradient, Meeting, Turn
+from tepui.methods import (
+    ActiveMembers,
+    CoupledBatch,
+    CoupledMethod,
+    ExchangingMethod,
+    Gradient,
+)
 from tepui.training import LocalExchange
 from tepui.training.batches import index_stream
 from tepui.training.learner import Learner
@@ -186,7 +192,7 @@ class Repelled(CoupledMethod):
     def turn(self, members, progress, generator):
         picked = torch.randperm(members, generator=generator)[: self.chosen]
         LOG.append(("active", sorted(picked.tolist())))
-        return Turn(tuple(sorted(picked.tolist())), (), progress)
+        return ActiveMembers(tuple(sorted(picked.tolist())), (), progress)
 
     def loss(self, meeting):
         outputs, losses = meeting.outputs, meeting.losses
@@ -216,7 +222,7 @@ def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
             outputs.append(ensemble.members[index](data.inputs[row]))
         targets = data.targets[row]
         losses = [F.cross_entropy(o, targets, reduction="none") for o in outputs]
-        meeting = Meeting(torch.stack(outputs), torch.stack(losses), targets, None)
+        meeting = CoupledBatch(torch.stack(outputs), torch.stack(losses), targets, None)
         total = method.loss(meeting)
         total.backward()
         totals.append(total.detach())
@@ -319,7 +325,7 @@ class InTurn(CoupledMethod):
 
     def turn(self, members, progress, generator):
         now = min(int(progress * members), members - 1)
-        return Turn((now,), tuple(range(now)), progress * members - now)
+        return ActiveMembers((now,), tuple(range(now)), progress * members - now)
 
     def loss(self, meeting):
         now, *earlier = meeting.unlabeled

@@ -23,8 +23,8 @@ METHODS = [
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.1, rho_min=0.05),
     EoA(start=0.3),
-    SharpBalance(rho=0.1, switch_epoch=1),
-    SharpBalance.paper(rho=0.1, switch_epoch=1),
+    SharpBalance(rho=0.1, switch_at=1),
+    SharpBalance.paper(rho=0.1, switch_at=1),
 ]
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]
 
@@ -194,16 +194,14 @@ def test_dict_inputs_are_captured():
 
 
 def test_sequential_members_end_like_parallel_ones():
-    method = SharpBalance(rho=0.1, switch_epoch=1)
+    method = SharpBalance(rho=0.1, switch_at=1)
     parallel = trained(method, runner="eager")
     sequential = trained(method, sequential=True)
     assert parallel.summary == sequential.summary
     assert_close(state(parallel), state(sequential))
 
 
-@pytest.mark.parametrize(
-    "method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_epoch=1)]
-)
+@pytest.mark.parametrize("method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=1)])
 def test_pruned_weights_stay_zero_in_a_captured_graph(method):
     pruned = tepui.Prune(sparsity=0.6, after=0.5)
     graph = trained(method, runner="graph", prune=pruned)

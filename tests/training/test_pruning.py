@@ -14,12 +14,12 @@ from tepui.models import ConvNet
 from tepui.modules.pruning import Prune, masks_of, prune_, sparsity_of
 from tepui.sharpness import (
     average_case,
-    fisher_trace,
     hessian_trace,
-    sam_gap,
     sam_sharpness,
+    sample_fisher_trace,
+    sample_sam_gap,
+    sample_worst_case_gap,
     worst_case,
-    worst_case_gap,
 )
 from training.cases import (
     StoppedError,
@@ -39,7 +39,7 @@ METHODS = [
     SAM(rho=0.2),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.2),
-    SharpBalance(rho=0.2, switch_epoch=1),
+    SharpBalance(rho=0.2, switch_at=1),
 ]
 every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
 
@@ -85,7 +85,7 @@ def test_nothing_is_pruned_before_its_time():
 
 @pytest.mark.parametrize("stopped", [1, 2, 3])
 def test_killed_and_resumed_is_uninterrupted(tmp_path, stopped):
-    method = SharpBalance(rho=0.2, switch_epoch=1)
+    method = SharpBalance(rho=0.2, switch_at=1)
     how = {"method": method, "epochs": 4, "prune": Prune(sparsity=0.7)}
     cut = tmp_path / "cut"
     whole = fitted(images(), out=tmp_path / "whole", **how)
@@ -138,11 +138,11 @@ def test_the_fisher_trace_leaves_pruned_weights_out():
         grads = torch.autograd.grad(losses.sum(), list(net.parameters()))
         named = zip((name for name, _ in net.named_parameters()), grads, strict=True)
         expected.append(sum((g * masks.get(n, 1)).square().sum() for n, g in named))
-    found = fisher_trace(net, data)
+    found = sample_fisher_trace(net, data)
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("measure", [sam_gap, worst_case_gap])
+@pytest.mark.parametrize("measure", [sample_sam_gap, sample_worst_case_gap])
 def test_perturbations_leave_pruned_weights_alone(measure):
     net, data = sparse_net()
     dense, _ = sparse_net()
@@ -152,7 +152,7 @@ def test_perturbations_leave_pruned_weights_alone(measure):
     masked, free = measure(net, data, rho=0.5), measure(dense, data, rho=0.5)
     # The perturbation along pruned weights is missing: another, and a smaller, rise.
     assert not torch.allclose(masked, free, rtol=1e-3)
-    if measure is worst_case_gap:
+    if measure is sample_worst_case_gap:
         assert masked.mean() < free.mean()
 
 

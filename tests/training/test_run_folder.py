@@ -133,7 +133,7 @@ def test_a_foreign_checkpoint_is_named(tmp_path):
 
 
 def test_the_record_of_an_epoch_says_how_long_the_exchange_before_it_took(tmp_path):
-    method = SharpBalance(switch_epoch=1, score=slow_score)
+    method = SharpBalance(switch_at=1, score=slow_score)
     run = fitted(images(), method=method, epochs=3, members=2, out=tmp_path)
     seconds = [record.exchange_seconds for record in run.history]
     assert seconds[1] >= 2 * 0.05  # two members score

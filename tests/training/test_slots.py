@@ -17,7 +17,7 @@ from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.numerics import numerics_of
 from tepui.training.prepare import learner_of
-from tepui.training.slots import SlotRunner, Stack, alike
+from tepui.training.slots import SlotRunner, Stack, have_same_structure
 from training.cases import (
     CHECKPOINT,
     CLASSES,
@@ -246,14 +246,14 @@ def with_layer(layer):
     ids=str,
 )
 def test_members_that_differ_do_not_share_slots(other):
-    assert alike([learner(), learner()])
-    assert not alike([learner(), learner(**other)])
+    assert have_same_structure([learner(), learner()])
+    assert not have_same_structure([learner(), learner(**other)])
 
 
 def test_settings_of_layers_count():
     rates = [learner(with_layer(nn.Dropout(rate))) for rate in (0.1, 0.1, 0.2)]
-    assert alike(rates[:2])
-    assert not alike(rates)
+    assert have_same_structure(rates[:2])
+    assert not have_same_structure(rates)
 
 
 def test_members_that_share_tensors_do_not_share_slots():
@@ -262,7 +262,7 @@ def test_members_that_share_tensors_do_not_share_slots():
     both = [
         learner(lambda: nn.Sequential(shared, nn.Linear(6, CLASSES))) for _ in range(2)
     ]
-    assert not alike(both)
+    assert not have_same_structure(both)
 
 
 def colors(samples=128, size=8):

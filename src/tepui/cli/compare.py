@@ -16,13 +16,13 @@ from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
-from tepui.studies import gathered
+from tepui.studies import load_reports
 from tepui.training import SGD, AdamW, Cosine, Schedule
 
 DEFAULT_METHODS: list[Method] = [
     DeepEnsemble(),
     SAM(rho=0.1),
-    SharpBalance(rho=0.1, fraction=0.4, switch_epoch=0.5),
+    SharpBalance(rho=0.1, fraction=0.4, switch_at=0.5),
 ]
 EXAMPLE = "tepui compare --ensembles 3 --out runs/digits"
 
@@ -131,4 +131,4 @@ def compare(
         progress="none" if quiet else "auto",
     )
     terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(gathered([folder]), folder)}")
+    terminal.print(f"report: {write_report(load_reports([folder]), folder)}")

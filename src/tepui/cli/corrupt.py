@@ -8,7 +8,7 @@ from rich.progress import Progress
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part
 from tepui.cli.folders import folder_for
-from tepui.data import STANDARD, Digits, arrays_of, corrupted, load_frost, store
+from tepui.data import STANDARD, Digits, corrupted, load_frost, store, to_arrays
 
 EXAMPLE = "tepui corrupt digits --out data/digits-c"
 
@@ -45,7 +45,7 @@ def corrupt(
     """
     folder = folder_for("corrupt", out, resume)
     copies = corrupted(
-        arrays_of(part(data, train=False)).to(device),
+        to_arrays(part(data, train=False)).to(device),
         types=types or STANDARD,
         strength=strength,
         seed=seed,

@@ -13,7 +13,7 @@ from tepui import data as datasets
 from tepui.cli.parsing import known_spelling
 from tepui.core.checks import one_of, require
 from tepui.core.storage import read_json
-from tepui.data import Digits, arrays_of, corrupted, corrupted_files, prepared_like
+from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
@@ -73,7 +73,7 @@ def corrupted_copies(
     place: str, test: Dataset[Any], data: Data | None = None
 ) -> CorruptedFiles:
     """Return the corrupted copies that ``--shifted`` asks for."""
-    like = test if isinstance(test, ImageFiles) else arrays_of(test)
+    like = test if isinstance(test, ImageFiles) else to_arrays(test)
     if Path(place).is_dir():
         return corrupted_files(place, like)
     published = published_corruptions()
@@ -105,7 +105,7 @@ def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:
 def corrupted_images(test: Dataset[Any], strength: str, device: str) -> Corrupted:
     """Return the corrupted copies that ``--corruptions`` asks for."""
     try:
-        return corrupted(arrays_of(test).to(device), strength=strength)
+        return corrupted(to_arrays(test).to(device), strength=strength)
     except ValueError as error:
         raise ValueError(
             f"{error}; pass --corruptions none to leave corrupted data out"

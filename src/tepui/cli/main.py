@@ -52,7 +52,7 @@ from tepui.cli.train import train
 from tepui.core.version import __version__
 from tepui.data import Augmentation
 from tepui.methods import Method
-from tepui.studies.jobs import WorkError
+from tepui.studies.jobs import JobError
 from tepui.training import SGD, AdamW, Schedule, TrainingDiverged
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for option, (parameter, _, _) in RENAMED.get(chosen.subcommand, {}).items():
             values[parameter] = values.pop(option)
         command(**values)
-    except (ValueError, OSError, ImportError, TrainingDiverged, WorkError) as error:
+    except (ValueError, OSError, ImportError, TrainingDiverged, JobError) as error:
         sys.stderr.write(f"tepui: {error}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:

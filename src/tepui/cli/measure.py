@@ -29,8 +29,8 @@ from tepui.report.measurements import disagreement_of_pairs, sharpness_of_member
 from tepui.sharpness import (
     average_case,
     fisher_rao,
+    fisher_trace,
     hessian_trace,
-    mean_fisher_trace,
     relative_flatness,
     worst_case,
 )
@@ -128,7 +128,7 @@ def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:
     others: list[Callable[..., Any]] = [
         fisher_rao,
         relative_flatness,
-        mean_fisher_trace,
+        fisher_trace,
         hessian_trace,
     ]
     return {

@@ -7,7 +7,7 @@ from tepui.cli.folders import folder_for
 from tepui.papers.reproduce import own_cell, paper_cell
 from tepui.report import printed_table, write_report
 from tepui.report.page import PAGE
-from tepui.studies import gathered
+from tepui.studies import load_reports
 from tepui.studies.results import Record
 
 EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
@@ -15,7 +15,7 @@ EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 
 def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -> None:
     """Write one page about any number of runs, and print their tables."""
-    found = gathered(runs)
+    found = load_reports(runs)
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)
     page = folder / PAGE

@@ -40,7 +40,7 @@ from tepui.papers.reproduce import (
 from tepui.papers.reproduce import (
     reproduce as make,
 )
-from tepui.studies.jobs import Advance, Work, carry_out, merged
+from tepui.studies.jobs import Advance, Job, carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.store import Store
@@ -194,7 +194,7 @@ def progress_bar(steps: int) -> Iterator[Advance]:
         yield lambda done: bar.advance(task, done)
 
 
-def _plan(plans: dict[str, list[Work]], whole: Sequence[Work], store: Store) -> Table:
+def _plan(plans: dict[str, list[Job]], whole: Sequence[Job], store: Store) -> Table:
     shown = Table(title="what there is to do")
     shown.add_column("figure or table")
     for heading in ("ensembles", "trained", "member-epochs left"):

@@ -20,7 +20,7 @@ from tepui.studies.statistics import estimate
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
 from tepui.studies.sweep import sweep as carry_out_all
-from tepui.training.run_folder import described, environment_of
+from tepui.training.run_folder import environment_of, to_jsonable
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")
@@ -136,7 +136,7 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
     chosen = outcome.chosen
     return {
         "label": planned.label,
-        "base": described(planned.base),
+        "base": to_jsonable(planned.base),
         "chosen": None if chosen is None else dict(chosen.values),
         "cells": [
             {

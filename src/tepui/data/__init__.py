@@ -7,7 +7,7 @@ from tepui.data.augment import (
     RandomCrop,
     RandomResizedCrop,
 )
-from tepui.data.convert import arrays_of
+from tepui.data.convert import to_arrays
 from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.files.array_file import ArrayFile
@@ -81,7 +81,6 @@ __all__ = [
     "Tokenizer",
     "UniformNoise",
     "UnlabeledFolder",
-    "arrays_of",
     "corrupt",
     "corrupted",
     "corrupted_files",
@@ -91,4 +90,5 @@ __all__ = [
     "split",
     "split_at",
     "store",
+    "to_arrays",
 ]

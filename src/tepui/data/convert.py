@@ -10,7 +10,7 @@ from tepui.data.arrays import Arrays
 from tepui.data.loading import as_arrays
 
 
-def arrays_of(dataset: Dataset[Any]) -> Arrays:
+def to_arrays(dataset: Dataset[Any]) -> Arrays:
     """Return a data set of ``(x, y)`` pairs as :class:`Arrays`.
 
     Args:
@@ -28,14 +28,14 @@ def arrays_of(dataset: Dataset[Any]) -> Arrays:
     Example:
         >>> import torch
         >>> pairs = [(torch.zeros(1, 8, 8), 3), (torch.ones(1, 8, 8), 5)]
-        >>> arrays_of(pairs).targets
+        >>> to_arrays(pairs).targets
         tensor([3, 5])
     """
     arrays = as_arrays(dataset)
     if arrays is not None:
         return arrays
     if type(dataset) is Subset and _is_held(dataset.dataset):
-        return arrays_of(dataset.dataset).subset(dataset.indices)
+        return to_arrays(dataset.dataset).subset(dataset.indices)
     return _stacked(dataset)
 
 

@@ -2,18 +2,18 @@
 
 from tepui.methods.a2d import A2D
 from tepui.methods.base import (
+    ActiveMembers,
+    CoupledBatch,
     CoupledMethod,
     ExchangingMethod,
-    Meeting,
     MemberMethod,
     Method,
-    Turn,
 )
 from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.divdis import DivDis
 from tepui.methods.eoa import EoA
 from tepui.methods.gsam import GSAM
-from tepui.methods.member import Gradient, Member, Strata
+from tepui.methods.member import BatchSplit, Gradient, Member
 from tepui.methods.sam import SAM
 from tepui.methods.sed import SED
 from tepui.methods.sharpbalance import SharpBalance
@@ -23,17 +23,17 @@ __all__ = [
     "GSAM",
     "SAM",
     "SED",
+    "ActiveMembers",
+    "BatchSplit",
+    "CoupledBatch",
     "CoupledMethod",
     "DeepEnsemble",
     "DivDis",
     "EoA",
     "ExchangingMethod",
     "Gradient",
-    "Meeting",
     "Member",
     "MemberMethod",
     "Method",
     "SharpBalance",
-    "Strata",
-    "Turn",
 ]

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.methods.base import CoupledMethod, Meeting, Turn
+from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod
 
 # Probabilities keep this distance from 0 and 1.
 EPSILON = 1e-7
@@ -143,16 +143,18 @@ class A2D(CoupledMethod):
         """Return one step, or one for each sequential member."""
         return 1 if self.parallel else members
 
-    def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
+    def turn(
+        self, members: int, progress: float, generator: torch.Generator
+    ) -> ActiveMembers:
         """Return all members, or the one whose share of the run it is."""
         if self.parallel:
-            return Turn(tuple(range(members)), (), progress)
+            return ActiveMembers(tuple(range(members)), (), progress)
         done = progress * members
         # A share that ends on a step must not lose it to rounding.
         now = min(int(done + 1e-9), members - 1)
-        return Turn((now,), tuple(range(now)), max(done - now, 0.0))
+        return ActiveMembers((now,), tuple(range(now)), max(done - now, 0.0))
 
-    def loss(self, meeting: Meeting) -> Tensor:
+    def loss(self, meeting: CoupledBatch) -> Tensor:
         """Return the mean loss of the active members plus their agreement."""
         assert meeting.unlabeled is not None
         log_probs = meeting.unlabeled.log_softmax(-1)

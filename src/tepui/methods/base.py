@@ -147,7 +147,7 @@ class ExchangingMethod(MemberMethod):
         return None
 
 
-class Turn(NamedTuple):
+class ActiveMembers(NamedTuple):
     """Who takes part in one step of coupled members.
 
     Attributes:
@@ -164,7 +164,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Meeting:
+class CoupledBatch:
     """What coupled members bring to one step.
 
     Attributes:
@@ -204,7 +204,9 @@ class CoupledMethod(Method, ABC):
         return 1
 
     @abstractmethod
-    def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
+    def turn(
+        self, members: int, progress: float, generator: torch.Generator
+    ) -> ActiveMembers:
         """Return who takes part in the next step.
 
         Args:
@@ -218,7 +220,7 @@ class CoupledMethod(Method, ABC):
         """
 
     @abstractmethod
-    def loss(self, meeting: Meeting) -> Tensor:
+    def loss(self, meeting: CoupledBatch) -> Tensor:
         """Return the scalar that all active members descend together.
 
         Args:

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.methods.a2d import pairs_of
-from tepui.methods.base import CoupledMethod, Meeting, Turn
+from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod
 
 # Probabilities inside logarithms are at least this.
 SMALLEST = 1e-12
@@ -107,11 +107,13 @@ class DivDis(CoupledMethod):
         """Raise unless there are two members to differ."""
         require(members > 1, "members", "be at least 2 for DivDis", members)
 
-    def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
+    def turn(
+        self, members: int, progress: float, generator: torch.Generator
+    ) -> ActiveMembers:
         """Return all members."""
-        return Turn(tuple(range(members)), (), progress)
+        return ActiveMembers(tuple(range(members)), (), progress)
 
-    def loss(self, meeting: Meeting) -> Tensor:
+    def loss(self, meeting: CoupledBatch) -> Tensor:
         """Return mean loss, mutual information and regularizer, weighted."""
         assert meeting.unlabeled is not None
         log_probs = meeting.unlabeled.log_softmax(-1)

@@ -28,7 +28,7 @@ class Gradient(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Strata:
+class BatchSplit:
     """A division of the training data that every batch reflects.
 
     Attributes:
@@ -107,7 +107,7 @@ class Member:
         ]
         self.sparse = bool(masks_of(module))
         self.state: dict[str, Tensor] = {}
-        self.strata: Strata | None = None
+        self.strata: BatchSplit | None = None
         self.peak_learning_rate = float(learning_rate)
         self.progress = torch.zeros_like(learning_rate)
         self.noise_seed: int | None = None
@@ -115,7 +115,7 @@ class Member:
         self._autocast = autocast
         self._accumulate = accumulate
 
-    def twin(self, module: nn.Module, learning_rate: Tensor) -> Self:
+    def clone(self, module: nn.Module, learning_rate: Tensor) -> Self:
         """Return a member that treats another module as this one treats its own.
 
         Args:

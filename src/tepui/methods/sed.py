@@ -41,7 +41,7 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.losses import cross_entropy
 from tepui.methods.a2d import PairNorm, a2d_of_pairs, over_pairs
-from tepui.methods.base import CoupledMethod, Meeting, Turn
+from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.methods.divdis import divdis_mutual_information
 
 Kernel = Literal["a2d", "divdis"]
@@ -106,17 +106,19 @@ class SED(CoupledMethod):
             self.active,
         )
 
-    def turn(self, members: int, progress: float, generator: torch.Generator) -> Turn:
+    def turn(
+        self, members: int, progress: float, generator: torch.Generator
+    ) -> ActiveMembers:
         """Draw the members that disagree; they come first in the turn."""
         order = torch.randperm(members, generator=generator).tolist()
         drawn, rest = (
             tuple(sorted(part)) for part in (order[: self.active], order[self.active :])
         )
         if self.main == "all":
-            return Turn(drawn + rest, (), progress)
-        return Turn(drawn, rest if self.alpha == "all" else (), progress)
+            return ActiveMembers(drawn + rest, (), progress)
+        return ActiveMembers(drawn, rest if self.alpha == "all" else (), progress)
 
-    def loss(self, meeting: Meeting) -> Tensor:
+    def loss(self, meeting: CoupledBatch) -> Tensor:
         """Return the mean loss plus the weighted agreement of the members drawn."""
         log_probs = meeting.outputs[: self.active].log_softmax(-1)
         alpha = self._alpha(meeting)
@@ -126,7 +128,7 @@ class SED(CoupledMethod):
             pairs = alpha.mean() * divdis_mutual_information(log_probs, alpha)
         return meeting.losses.mean() + self.weight * over_pairs(pairs, self.pair_norm)
 
-    def _alpha(self, meeting: Meeting) -> Tensor:
+    def _alpha(self, meeting: CoupledBatch) -> Tensor:
         if self.alpha == "none":
             return torch.ones_like(meeting.losses[0])
         whose = slice(None) if self.alpha == "all" else slice(self.active)

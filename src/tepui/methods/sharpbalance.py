@@ -7,7 +7,7 @@ Plain SAM makes members flat but alike. Here member :math:`i` minimizes
 
 where :math:`D_S^i` holds the samples that the *other* members select by their
 sharpness, with some that nobody selects, and :math:`D_N^i` the rest. Until
-``switch_epoch`` all members train with full SAM; then every member scores all samples
+``switch_at`` all members train with full SAM; then every member scores all samples
 by the trace of their Fisher matrix, selects the extreme ones, and the sets of
 :mod:`tepui.methods.sets` follow from all selections together.
 
@@ -55,10 +55,10 @@ from tepui.methods.sets import (
 )
 from tepui.modules.running import rows_of
 from tepui.sharpness import (
-    fisher_trace,
-    sam_gap,
+    sample_fisher_trace,
     sample_hessian_trace,
-    worst_case_gap,
+    sample_sam_gap,
+    sample_worst_case_gap,
 )
 
 Select = Literal["highest", "lowest", "random", "same"]
@@ -83,7 +83,7 @@ class SharpBalance(ExchangingMethod):
     Attributes:
         rho: Length of the perturbation.
         fraction: Share of the samples that each member selects.
-        switch_epoch: When members score the data and the sets begin to matter: an
+        switch_at: When members score the data and the sets begin to matter: an
             epoch, or a share of the run. All data are sharpness-aware before.
         select: Which scores a member selects; ``"random"`` gives every member a random
             set of its own and ``"same"`` one random set to all, as controls.
@@ -100,7 +100,7 @@ class SharpBalance(ExchangingMethod):
 
     rho: float = 0.2
     fraction: float = 0.4
-    switch_epoch: int | float = 0.5
+    switch_at: int | float = 0.5
     select: Select = "lowest"
     leftover: Leftover = "boost"
     score: ScoreName | Score = "fisher"
@@ -112,12 +112,12 @@ class SharpBalance(ExchangingMethod):
     def __post_init__(self) -> None:
         require(self.rho >= 0, "rho", "be non-negative", self.rho)
         require(0 < self.fraction <= 1, "fraction", "lie in (0, 1]", self.fraction)
-        shares = isinstance(self.switch_epoch, float)
+        shares = isinstance(self.switch_at, float)
         require(
-            self.switch_epoch >= 0 and (not shares or self.switch_epoch <= 1),
-            "switch_epoch",
+            self.switch_at >= 0 and (not shares or self.switch_at <= 1),
+            "switch_at",
             "be a non-negative epoch or a share of the run in [0, 1]",
-            self.switch_epoch,
+            self.switch_at,
         )
         one_of("select", self.select, get_args(Select))
         one_of("leftover", self.leftover, get_args(Leftover))
@@ -177,14 +177,14 @@ class SharpBalance(ExchangingMethod):
         Raises:
             ValueError: If it lies past the end of the run.
         """
-        epoch = self.switch_epoch
+        epoch = self.switch_at
         if isinstance(epoch, float):
             epoch = round(epoch * epochs)
         require(
             epoch <= epochs,
-            "switch_epoch",
+            "switch_at",
             f"lie within the run ({epochs} epochs)",
-            self.switch_epoch,
+            self.switch_at,
         )
         return int(epoch) + self.off_by_one
 
@@ -297,11 +297,13 @@ class SharpBalance(ExchangingMethod):
         if callable(self.score):
             return self.score(member.module, dataset)
         if self.score == "fisher":
-            return fisher_trace(member.module, dataset, loss=member.loss)
+            return sample_fisher_trace(member.module, dataset, loss=member.loss)
         if self.score == "sam_gap":
-            return sam_gap(member.module, dataset, rho=self.rho, loss=member.loss)
+            return sample_sam_gap(
+                member.module, dataset, rho=self.rho, loss=member.loss
+            )
         if self.score == "worst_case":
-            gap = worst_case_gap
+            gap = sample_worst_case_gap
             return gap(member.module, dataset, rho=self.rho, loss=member.loss)
         trace = sample_hessian_trace
         return trace(member.module, dataset, generator=generator, loss=member.loss)

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -58,7 +58,7 @@ class Recipe:
     """
 
     title: str
-    plan: Callable[[Order], Sequence[Work]]
+    plan: Callable[[Order], Sequence[Job]]
     records: Callable[[Store, Order], Iterable[Record]]
     settings: Callable[[Order], Mapping[str, Any]]
     draw: "Callable[[Results], Figure] | None" = None

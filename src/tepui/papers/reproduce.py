@@ -13,7 +13,7 @@ from tepui.papers.recipe import Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.figures import as_png, as_svg
 from tepui.studies.derived_data import Features
-from tepui.studies.jobs import Work, carry_out, merged
+from tepui.studies.jobs import Job, carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Record, Results, as_csv, results, write_results
 from tepui.studies.specifications import Source, Trial, digest, made_from, sources_in
@@ -42,7 +42,7 @@ class Cost:
     steps: int
 
 
-def cost(work: Sequence[Work], store: Store) -> Cost:
+def cost(work: Sequence[Job], store: Store) -> Cost:
     """Return what a plan costs.
 
     Args:
@@ -95,7 +95,7 @@ def settings_of(recipe: Recipe, order: Order) -> dict[str, Any]:
     return {"panels": list(order.panels), **recipe.settings(order)}
 
 
-def check_needs(work: Sequence[Work], store: Store) -> None:
+def check_needs(work: Sequence[Job], store: Store) -> None:
     """Load all data and build each model once, before anything is trained.
 
     Data are loaded as they are for training: images in files are listed, not decoded.
@@ -192,7 +192,7 @@ def _once(values: Iterable[T]) -> list[T]:
     return [*found.values()]
 
 
-def _sources(work: Work) -> Iterator[Source]:
+def _sources(work: Job) -> Iterator[Source]:
     """Yield all data that work needs, and what they are made from."""
     trial: Trial = work.trial
     found: list[Source] = [trial.data]
@@ -204,7 +204,7 @@ def _sources(work: Work) -> Iterator[Source]:
         yield from sources_in(source)
 
 
-def _models(work: Work) -> Iterator[Callable[[], nn.Module]]:
+def _models(work: Job) -> Iterator[Callable[[], nn.Module]]:
     """Yield what makes a member, and extractors that come trained."""
     yield work.trial.model
     for source in _sources(work):

@@ -37,7 +37,7 @@ from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
 from tepui.report.figures import COLORS, STYLE, as_png
 from tepui.studies import Estimate, estimate
 from tepui.training import AdamW, fit
-from tepui.training.run_folder import described, environment_of
+from tepui.training.run_folder import environment_of, to_jsonable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,7 +155,7 @@ def shortcut(
     rows = [
         {
             "label": variant.label,
-            "method": described(variant.method),
+            "method": to_jsonable(variant.method),
             "epochs": scale.epochs * variant.shares,
             "runs": [_run(variant, scale.epochs, each) for each in seeds],
         }
@@ -167,7 +167,7 @@ def shortcut(
         "settings": {
             "members": MEMBERS,
             "batch_size": BATCH_SIZE,
-            "optimizer": described(OPTIMIZER),
+            "optimizer": to_jsonable(OPTIMIZER),
             "threads": torch.get_num_threads(),
         },
         "environment": environment_of(torch.device("cpu")),

@@ -15,7 +15,7 @@ from tepui.report.markup import Drawing, definitions, drawn, paragraph
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
 from tepui.report.style import STYLE
-from tepui.studies.load_reports import Gathered, Group, Source
+from tepui.studies.load_reports import Group, LoadedReports, Source
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -37,12 +37,12 @@ class Section:
 
 
 def write_report(
-    found: Gathered, folder: str | Path, numbers: Numbers = ours_alone
+    found: LoadedReports, folder: str | Path, numbers: Numbers = ours_alone
 ) -> Path:
     """Write ``report.html`` and its figures.
 
     Args:
-        found: What to show, from :func:`tepui.studies.gathered`.
+        found: What to show, from :func:`tepui.studies.load_reports`.
         folder: Where; the figures go into ``figures/`` below it as PNG and SVG.
         numbers: Writes a study's record as the paper's number and ours.
 
@@ -62,7 +62,7 @@ def write_report(
     return page
 
 
-def sections_of(found: Gathered, numbers: Numbers = ours_alone) -> list[Section]:
+def sections_of(found: LoadedReports, numbers: Numbers = ours_alone) -> list[Section]:
     """Return all sections of a page in order."""
     sections = []
     single = len(found.groups) == 1
@@ -136,7 +136,7 @@ def _prefixed(section: Section, prefix: str) -> Section:
     return replace(section, parts=parts)
 
 
-def _why_apart(found: Gathered) -> str:
+def _why_apart(found: LoadedReports) -> str:
     return (
         f"The ensembles were tested in {len(found.groups)} different ways: on other "
         "test samples, corrupted copies or unfamiliar sets, or joined by another rule. "

@@ -7,7 +7,7 @@ trace on the model.
 
 from tepui.sharpness.average_case import average_case
 from tepui.sharpness.cka import cka, linear_cka, pairwise_cka
-from tepui.sharpness.fisher import fisher_trace, mean_fisher_trace
+from tepui.sharpness.fisher import fisher_trace, sample_fisher_trace
 from tepui.sharpness.fisher_rao import fisher_rao
 from tepui.sharpness.hessian_eigenvalues import hessian_eigenvalues
 from tepui.sharpness.hessian_trace import hessian_trace
@@ -18,9 +18,9 @@ from tepui.sharpness.input_curvature import (
 from tepui.sharpness.measurement import Measurement
 from tepui.sharpness.ntk_logdet import ntk_logdet
 from tepui.sharpness.per_sample import (
-    sam_gap,
     sample_hessian_trace,
-    worst_case_gap,
+    sample_sam_gap,
+    sample_worst_case_gap,
 )
 from tepui.sharpness.relative_flatness import relative_flatness
 from tepui.sharpness.sam_sharpness import sam_sharpness
@@ -36,14 +36,14 @@ __all__ = [
     "hessian_trace",
     "input_curvature",
     "linear_cka",
-    "mean_fisher_trace",
     "ntk_logdet",
     "pairwise_cka",
     "relative_flatness",
-    "sam_gap",
     "sam_sharpness",
+    "sample_fisher_trace",
     "sample_hessian_trace",
     "sample_input_curvature",
+    "sample_sam_gap",
+    "sample_worst_case_gap",
     "worst_case",
-    "worst_case_gap",
 ]

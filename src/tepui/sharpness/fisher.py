@@ -49,7 +49,7 @@ from tepui.sharpness.selection import Data, name_of, select
 WHOLE_GRADIENT_ELEMENTS = 2**27
 
 
-def fisher_trace(
+def sample_fisher_trace(
     model: nn.Module,
     dataset: Dataset[Any],
     *,
@@ -80,7 +80,7 @@ def fisher_trace(
         >>> _ = nn.init.zeros_(model.weight)
         >>> def half_square(outputs, targets):
         ...     return 0.5 * (outputs - targets).square().sum(1)
-        >>> fisher_trace(model, data, loss=half_square)  # |-1 * (3, 4)|²
+        >>> sample_fisher_trace(model, data, loss=half_square)  # |-1 * (3, 4)|²
         tensor([25.])
     """
     size = _batch_size(model, batch_size)
@@ -89,7 +89,7 @@ def fisher_trace(
     return _scores(model, batches, loss, autocast)
 
 
-def mean_fisher_trace(
+def fisher_trace(
     model: nn.Module,
     data: Data,
     *,
@@ -99,7 +99,7 @@ def mean_fisher_trace(
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Measurement:
-    """Return the mean of :func:`fisher_trace`.
+    """Return the mean of :func:`sample_fisher_trace`.
 
     Args:
         model: Any module; left as it was.
@@ -122,7 +122,7 @@ def mean_fisher_trace(
         generator=generator,
     )
     settings = {
-        "measure": "mean_fisher_trace",
+        "measure": "fisher_trace",
         "loss": name_of(loss),
         "autocast": None if autocast is None else str(autocast),
         **batches.settings,

@@ -4,9 +4,9 @@ The SharpBalance paper scores samples by the trace of their Fisher matrix and na
 these as alternatives; :math:`\ell_j` is the loss of sample :math:`j`, with BatchNorm
 in eval mode throughout.
 
-- :func:`sam_gap`: the rise :math:`\ell_j(\theta + e_B) - \ell_j(\theta)` after the SAM
-  perturbation :math:`e_B` of the sample's batch, so batches matter.
-- :func:`worst_case_gap`: the rise :math:`\max_{\lVert e \rVert \le \rho}
+- :func:`sample_sam_gap`: the rise :math:`\ell_j(\theta + e_B) - \ell_j(\theta)` after
+  the SAM perturbation :math:`e_B` of the sample's batch, so batches matter.
+- :func:`sample_worst_case_gap`: the rise :math:`\max_{\lVert e \rVert \le \rho}
   \ell_j(\theta + e) - \ell_j(\theta)`, by projected gradient ascent for every sample.
 - :func:`sample_hessian_trace`: :math:`\operatorname{tr} \nabla^2 \ell_j(\theta)`, by
   Hutchinson's estimator with the same Rademacher vectors for all samples.
@@ -45,7 +45,7 @@ from tepui.sharpness.weights import (
 PERTURBATION_ELEMENTS = 2**26
 
 
-def sam_gap(
+def sample_sam_gap(
     model: nn.Module,
     dataset: Dataset[Any],
     *,
@@ -81,7 +81,7 @@ def sam_gap(
     return _over_batches(model, dataset, loss, batch_size, rises)
 
 
-def worst_case_gap(
+def sample_worst_case_gap(
     model: nn.Module,
     dataset: Dataset[Any],
     *,

@@ -7,7 +7,7 @@ from tepui.studies.compare import (
     compare,
     read_comparison,
 )
-from tepui.studies.load_reports import Gathered, gathered
+from tepui.studies.load_reports import LoadedReports, load_reports
 from tepui.studies.statistics import (
     Difference,
     Estimate,
@@ -28,7 +28,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Estimate",
-    "Gathered",
+    "LoadedReports",
     "MethodResult",
     "Slope",
     "Trained",
@@ -38,8 +38,8 @@ __all__ = [
     "equivalence",
     "estimate",
     "estimate_pairs",
-    "gathered",
     "holm",
+    "load_reports",
     "pair_pseudo_values",
     "paired_difference",
     "read_comparison",

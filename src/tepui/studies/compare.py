@@ -35,7 +35,7 @@ from tepui.studies.gallery import write_gallery
 from tepui.studies.statistics import Estimate, estimate
 from tepui.training import fit
 from tepui.training.prepare import check_labels, classes_of
-from tepui.training.run_folder import described, environment_of, fingerprint
+from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
 
 FORMAT = 2
 FILE = "comparison.json"
@@ -297,7 +297,7 @@ def compare(
             seconds = sum(record.seconds for record in run.history)
             flat = _sharpness(run.ensemble, learned, sharpness, folder / name)
             trained.append(Trained(name, group, seconds, document, run.summary, flat))
-        results.append(MethodResult(label, described(method), tuple(trained)))
+        results.append(MethodResult(label, to_jsonable(method), tuple(trained)))
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -309,7 +309,7 @@ def compare(
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),
-        **{name: described(value) for name, value in training.items()},
+        **{name: to_jsonable(value) for name, value in training.items()},
     }
     where = torch.device(device or _default_device())
     comparison = Comparison(title, settings, environment_of(where), tuple(results))

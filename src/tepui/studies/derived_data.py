@@ -15,13 +15,13 @@ from torch.utils.data import ConcatDataset, Dataset
 
 from tepui.core.checks import require
 from tepui.core.storage import read_tensors, write_tensors
-from tepui.data import Arrays, arrays_of, corrupted, prepared_like
+from tepui.data import Arrays, corrupted, prepared_like, to_arrays
 from tepui.evaluation.evaluate import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
 from tepui.studies.specifications import Shelf, Source, Trial, digest
-from tepui.training.run_folder import described
+from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
 
@@ -52,7 +52,7 @@ class Features(Source):
                 found = self._computed(store)
                 assert isinstance(found.inputs, Tensor)
                 tensors = {"features": found.inputs, "targets": found.targets}
-                write_tensors(file, tensors, {"about": described(self)})
+                write_tensors(file, tensors, {"about": to_jsonable(self)})
         tensors, _ = read_tensors(file)
         return Arrays(tensors["features"], tensors["targets"])
 
@@ -88,7 +88,7 @@ class Copies(Source):
 
     def load(self, store: Shelf) -> Arrays:
         """Return as many times more images as there are types."""
-        clean = arrays_of(store.dataset(self.images))
+        clean = to_arrays(store.dataset(self.images))
         copies = corrupted(
             clean,
             types=self.types,
@@ -137,7 +137,7 @@ class Changed(Source):
 
     def load(self, store: Shelf) -> Arrays:
         """Return the changed images, as bytes."""
-        found = arrays_of(store.dataset(self.images))
+        found = to_arrays(store.dataset(self.images))
         assert isinstance(found.inputs, Tensor)
         full = 255 if found.inputs.dtype == torch.uint8 else 1
         changed = self.change(found.inputs.float() / full)
@@ -159,7 +159,7 @@ class Misjudged(Source):
 
     def load(self, store: Shelf) -> Arrays:
         """Return those images, in their order."""
-        found = arrays_of(store.dataset(self.images))
+        found = to_arrays(store.dataset(self.images))
         logits, labels = dataset_logits(store.run(self.judge).ensemble, found)
         wrong = (ensemble_predictions(logits) != labels).nonzero().flatten().cpu()
         require(len(wrong) > 0, "images", "hold one that the judge gets wrong", 0)

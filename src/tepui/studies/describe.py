@@ -17,7 +17,7 @@ _SEEDS = ("seed", "seeds")
 _PARTS = ("model", "optimizer", "loss", "prune")
 
 
-def in_words(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
+def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
     """Return all that a trial is, but its seeds.
 
     Example:
@@ -26,7 +26,7 @@ def in_words(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
         >>> from tepui.methods import SAM
         >>> from tepui.models import ConvNet
         >>> trial = Trial(Samples(Digits), ConvNet, SAM(rho=0.2), (0, 1), epochs=2)
-        >>> in_words(trial)["title"], in_words(trial, ["rho"])["title"]
+        >>> describe(trial)["title"], describe(trial, ["rho"])["title"]
         ('Digits ConvNet SAM(rho=0.2)', 'Digits ConvNet SAM()')
     """
     samples = next(samples_in(trial.data), None)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 
 from tepui.core.checks import require
-from tepui.studies.specifications import Exam, Measure, Trial
+from tepui.studies.specifications import EvaluationSpec, SharpnessSpec, Trial
 from tepui.studies.store import Store
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
@@ -27,7 +27,7 @@ Advance = Callable[[int], None]
 Errors = tuple[type[Exception], ...]
 
 
-class WorkError(RuntimeError):
+class JobError(RuntimeError):
     """A trial could not be carried out; what was finished before is kept."""
 
 
@@ -49,7 +49,7 @@ Message = int | Ended | str | None
 
 
 @dataclass(frozen=True)
-class Work:
+class Job:
     """A trial and what is asked of it.
 
     Attributes:
@@ -59,11 +59,11 @@ class Work:
     """
 
     trial: Trial
-    exams: tuple[Exam, ...] = ()
-    measures: tuple[Measure, ...] = ()
+    exams: tuple[EvaluationSpec, ...] = ()
+    measures: tuple[SharpnessSpec, ...] = ()
 
     @property
-    def questions(self) -> tuple[Exam | Measure, ...]:
+    def questions(self) -> tuple[EvaluationSpec | SharpnessSpec, ...]:
         """Exams and measures."""
         return (*self.exams, *self.measures)
 
@@ -74,10 +74,10 @@ class Work:
         return len(self.trial.seeds) * (epochs + asked)
 
 
-def merged(work: Iterable[Work]) -> list[Work]:
+def merged(work: Iterable[Job]) -> list[Job]:
     """Return the work with each trial once, and each question of it once."""
     trials: dict[str, Trial] = {}
-    questions: dict[str, dict[str, Exam | Measure]] = {}
+    questions: dict[str, dict[str, EvaluationSpec | SharpnessSpec]] = {}
     for each in work:
         name = each.trial.digest
         trials.setdefault(name, each.trial)
@@ -85,17 +85,17 @@ def merged(work: Iterable[Work]) -> list[Work]:
         for question in each.questions:
             asked.setdefault(question.digest, question)
     return [
-        Work(
+        Job(
             trial,
-            tuple(q for q in questions[name].values() if isinstance(q, Exam)),
-            tuple(q for q in questions[name].values() if isinstance(q, Measure)),
+            tuple(q for q in questions[name].values() if isinstance(q, EvaluationSpec)),
+            tuple(q for q in questions[name].values() if isinstance(q, SharpnessSpec)),
         )
         for name, trial in trials.items()
     ]
 
 
 def carry_out(
-    work: Iterable[Work],
+    work: Iterable[Job],
     store: Store,
     *,
     workers: int = 1,
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _in_turn(
-    work: Sequence[Work], store: Store, advance: Advance, tolerated: Errors
+    work: Sequence[Job], store: Store, advance: Advance, tolerated: Errors
 ) -> Endings:
     for each in work:
         with _one_thread(store):
@@ -129,7 +129,7 @@ def _in_turn(
         yield found
 
 
-def _try(work: Work, store: Store, advance: Advance, tolerated: Errors) -> Ended:
+def _try(work: Job, store: Store, advance: Advance, tolerated: Errors) -> Ended:
     left = work.steps_left(store)
 
     def count(steps: int) -> None:
@@ -145,7 +145,7 @@ def _try(work: Work, store: Store, advance: Advance, tolerated: Errors) -> Ended
     return Ended(work.trial.digest)
 
 
-def _do(work: Work, store: Store, advance: Advance) -> None:
+def _do(work: Job, store: Store, advance: Advance) -> None:
     members = len(work.trial.seeds)
     if not store.is_trained(work.trial):
         done = 0
@@ -160,7 +160,7 @@ def _do(work: Work, store: Store, advance: Advance) -> None:
     for question in work.questions:
         if store.has(work.trial, question):
             continue
-        if isinstance(question, Exam):
+        if isinstance(question, EvaluationSpec):
             store.evaluation(work.trial, question)
         else:
             store.measured(work.trial, question)
@@ -179,14 +179,14 @@ def _one_thread(store: Store) -> Iterator[None]:
 
 
 def _in_processes(
-    work: Sequence[Work],
+    work: Sequence[Job],
     store: Store,
     workers: int,
     advance: Advance,
     tolerated: Errors,
 ) -> Endings:
     context = multiprocessing.get_context("spawn")
-    tasks: Queue[Work | None] = context.Queue()
+    tasks: Queue[Job | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
     for each in (*work, *[None] * workers):
         tasks.put(each)
@@ -230,14 +230,14 @@ def _listen(
         except Empty:
             dead = [p.exitcode for p in processes if p.exitcode not in (None, 0)]
             if dead:
-                raise WorkError(
+                raise JobError(
                     f"a worker ended with exit code {dead[0]}; start again to go on"
                 ) from None
             continue
         if message is None:
             running -= 1
         elif isinstance(message, str):
-            raise WorkError(message)
+            raise JobError(message)
         elif isinstance(message, Ended):
             yield message
         else:
@@ -247,7 +247,7 @@ def _listen(
 def _serve(
     path: Path,
     device: str,
-    tasks: "Queue[Work | None]",
+    tasks: "Queue[Job | None]",
     messages: "Queue[Message]",
     tolerated: Errors,
 ) -> None:

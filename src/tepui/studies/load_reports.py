@@ -113,7 +113,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class LoadedReports:
     """All that a report shows.
 
     Attributes:
@@ -129,7 +129,7 @@ class Gathered:
     sources: tuple[Source, ...]
 
 
-def gathered(paths: Sequence[str | Path]) -> Gathered:
+def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
     """Read folders of comparisons, of evaluated runs and of results.
 
     Args:
@@ -164,7 +164,7 @@ def gathered(paths: Sequence[str | Path]) -> Gathered:
         sources.append(source)
     single = len(sources) == 1
     title = sources[0].title if single else f"{len(sources)} runs side by side"
-    return Gathered(title, _groups(entries), tuple(studies), tuple(sources))
+    return LoadedReports(title, _groups(entries), tuple(studies), tuple(sources))
 
 
 def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:

@@ -78,7 +78,7 @@ def hyperparameters(trial: Trial) -> dict[str, Place]:
     return found
 
 
-def varied(trial: Trial, values: Values) -> Trial:
+def override(trial: Trial, values: Values) -> Trial:
     """Return a trial with other hyperparameters, if its parts allow them."""
     known = hyperparameters(trial)
     given: dict[str, dict[str, Any]] = {}

@@ -25,7 +25,7 @@ from tepui.methods import Method
 from tepui.modules.pruning import Prune
 from tepui.training import SGD, MultiStep, Run, Schedule
 from tepui.training.optimizer import Optimizer
-from tepui.training.run_folder import described
+from tepui.training.run_folder import to_jsonable
 
 Part = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
@@ -34,7 +34,7 @@ GENERATION = 1
 
 def digest(value: object) -> str:
     """Return a short name for a description, the same on every machine."""
-    text = json.dumps([GENERATION, described(value)], sort_keys=True)
+    text = json.dumps([GENERATION, to_jsonable(value)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -159,7 +159,7 @@ class Trial:
 
 @final
 @dataclass(frozen=True)
-class Exam:
+class EvaluationSpec:
     """What a trained ensemble is asked.
 
     Attributes:
@@ -184,7 +184,7 @@ class Exam:
 
 @final
 @dataclass(frozen=True)
-class Measure:
+class SharpnessSpec:
     """A sharpness measure of all members.
 
     Attributes:

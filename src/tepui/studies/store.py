@@ -20,9 +20,15 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
-from tepui.studies.specifications import Exam, Measure, Source, Trial, digest
+from tepui.studies.specifications import (
+    EvaluationSpec,
+    SharpnessSpec,
+    Source,
+    Trial,
+    digest,
+)
 from tepui.training import Run, fit
-from tepui.training.run_folder import EpochRecord, RunFolder, described
+from tepui.training.run_folder import EpochRecord, RunFolder, to_jsonable
 
 EVALUATION = "evaluation.json"
 KEPT_BYTES = 2**29
@@ -56,7 +62,7 @@ class Store:
         found: dict[str, Any] = RunFolder(self.folder(trial)).recorded()["environment"]
         return found
 
-    def has(self, trial: Trial, question: Exam | Measure) -> bool:
+    def has(self, trial: Trial, question: EvaluationSpec | SharpnessSpec) -> bool:
         """Return whether an answer or a measurement is there."""
         return self._file(trial, question).exists()
 
@@ -93,18 +99,18 @@ class Store:
                 progress="none",
             )
 
-    def answers(self, trial: Trial, exam: Exam) -> StoredLogits:
+    def answers(self, trial: Trial, exam: EvaluationSpec) -> StoredLogits:
         """Return all members' logits on the data of an exam."""
         self._examine(trial, exam)
         return read_logits(self._file(trial, exam).parent)
 
-    def evaluation(self, trial: Trial, exam: Exam) -> dict[str, Any]:
+    def evaluation(self, trial: Trial, exam: EvaluationSpec) -> dict[str, Any]:
         """Return the scores in an exam, as :meth:`tepui.Evaluation.document` does."""
         self._examine(trial, exam)
         document: dict[str, Any] = read_json(self._file(trial, exam))
         return document
 
-    def measured(self, trial: Trial, question: Measure) -> dict[str, Any]:
+    def measured(self, trial: Trial, question: SharpnessSpec) -> dict[str, Any]:
         """Return a measure of all members, by the names :func:`tepui.measure` gives."""
         file = self._file(trial, question)
         if not file.exists():
@@ -115,11 +121,11 @@ class Store:
                     data = data.to(self.device)
                 found = measure(ensemble, data, question.function)
                 document = {name: value.document() for name, value in found.items()}
-                write_json(file, {"about": described(question), "found": document})
+                write_json(file, {"about": to_jsonable(question), "found": document})
         result: dict[str, Any] = read_json(file)["found"]
         return result
 
-    def _examine(self, trial: Trial, exam: Exam) -> None:
+    def _examine(self, trial: Trial, exam: EvaluationSpec) -> None:
         file = self._file(trial, exam)
         if file.exists():
             return
@@ -138,10 +144,12 @@ class Store:
                 out=file.parent,
                 overwrite=True,
             )
-            document = {"about": described(exam), **found.document()}
+            document = {"about": to_jsonable(exam), **found.document()}
             write_json(file, document)
 
-    def _shifted(self, exam: Exam, test: Dataset[Any]) -> Mapping[Cell, Arrays]:
+    def _shifted(
+        self, exam: EvaluationSpec, test: Dataset[Any]
+    ) -> Mapping[Cell, Arrays]:
         """Return corrupted copies; those of a small test are made once and kept."""
         copies = corrupted(
             test.to(self.device) if isinstance(test, Arrays) else test,
@@ -157,10 +165,10 @@ class Store:
             self._copies[exam.digest] = dict(copies)
         return self._copies[exam.digest]
 
-    def _file(self, trial: Trial, question: Exam | Measure) -> Path:
+    def _file(self, trial: Trial, question: EvaluationSpec | SharpnessSpec) -> Path:
         """Return the file that is written last when a question is answered."""
         folder = self.folder(trial)
-        if isinstance(question, Exam):
+        if isinstance(question, EvaluationSpec):
             return folder / f"exam-{question.digest}" / EVALUATION
         return folder / f"measure-{question.digest}.json"
 

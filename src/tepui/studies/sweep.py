@@ -17,11 +17,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.data import split
-from tepui.studies.describe import in_words, labels
-from tepui.studies.jobs import Advance, Work, carry_out
-from tepui.studies.override import Values, hyperparameters, varied
+from tepui.studies.describe import describe, labels
+from tepui.studies.jobs import Advance, Job, carry_out
+from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.specifications import (
-    Exam,
+    EvaluationSpec,
     Samples,
     Shelf,
     Source,
@@ -32,13 +32,13 @@ from tepui.studies.store import Store
 from tepui.training import TrainingDiverged
 
 Grid = Mapping[str, Sequence[Any]]
-Half = Literal["kept", "held_out"]
+HoldOutPart = Literal["kept", "held_out"]
 _TRAINING = "be made from training data to choose on"
 
 
 @final
 @dataclass(frozen=True)
-class Portion(Source):
+class HoldOut(Source):
     """A part of training data: what is kept for training, or what is held out.
 
     Attributes:
@@ -49,7 +49,7 @@ class Portion(Source):
     """
 
     source: Source
-    part: Half
+    part: HoldOutPart
     share: float
     seed: int = 0
 
@@ -73,7 +73,7 @@ class Cell:
     """
 
     values: Values
-    work: tuple[Work, ...]
+    work: tuple[Job, ...]
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -97,7 +97,7 @@ class Search:
     label: str
 
     @property
-    def work(self) -> list[Work]:
+    def work(self) -> list[Job]:
         """What to train and to score."""
         return [work for cell in self.cells for work in cell.work]
 
@@ -165,7 +165,7 @@ def searches(
     groups: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
     for trial in _candidates(trials, grid):
         if not _peeks(trial):
-            words = in_words(varied(trial, first), hidden=grid)
+            words = describe(override(trial, first), hidden=grid)
             groups.setdefault(tuple(sorted(words.items())), []).append(trial)
     methods = ", ".join(peeking(trials, grid))
     require(len(groups) > 0, f"unlabeled data of {methods}", _TRAINING, "test data")
@@ -269,17 +269,17 @@ def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list
     found: list[Trial] = []
     taken: set[int] = set()
     for trial in group:
-        seeds = {seed for each in combinations for seed in varied(trial, each).seeds}
+        seeds = {seed for each in combinations for seed in override(trial, each).seeds}
         if taken.isdisjoint(seeds):
             found.append(trial)
             taken |= seeds
     return found
 
 
-def _without(trial: Trial, values: Values, held_out: float) -> Work:
+def _without(trial: Trial, values: Values, held_out: float) -> Job:
     """Return a trial with other values that is tested on what it does not learn."""
-    kept, test = (Portion(trial.data, part, held_out) for part in get_args(Half))
-    return Work(replace(varied(trial, values), data=kept), (Exam(test),))
+    kept, test = (HoldOut(trial.data, part, held_out) for part in get_args(HoldOutPart))
+    return Job(replace(override(trial, values), data=kept), (EvaluationSpec(test),))
 
 
 def _row(cell: Cell, store: Store, diverged: Container[str]) -> Row:

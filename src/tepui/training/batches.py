@@ -20,7 +20,7 @@ from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, to_float
 from tepui.data.augment import Augmentation, augmented
 from tepui.data.loading import as_arrays, length, loaded
-from tepui.methods.member import Strata
+from tepui.methods.member import BatchSplit
 
 
 def steps_per_epoch(samples: int, batch_size: int) -> int:
@@ -54,7 +54,7 @@ def index_stream(
 
 
 def stratified_stream(
-    strata: Strata, batch_size: int, seed: int, first_step: int, steps: int
+    strata: BatchSplit, batch_size: int, seed: int, first_step: int, steps: int
 ) -> Tensor:
     """Return consecutive steps whose batches hold a fixed part of each stratum."""
     parts = []

@@ -14,7 +14,7 @@ from tepui.core.seeding import derive, generator, seeded
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod, MemberMethod
-from tepui.methods.member import Strata
+from tepui.methods.member import BatchSplit
 from tepui.modules.pruning import Prune, apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
@@ -172,7 +172,7 @@ class Training:
         if isinstance(learner.method, ExchangingMethod):
             mask = learner.method.strata(learner.member)
             size = self.runner.plan.batch_size
-            learner.member.strata = None if mask is None else Strata.of(mask, size)
+            learner.member.strata = None if mask is None else BatchSplit.of(mask, size)
 
     def _record(
         self, epoch: int, seconds: float, steps: int, *, exchanging: float

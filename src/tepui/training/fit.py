@@ -29,6 +29,7 @@ from tepui.training.numerics import Precision, numerics_of
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.prepare import (
     RunnerName,
+    break_symmetry,
     check_labels,
     check_unlabeled,
     classes_of,
@@ -37,7 +38,6 @@ from tepui.training.prepare import (
     loss_of,
     optimizer_of,
     runner_of,
-    separate,
     to_device,
 )
 from tepui.training.progress import Style, showing
@@ -45,8 +45,8 @@ from tepui.training.run_folder import (
     EpochRecord,
     Run,
     RunFolder,
-    described,
     fingerprint,
+    to_jsonable,
 )
 from tepui.training.runner import Plan
 from tepui.training.schedule import MultiStep, Schedule
@@ -189,7 +189,7 @@ def fit(
             "deterministic": deterministic,
             "threads": numerics.threads,
         }
-        config = {name: described(value) for name, value in asked.items()}
+        config = {name: to_jsonable(value) for name, value in asked.items()}
         config["models"] = [description(member) for member in ensemble.members]
         config["data"] = fingerprint(train) | {
             "class": type(dataset).__qualname__,
@@ -236,7 +236,7 @@ def fit(
         )
         learners.append(learner)
     if coupled:
-        separate(learners)
+        break_symmetry(learners)
         for learner in learners:
             learner.losses = learners[0].losses  # one loss for all
     if isinstance(method, ExchangingMethod):

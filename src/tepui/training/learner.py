@@ -73,7 +73,7 @@ class Learner:
         """The learning rates before any schedule, one per parameter group."""
         return tuple(self._peak_rates)
 
-    def twin(self) -> "Learner":
+    def clone(self) -> "Learner":
         """Return a learner with copies of this one's module and optimizer."""
         module, optimizer = copy.deepcopy((self.member.module, self.optimizer))
         # A copied optimizer forgets what its constructor noted of capturing, and warns.
@@ -82,10 +82,10 @@ class Learner:
         rate = optimizer.param_groups[0]["lr"]
         if not isinstance(rate, Tensor):
             rate = self.member.learning_rate.clone()
-        member = self.member.twin(module, rate)
-        twin = replace(self, member=member, optimizer=optimizer, best=Best())
-        twin._peak_rates = list(self._peak_rates)  # not today's
-        return twin
+        member = self.member.clone(module, rate)
+        clone = replace(self, member=member, optimizer=optimizer, best=Best())
+        clone._peak_rates = list(self._peak_rates)  # not today's
+        return clone
 
     @contextmanager
     def present(self) -> Iterator[None]:

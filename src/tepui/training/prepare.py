@@ -24,7 +24,7 @@ from tepui.training.learner import Learner
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import SGD, AdamW, Optimizer, capturable
 from tepui.training.runner import CoupledRunner, EagerRunner, Plan, Runner
-from tepui.training.slots import SlotRunner, alike
+from tepui.training.slots import SlotRunner, have_same_structure
 
 RunnerName = Literal["auto", "eager", "graph"]
 
@@ -155,27 +155,27 @@ def learner_of(
     return learner
 
 
-def separate(learners: Sequence[Learner]) -> None:
+def break_symmetry(learners: Sequence[Learner]) -> None:
     """Add noise to the heads of members that are equal, and say so.
 
     Members that start equal and share all batches have equal gradients under any
     symmetric loss, so that nothing could ever tell them apart.
     """
-    twins = [
+    clones = [
         learner
         for number, learner in enumerate(learners)
         if any(_equal(learner, earlier) for earlier in learners[:number])
     ]
-    if not twins:
+    if not clones:
         return
-    for learner in twins:
+    for learner in clones:
         head = [p for p in learner.member.parameters if p.ndim > 1][-1]
         stream = generator(learner.seed, "separation")
         noise = torch.randn(head.shape, generator=stream).to(head)
         with torch.no_grad():
             head.add_(noise * SEPARATION * head.std(correction=0))
     warnings.warn(
-        f"members {[learner.index for learner in twins]} start equal to another and "
+        f"members {[learner.index for learner in clones]} start equal to another and "
         "share all batches, so that they could never separate: their heads get noise "
         f"of {SEPARATION:.0%} of their weights' spread",
         stacklevel=3,
@@ -196,7 +196,7 @@ def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runn
     assert isinstance(method, MemberMethod | CoupledMethod)
     able = able and method.fixed_shapes and learners[0].home is None
     coupled = isinstance(method, CoupledMethod)
-    able = able and (not coupled or alike(learners))
+    able = able and (not coupled or have_same_structure(learners))
     require(
         name != "graph" or able,
         "runner",

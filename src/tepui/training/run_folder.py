@@ -210,24 +210,24 @@ def environment_of(device: torch.device) -> dict[str, Any]:
     }
 
 
-def described(value: Any) -> Any:
+def to_jsonable(value: Any) -> Any:
     """Return a hyperparameter in a form JSON can hold.
 
     Example:
         >>> from tepui.methods import SAM
-        >>> described(SAM(rho=0.2))["rho"]
+        >>> to_jsonable(SAM(rho=0.2))["rho"]
         0.2
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: described(getattr(value, f.name)) for f in _fields(value)}
+        shown = {f.name: to_jsonable(getattr(value, f.name)) for f in _fields(value)}
         return {"class": type(value).__qualname__, **shown}
     if isinstance(value, functools.partial):
-        arguments = {name: described(item) for name, item in value.keywords.items()}
-        return {"class": described(value.func), **arguments}
+        arguments = {name: to_jsonable(item) for name, item in value.keywords.items()}
+        return {"class": to_jsonable(value.func), **arguments}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Sequence):
-        return [described(item) for item in value]
+        return [to_jsonable(item) for item in value]
     if callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     return str(value)
@@ -248,7 +248,7 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
             flat = tensor.detach().cpu().contiguous().flatten()
             digest.update(flat.view(torch.uint8).numpy().data)
         known["sha256"] = digest.hexdigest()
-        known["normalize"] = described(arrays.normalize)
+        known["normalize"] = to_jsonable(arrays.normalize)
     return known
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch
-from tepui.methods.base import CoupledMethod, Meeting, MemberMethod, Turn
+from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod, MemberMethod
 from tepui.modules.running import evaluating
 from tepui.training.batches import (
     Source,
@@ -86,7 +86,9 @@ class Plan:
         rows = index_stream(self.unlabeled.samples, self.batch_size, own, step, left)
         return zip(labeled, self.unlabeled.batches(rows, own, epoch), strict=True)
 
-    def turn(self, method: CoupledMethod, members: int, seed: int, step: int) -> Turn:
+    def turn(
+        self, method: CoupledMethod, members: int, seed: int, step: int
+    ) -> ActiveMembers:
         """Return which coupled members take part in a step."""
         _, progress = self.time(step)
         return method.turn(members, progress, generator(seed, "active", step))
@@ -205,7 +207,9 @@ def coupled_step(
         for learner, output in zip(active, outputs, strict=False)
     ]
     beside = None if other is None else _outputs(active, observed, other)
-    total = method.loss(Meeting(outputs, torch.stack(losses), batch.targets, beside))
+    total = method.loss(
+        CoupledBatch(outputs, torch.stack(losses), batch.targets, beside)
+    )
     parameters = [p for learner in active for p in learner.member.parameters]
     own = iter(torch.autograd.grad(total, parameters, materialize_grads=True))
     for learner in active:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
-from tepui.methods.base import CoupledMethod, Turn
+from tepui.methods.base import ActiveMembers, CoupledMethod
 from tepui.training.graphs import WARM_UP_STEPS, fixed_batch, refill, warn_of_draws
 from tepui.training.learner import Learner
 from tepui.training.runner import (
@@ -73,11 +73,11 @@ class Slots:
         index: Which members take the slots, a tensor that every step reads.
     """
 
-    def __init__(self, learners: Sequence[Learner], turn: Turn) -> None:
+    def __init__(self, learners: Sequence[Learner], turn: ActiveMembers) -> None:
         count = len(turn.active) + len(turn.observed)
-        twins = [learners[0].twin() for _ in range(count)]
-        self.active = twins[: len(turn.active)]
-        self.observed = twins[len(turn.active) :]
+        clones = [learners[0].clone() for _ in range(count)]
+        self.active = clones[: len(turn.active)]
+        self.observed = clones[len(turn.active) :]
         device = learners[0].losses.device
         self.index = torch.zeros(count, dtype=torch.int64, device=device)
         self._module = self._stack_modules(len(learners))
@@ -230,7 +230,7 @@ class SlotRunner(Runner):
         self,
         slots: Slots,
         learners: Sequence[Learner],
-        turns: Sequence[Turn],
+        turns: Sequence[ActiveMembers],
         pairs: Iterator[Pair],
     ) -> set[int]:
         """Run the steps of some turns; return the members they updated."""
@@ -262,7 +262,7 @@ class SlotRunner(Runner):
         self,
         learners: Sequence[Learner],
         method: CoupledMethod,
-        turn: Turn,
+        turn: ActiveMembers,
         batches: Pair,
     ) -> None:
         """Make the slots and, on a GPU, capture their step."""
@@ -301,7 +301,7 @@ def captured(slots: Slots, method: CoupledMethod, batches: Pair) -> CapturedStep
     return CapturedStep(graph, fixed, loss)
 
 
-def alike(learners: Sequence[Learner]) -> bool:
+def have_same_structure(learners: Sequence[Learner]) -> bool:
     """Return whether one slot can serve all members."""
     first = _settings(learners[0])
     tensors = [id(t) for learner in learners for t in _module_tensors(learner)]

@@ -9,11 +9,11 @@ from tepui.data import (
     Arrays,
     ImageFolder,
     Normalize,
-    arrays_of,
     corrupt,
     corrupted,
     corrupted_files,
     store,
+    to_arrays,
 )
 
 TYPES = ("fog", "contrast")
@@ -71,7 +71,7 @@ def test_folders_have_the_published_layout(clean, channels, tmp_path):
     )
     read = corrupted_files(tmp_path / "x", images)
     assert list(read) == [("contrast", severity) for severity in range(1, 6)]
-    copy, expected = arrays_of(read["contrast", 4]), made["contrast", 4]
+    copy, expected = to_arrays(read["contrast", 4]), made["contrast", 4]
     assert torch.equal(copy.targets, clean.targets)
     assert copy.inputs.shape == expected.inputs.shape
     assert (copy.inputs.float() - expected.inputs).abs().mean() < 4

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
-from tepui.data.convert import arrays_of
+from tepui.data.convert import to_arrays
 from tepui.data.corruptions import STANDARD, check_images, corrupt, parameter
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -103,7 +103,7 @@ def corrupted(
 
     Args:
         dataset: Pairs of an image, bytes or floats in ``[0, 1]``, and a label. What is
-            not ``Arrays`` is read once, see :func:`tepui.data.arrays_of`.
+            not ``Arrays`` is read once, see :func:`tepui.data.to_arrays`.
         types: Names of the corruptions; the fifteen standard ones by default.
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
@@ -125,7 +125,7 @@ def corrupted(
         >>> corrupted(images, severities=(5,))["contrast", 5].targets
         tensor([0, 1])
     """
-    images = arrays_of(dataset)
+    images = to_arrays(dataset)
     frost = None if textures is None else tuple(textures)
     return Corrupted(images, tuple(types), tuple(severities), strength, seed, frost)
 

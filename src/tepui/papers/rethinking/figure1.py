@@ -15,7 +15,7 @@ from torch import Tensor
 from tepui.data import STANDARD, corrupt
 from tepui.papers.recipe import Order, Recipe, Size
 from tepui.report.corrupted_images import image_grid
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -58,7 +58,7 @@ def photograph(pixels: int) -> Tensor:
     return small.round().clamp(0, 255).to(torch.uint8)
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return nothing: no network takes part."""
     return []
 

@@ -35,9 +35,15 @@ from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, tim
 from tepui.papers.recipe import Size
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
 from tepui.studies.augmented_copies import Augmented
-from tepui.studies.specifications import Exam, Measure, Samples, Trial, seeds
+from tepui.studies.specifications import (
+    EvaluationSpec,
+    Samples,
+    SharpnessSpec,
+    Trial,
+    seeds,
+)
 from tepui.training import SGD, Constant, Cosine, Schedule
-from tepui.training.run_folder import described
+from tepui.training.run_folder import to_jsonable
 
 RHO = 0.05
 WEIGHT_DECAY = 5e-4
@@ -251,13 +257,13 @@ def controls(study: Study) -> dict[str, Trial]:
     }
 
 
-def exam(study: Study) -> Exam:
+def exam(study: Study) -> EvaluationSpec:
     """Return the clean and corrupted test of a study."""
     test = Samples(study.dataset, part="test", count=study.test)
-    return Exam(test, study.types, study.severities, study.strength)
+    return EvaluationSpec(test, study.types, study.severities, study.strength)
 
 
-def measures(study: Study) -> dict[tuple[str, str], Measure]:
+def measures(study: Study) -> dict[tuple[str, str], SharpnessSpec]:
     """Return the sharpness measures by name and by what they are measured on."""
     clean = Samples(study.dataset, count=study.train)
     sources = (None, Augmented(clean, study.augment))  # None: what it learned from
@@ -269,7 +275,7 @@ def measures(study: Study) -> dict[tuple[str, str], Measure]:
         "relative_flatness": relative_flatness,
     }
     return {
-        (metric, name): Measure(function, source)
+        (metric, name): SharpnessSpec(function, source)
         for metric, function in functions.items()
         for name, source in zip(SHARPNESS_DATA, sources, strict=True)
     }
@@ -282,13 +288,13 @@ def settings(size: Size, dataset: str, architecture: str) -> dict[str, Any]:
         "trained on": study.dataset.__name__,
         "training samples": study.train or "all",
         "test samples": study.test or "all",
-        "model": described(study.model),
+        "model": to_jsonable(study.model),
         "seeds": list(seeds(0, study.networks)),
         "epochs": study.epochs,
         "batch size": study.batch_size,
         "learning rate": study.rate,
-        "schedule": described(study.schedule),
-        "augmentation": described(study.augment),
+        "schedule": to_jsonable(study.schedule),
+        "augmentation": to_jsonable(study.augment),
         "weight decay": WEIGHT_DECAY,
         "rho": RHO,
         "corruptions": list(study.types),

@@ -25,7 +25,7 @@ from tepui.papers.rethinking.protocol import (
     settings,
 )
 from tepui.report.controls import control_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, averaged
 from tepui.studies.statistics import pair_pseudo_values
 from tepui.studies.store import Store
@@ -41,12 +41,10 @@ UNITS = {
 def table(item: str, dataset: str, architecture: str) -> Recipe:
     """Return the recipe of one table."""
 
-    def plan(order: Order) -> list[Work]:
+    def plan(order: Order) -> list[Job]:
         study = STUDIES[order.size][dataset, architecture]
         asked = tuple(measures(study).values())
-        return [
-            Work(trial, (exam(study),), asked) for trial in controls(study).values()
-        ]
+        return [Job(trial, (exam(study),), asked) for trial in controls(study).values()]
 
     def records(store: Store, order: Order) -> Iterator[Record]:
         study = STUDIES[order.size][dataset, architecture]

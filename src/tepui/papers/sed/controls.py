@@ -43,7 +43,7 @@ from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
 from tepui.report.figures import COLORS, STYLE, as_png
 from tepui.studies import Estimate, estimate
 from tepui.training import AdamW, fit
-from tepui.training.run_folder import described, environment_of
+from tepui.training.run_folder import environment_of, to_jsonable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,7 +159,7 @@ def offline_sed(
         "size": size,
         "settings": {
             "scale": {
-                name: described(value) for name, value in scale._asdict().items()
+                name: to_jsonable(value) for name, value in scale._asdict().items()
             },
             "members": MEMBERS,
             "hidden": HIDDEN,
@@ -171,7 +171,7 @@ def offline_sed(
         "variants": [
             {
                 "label": variant.label,
-                "method": described(variant.method),
+                "method": to_jsonable(variant.method),
                 "label_smoothing": variant.label_smoothing,
                 "varied": variant.varied,
                 "runs": runs[variant.label],

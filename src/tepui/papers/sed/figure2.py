@@ -23,7 +23,7 @@ from tepui.papers.sed.protocol import (
 from tepui.papers.sed.scales import SCALES
 from tepui.report.studies import grid
 from tepui.studies.gallery import class_name, images_at
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results, averaged
 from tepui.studies.store import Store
 
@@ -34,7 +34,7 @@ SET = "imagenet_r"
 EACH = 5
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return SED's ensemble of the first repetition."""
     scale = SCALES[order.size]
     return extractors(scale) + examined(scale, trials(scale, "sed_a2d")[:1])

@@ -22,7 +22,7 @@ from tepui.papers.sed.protocol import (
 )
 from tepui.papers.sed.scales import SCALES, Scale
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results, averaged
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
@@ -39,7 +39,7 @@ def by_weight(scale: Scale) -> dict[float, list[Trial]]:
     }
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles of all weights."""
     scale = SCALES[order.size]
     work = extractors(scale)

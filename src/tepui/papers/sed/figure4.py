@@ -22,7 +22,7 @@ from tepui.papers.sed.protocol import (
 )
 from tepui.papers.sed.scales import SCALES, Scale
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results, averaged
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
@@ -34,14 +34,14 @@ TIMED = ("sed_a2d", "a2d", "divdis")
 EPOCHS = 3
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return SED at every size, and the short runs that are timed."""
     scale = SCALES[order.size]
     work = extractors(scale)
     for size in scale.sizes:
         work += examined(scale, trials(scale, "sed_a2d", size))
     short = [run for name in TIMED for run in timed(scale, name).values()]
-    return work + [Work(each) for runs in short for each in runs]
+    return work + [Job(each) for runs in short for each in runs]
 
 
 def timed(scale: Scale, name: str) -> dict[int, list[Trial]]:

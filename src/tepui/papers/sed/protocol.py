@@ -19,8 +19,8 @@ from tepui.metrics import auroc, ood_scores
 from tepui.papers.recipe import Size
 from tepui.papers.sed.scales import SCALES, Scale
 from tepui.studies.derived_data import Features
-from tepui.studies.jobs import Work
-from tepui.studies.specifications import Exam, Samples, Trial, seeds
+from tepui.studies.jobs import Job
+from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
 from tepui.studies.store import Store
 from tepui.training import AdamW, Constant
 
@@ -97,28 +97,28 @@ def features(scale: Scale, repetition: int, name: str) -> Features:
     return Features(scale.extractor(repetition), images, scale.layers)
 
 
-def exam(scale: Scale, repetition: int) -> Exam:
+def exam(scale: Scale, repetition: int) -> EvaluationSpec:
     """Return the test of all heads of a repetition: every set but the training data."""
     others = tuple(
         (name, features(scale, repetition, name))
         for name in scale.images(repetition)
         if name not in ("train", "imagenet_val")
     )
-    return Exam(features(scale, repetition, "imagenet_val"), ood=others)
+    return EvaluationSpec(features(scale, repetition, "imagenet_val"), ood=others)
 
 
-def extractors(scale: Scale) -> list[Work]:
+def extractors(scale: Scale) -> list[Job]:
     """Return what must be trained before any head."""
     found = [scale.extractor(each) for each in range(scale.repetitions)]
-    return [Work(each) for each in found if isinstance(each, Trial)]
+    return [Job(each) for each in found if isinstance(each, Trial)]
 
 
-def examined(scale: Scale, runs: Sequence[Trial]) -> list[Work]:
+def examined(scale: Scale, runs: Sequence[Trial]) -> list[Job]:
     """Return the work of one ensemble per repetition, with its test."""
-    return [Work(each, (exam(scale, number),)) for number, each in enumerate(runs)]
+    return [Job(each, (exam(scale, number),)) for number, each in enumerate(runs)]
 
 
-def plan_of(scale: Scale, names: Sequence[str], large: bool = False) -> list[Work]:
+def plan_of(scale: Scale, names: Sequence[str], large: bool = False) -> list[Job]:
     """Return the work of some methods at ordinary and, if asked, at large size."""
     work = extractors(scale)
     for name in names:

@@ -7,9 +7,9 @@ from typing import Any
 
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, settings, trials
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, averaged
-from tepui.studies.specifications import Exam, Trial
+from tepui.studies.specifications import EvaluationSpec, Trial
 from tepui.studies.store import Store
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -19,7 +19,7 @@ Found = Mapping[str, Sequence[float]]
 
 
 def clean_and_corrupted(
-    store: Store, runs: Runs, asked: Exam, dataset: str
+    store: Store, runs: Runs, asked: EvaluationSpec, dataset: str
 ) -> dict[str, Found]:
     """Return the ensembles' accuracy on clean and, if asked for, on corrupted data."""
     parts = {dataset: "clean"} | ({f"{dataset}_c": "shifted"} if asked.types else {})
@@ -78,10 +78,10 @@ def severity_table(item: str, dataset: str) -> Recipe:
         scale = SCALES[order.size][dataset]
         return {name: trials(scale, method) for name, method in methods(scale).items()}
 
-    def plan(order: Order) -> list[Work]:
+    def plan(order: Order) -> list[Job]:
         asked = exam(SCALES[order.size][dataset])
         return [
-            Work(trial, (asked,)) for own in runs_of(order).values() for trial in own
+            Job(trial, (asked,)) for own in runs_of(order).values() for trial in own
         ]
 
     def records(store: Store, order: Order) -> Iterator[Record]:

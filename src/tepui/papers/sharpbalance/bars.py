@@ -18,7 +18,7 @@ from tepui.papers.sharpbalance.protocol import (
 )
 from tepui.papers.sharpbalance.scores import score_records
 from tepui.report.studies import Bar, bar_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -59,11 +59,11 @@ class Bars(NamedTuple):
         """Return the data sets that the panels of an order show, each once."""
         return list(dict.fromkeys(self.panels[each].dataset for each in order.panels))
 
-    def plan(self, order: Order) -> list[Work]:
+    def plan(self, order: Order) -> list[Job]:
         """Return the ensembles of the data sets that the panels show."""
         scales = [self.scales[order.size][name] for name in self.datasets(order)]
         return [
-            Work(trial, (exam(scale),))
+            Job(trial, (exam(scale),))
             for scale in scales
             for method in methods(scale).values()
             for trial in trials(scale, method)

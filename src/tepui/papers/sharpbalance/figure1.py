@@ -26,7 +26,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
 )
 from tepui.papers.sharpbalance.theory_curves import FULL, QUICK, figure1b_curves
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -50,7 +50,7 @@ def sweeps(size: Size) -> list[Sweep]:
 
     def balanced(rho: float) -> SharpBalance:
         return SharpBalance.paper(
-            rho=rho, fraction=scale.fraction, switch_epoch=scale.switch
+            rho=rho, fraction=scale.fraction, switch_at=scale.switch
         )
 
     return [
@@ -59,7 +59,7 @@ def sweeps(size: Size) -> list[Sweep]:
     ]
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles of panel c; panel b is computed."""
     if "c" not in order.panels:
         return []

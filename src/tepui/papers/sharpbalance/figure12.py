@@ -22,7 +22,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     sweep_settings,
 )
 from tepui.report.scatter import Scatter, scatter_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -58,7 +58,7 @@ PANELS = dict(
 )
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles over radii, with the measures of all panels."""
     measures = dict.fromkeys(PANELS[letter].measure for letter in order.panels)
     return sweep(order.size, "cifar10").work(*measures)

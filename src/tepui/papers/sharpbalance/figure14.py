@@ -29,15 +29,15 @@ from tepui.papers.sharpbalance.protocol import (
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import (
     Measurement,
-    fisher_trace,
-    sam_gap,
+    sample_fisher_trace,
     sample_hessian_trace,
     sample_input_curvature,
-    worst_case_gap,
+    sample_sam_gap,
+    sample_worst_case_gap,
 )
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results, averaged, config_hash
-from tepui.studies.specifications import Measure
+from tepui.studies.specifications import SharpnessSpec
 from tepui.studies.store import Store
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ def score_agreement(
     """Return the rank correlation of each score with the Fisher trace."""
     drawn = torch.randperm(len(data), generator=generator)[:num_samples]
     few = data.subset(drawn.sort().values.to(data.targets.device))
-    fisher = fisher_trace(model, few, loss=loss)
+    fisher = sample_fisher_trace(model, few, loss=loss)
     others = {
         "input_curvature": sample_input_curvature(model, few, loss=loss, probes=probes),
-        "worst_case": worst_case_gap(model, few, loss=loss, rho=rho),
+        "worst_case": sample_worst_case_gap(model, few, loss=loss, rho=rho),
         "hessian_trace": sample_hessian_trace(
             model, few, loss=loss, probes=probes, generator=generator
         ),
-        "sam_gap": sam_gap(model, few, loss=loss, rho=rho),
+        "sam_gap": sample_sam_gap(model, few, loss=loss, rho=rho),
         "loss": sample_losses(model, few, loss),
     }
     return tuple(
@@ -108,18 +108,18 @@ def _ranked(scores: Tensor) -> list[float]:
     return found
 
 
-MEASURES: Mapping[Size, Measure] = {
-    "paper": Measure(score_agreement),
-    "small": Measure(score_agreement),
-    "smoke": Measure(partial(score_agreement, num_samples=30, probes=2)),
+MEASURES: Mapping[Size, SharpnessSpec] = {
+    "paper": SharpnessSpec(score_agreement),
+    "small": SharpnessSpec(score_agreement),
+    "smoke": SharpnessSpec(partial(score_agreement, num_samples=30, probes=2)),
 }
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return figure 7's ensembles of SAM, with the agreement of scores."""
     scale = SCALES[order.size][DATASET]
     runs = trials(scale, methods(scale)["sam"])
-    return [Work(each, measures=(MEASURES[order.size],)) for each in runs]
+    return [Job(each, measures=(MEASURES[order.size],)) for each in runs]
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:

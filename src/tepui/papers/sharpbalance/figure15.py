@@ -15,7 +15,7 @@ from tepui.papers.sharpbalance.growing import (
 )
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -26,7 +26,7 @@ ITEM, DATASET = "sharpbalance/figure15", "cifar100"
 METRICS = {"ece": "ECE", "nll": "NLL"}
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles of all sizes."""
     return work(order.size, [DATASET])
 

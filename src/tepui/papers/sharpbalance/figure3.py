@@ -19,7 +19,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     sweep_settings,
 )
 from tepui.report.scatter import Scatter, scatter_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAMES: dict[str, Any] = {"item": "sharpbalance/figure3", "architecture": "resnet18"}
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles over radii."""
     return sweep(order.size, "cifar10").work("worst_case")
 

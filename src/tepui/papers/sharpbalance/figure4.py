@@ -20,7 +20,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     sweep_settings,
 )
 from tepui.report.scatter import Scatter, scatter_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -31,7 +31,7 @@ PANELS = dict(zip("abc", DATASETS, strict=True))
 COLORS = ("eir", "individual_accuracy")
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles over radii, for the data set of each panel."""
     return [
         work

@@ -25,7 +25,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     sweep_settings,
 )
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -70,7 +70,7 @@ def level(size: Size, axis: str, name: float) -> Sweep:
     return sweep(size, "cifar10", grid=grid, scale=scale, prune=prune)
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles of all widths and sparsities that the panels show."""
     return [
         work

@@ -17,7 +17,7 @@ from tepui.papers.sharpbalance.growing import (
 )
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
 from tepui.studies.store import Store
 
@@ -50,7 +50,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
                 yield replace(record, item=f"sharpbalance/figure8{letter}")
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles of all sizes."""
     return work(order.size, datasets(order))
 

@@ -25,9 +25,9 @@ from tepui.papers.sharpbalance.protocol import (
     trials,
 )
 from tepui.papers.sharpbalance.scores import Scored, score_records
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results
-from tepui.studies.specifications import Exam, Trial, seeds
+from tepui.studies.specifications import EvaluationSpec, Trial, seeds
 from tepui.studies.store import Store
 
 _ALL = (1, 2, 3, 4, 5)
@@ -74,10 +74,10 @@ def groups(size: Size, dataset: str, name: str, members: int) -> list[Group]:
     ]
 
 
-def work(size: Size, datasets: Sequence[str]) -> list[Work]:
+def work(size: Size, datasets: Sequence[str]) -> list[Job]:
     """Return what to train and test, for all sizes of all methods."""
     return [
-        Work(trial, (exam(SCALES[size][dataset]),))
+        Job(trial, (exam(SCALES[size][dataset]),))
         for dataset in datasets
         for name in methods(SCALES[size][dataset])
         for members in MEMBERS[size][dataset]
@@ -86,7 +86,9 @@ def work(size: Size, datasets: Sequence[str]) -> list[Work]:
     ]
 
 
-def group_scores(store: Store, group: Group, asked: Exam) -> dict[str, Scored]:
+def group_scores(
+    store: Store, group: Group, asked: EvaluationSpec
+) -> dict[str, Scored]:
     """Return the scores of an ensemble, clean and corrupted."""
     found = [store.answers(trial, asked) for trial in group.trials]
 

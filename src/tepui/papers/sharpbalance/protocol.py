@@ -28,7 +28,7 @@ from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import Size
 from tepui.studies.results import Results
-from tepui.studies.specifications import Exam, Samples, Trial, seeds
+from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
 from tepui.training import SGD, MultiStep
 
 DATASETS = ("cifar10", "cifar100", "tiny_imagenet")
@@ -160,7 +160,7 @@ def methods(scale: Scale) -> dict[str, Method]:
         "deep_ensemble": DeepEnsemble(),
         "sam": SAM(rho=scale.rho),
         "sharpbalance": SharpBalance.paper(
-            rho=scale.rho, fraction=scale.fraction, switch_epoch=scale.switch
+            rho=scale.rho, fraction=scale.fraction, switch_at=scale.switch
         ),
     }
 
@@ -190,10 +190,10 @@ def trials(
     return [replace(first, seeds=seeds(each, size)) for each in range(scale.ensembles)]
 
 
-def exam(scale: Scale) -> Exam:
+def exam(scale: Scale) -> EvaluationSpec:
     """Return the clean and corrupted test of a data set."""
     test = Samples(scale.dataset, part="test", count=scale.test)
-    return Exam(test, types=scale.types, strength=scale.strength)
+    return EvaluationSpec(test, types=scale.types, strength=scale.strength)
 
 
 def settings(

@@ -26,9 +26,9 @@ from tepui.papers.sharpbalance.protocol import (
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
 from tepui.report.scatter import Cloud
 from tepui.sharpness import average_case, worst_case
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results, averaged, config_hash
-from tepui.studies.specifications import Measure, Trial
+from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.statistics import Slope, tradeoff_slope
 from tepui.studies.store import Store
 
@@ -62,13 +62,15 @@ _EFFORT: Mapping[Size, tuple[int, int, int]] = {
     "small": (100, 10, 20),
     "smoke": (10, 3, 3),
 }
-SHARPNESS: Mapping[Size, Mapping[str, Measure]] = {
+SHARPNESS: Mapping[Size, Mapping[str, SharpnessSpec]] = {
     size: {
-        "worst_case": Measure(partial(worst_case, num_samples=samples, steps=steps)),
-        "worst_case_linf": Measure(
+        "worst_case": SharpnessSpec(
+            partial(worst_case, num_samples=samples, steps=steps)
+        ),
+        "worst_case_linf": SharpnessSpec(
             partial(worst_case, norm="linf", num_samples=samples, steps=steps)
         ),
-        "average_case": Measure(
+        "average_case": SharpnessSpec(
             partial(average_case, num_samples=samples, draws=draws)
         ),
     }
@@ -107,11 +109,11 @@ class Sweep:
         """How large the study of the data set is."""
         return SCALES[self.size][self.dataset]
 
-    def work(self, *measures: str) -> list[Work]:
+    def work(self, *measures: str) -> list[Job]:
         """Return what to train, test and measure."""
         asked = tuple(SHARPNESS[self.size][name] for name in measures)
         runs = chain.from_iterable(self.trials.values())
-        return [Work(each, (exam(self.scale),), asked) for each in runs]
+        return [Job(each, (exam(self.scale),), asked) for each in runs]
 
     def sharpness(self, store: Store, rho: float, measure: str) -> list[float | None]:
         """Return the mean sharpness of the members of each ensemble at a radius."""

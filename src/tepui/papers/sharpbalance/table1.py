@@ -19,7 +19,7 @@ from tepui.papers.sharpbalance.protocol import (
     settings,
     trials,
 )
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, config_hash
 from tepui.studies.store import Store
 from tepui.studies.sweep import Search, search, searches
@@ -78,7 +78,7 @@ EXTENTS: dict[Size, Extent] = {
 CHOSEN = {
     "rho": ("chosen_rho", "none"),
     "fraction": ("chosen_fraction", "fraction"),
-    "switch_epoch": ("chosen_switch_epoch", "epochs"),
+    "switch_at": ("chosen_switch_epoch", "epochs"),
 }
 
 
@@ -96,7 +96,7 @@ def searches_of(size: Size, dataset: str) -> dict[str, Search]:
     """Return the search of each method."""
     extent, scale = EXTENTS[size], scale_of(size, dataset)
     rho = {"rho": extent.rho}
-    rest = {"fraction": extent.fraction, "switch_epoch": extent.switch}
+    rest = {"fraction": extent.fraction, "switch_at": extent.switch}
     grids = {"sam": rho, "sharpbalance": rho | rest}
     found = {}
     for name, grid in grids.items():
@@ -105,7 +105,7 @@ def searches_of(size: Size, dataset: str) -> dict[str, Search]:
     return found
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return every combination of every method and data set."""
     return [
         work
@@ -138,7 +138,7 @@ def _records(
     chosen = dict(best.values)
     trial = best.trials[0]
     if isinstance(trial.method, SharpBalance):
-        chosen["switch_epoch"] = trial.method.first_exchange(trial.epochs)
+        chosen["switch_at"] = trial.method.first_exchange(trial.epochs)
     for field, value in chosen.items():
         metric, unit = CHOSEN[field]
         yield Record(
@@ -183,7 +183,7 @@ def described(order: Order) -> dict[str, Any]:
         "grid": {
             "rho": list(extent.rho),
             "fraction": list(extent.fraction),
-            "switch_epoch": list(extent.switch),
+            "switch_at": list(extent.switch),
         },
         "held out": extent.held_out,
         "differs": "; ".join(note for note in notes if note),

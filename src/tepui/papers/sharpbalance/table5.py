@@ -32,9 +32,9 @@ from tepui.papers.sharpbalance.accuracy_tables import (
     accuracy_records,
     clean_and_corrupted,
 )
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record
-from tepui.studies.specifications import Exam, Samples, Trial, seeds
+from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
 from tepui.studies.store import Store
 from tepui.training import SGD, AdamW, Cosine
 from tepui.training.optimizer import Optimizer
@@ -218,15 +218,17 @@ def runs_of(task: Task) -> Runs:
     }
 
 
-def exam_of(task: Task) -> Exam:
+def exam_of(task: Task) -> EvaluationSpec:
     """Return the clean and, for images, corrupted test."""
-    return Exam(Samples(task.data, part="test", count=task.test), types=task.types)
+    return EvaluationSpec(
+        Samples(task.data, part="test", count=task.test), types=task.types
+    )
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return the ensembles of both columns."""
     return [
-        Work(trial, (exam_of(task),))
+        Job(trial, (exam_of(task),))
         for task in TASKS[order.size]
         for own in runs_of(task).values()
         for trial in own

@@ -13,7 +13,7 @@ from tepui.papers.sharpbalance.accuracy_tables import (
     gain_record,
 )
 from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, settings, trials
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record
 from tepui.studies.store import Store
 
@@ -38,10 +38,10 @@ def runs_of(size: Size, dataset: str) -> Runs:
     }
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return all ensembles; those of SharpBalance are figure 7's."""
     return [
-        Work(trial, (exam(SCALES[order.size][dataset]),))
+        Job(trial, (exam(SCALES[order.size][dataset]),))
         for dataset in DATASETS
         for own in runs_of(order.size, dataset).values()
         for trial in own

@@ -12,7 +12,7 @@ from tepui.papers.sharpbalance.accuracy_tables import (
     clean_and_corrupted,
 )
 from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, settings, trials
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record
 from tepui.studies.store import Store
 
@@ -38,11 +38,11 @@ def runs_of(size: Size) -> Runs:
     }
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return all ensembles; those without GSAM are figure 7's."""
     asked = exam(SCALES[order.size][DATASET])
     own = runs_of(order.size).values()
-    return [Work(trial, (asked,)) for runs in own for trial in runs]
+    return [Job(trial, (asked,)) for runs in own for trial in runs]
 
 
 def records(store: Store, order: Order) -> Iterator[Record]:

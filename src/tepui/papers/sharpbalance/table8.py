@@ -11,7 +11,7 @@ from typing import Any
 from tepui.methods import SharpBalance
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.sharpbalance.protocol import SCALES, methods, settings, trials
-from tepui.studies.jobs import Work
+from tepui.studies.jobs import Job
 from tepui.studies.results import Record, averaged
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
@@ -21,11 +21,11 @@ DATASET = "cifar10"
 History = Sequence[EpochRecord]
 
 
-def plan(order: Order) -> list[Work]:
+def plan(order: Order) -> list[Job]:
     """Return figure 7's ensembles, without a test."""
     scale = SCALES[order.size][DATASET]
     return [
-        Work(trial)
+        Job(trial)
         for method in methods(scale).values()
         for trial in trials(scale, method)
     ]

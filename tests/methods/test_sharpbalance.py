@@ -10,10 +10,10 @@ from torch import nn
 import tepui
 from tepui.core.seeding import generator
 from tepui.data import Batch
-from tepui.losses import cross_entropy
-from tepui.methods import GSAM, SAM, BatchSplit, Member, SharpBalance
+from tepui.methods import GSAM, SAM, SharpBalance
 from tepui.methods.sets import extreme_samples, sharpness_aware_set
 from tepui.sharpness import sample_fisher_trace
+from tepui.training.batches import BatchSplit
 from training.cases import (
     CLASSES,
     StoppedError,
@@ -21,6 +21,7 @@ from training.cases import (
     assert_same_runs,
     fitted,
     images,
+    member_of,
     mlp,
     numbers,
     one_thread,
@@ -34,7 +35,7 @@ def member_and_data(samples=6):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, CLASSES)).double()
     data = numbers(samples, dtype=torch.float64)
-    member = Member(module, loss=cross_entropy, learning_rate=torch.tensor(0.1))
+    member = member_of(module, samples=samples)
     return member, data
 
 
@@ -152,14 +153,14 @@ def test_stratified_batches_are_unbiased_for_the_objective(kind):
     member, data = member_and_data(6)
     sharp = torch.zeros(6, dtype=torch.bool)
     sharp[kind] = True
-    strata = BatchSplit.of(sharp, batch_size=3)
-    member.state["sharp"], member.strata = sharp, strata
+    split = BatchSplit.of(sharp, batch_size=3)
     method = SharpBalance(rho=0.0)
     total, count = [0] * 4, 0
-    for first in itertools.combinations(strata.first.tolist(), strata.rows):
-        for second in itertools.combinations(strata.second.tolist(), 3 - strata.rows):
+    for first in itertools.combinations(split.first.tolist(), split.rows):
+        for second in itertools.combinations(split.second.tolist(), 3 - split.rows):
             index = torch.tensor([*first, *second])
-            batch = Batch(data.inputs[index], data.targets[index], index)
+            inputs, targets = data.inputs[index], data.targets[index]
+            batch = Batch(inputs, targets, index, split.division)
             values = method.gradient(member, batch).values
             total = [a + b for a, b in zip(total, values, strict=True)]
             count += 1
@@ -190,16 +191,16 @@ def test_mixed_gradient_weighs_its_parts(base):
 
 @pytest.mark.parametrize("batch_size", [2, 3, 7, 16])
 @pytest.mark.parametrize("count", [1, 5, 14, 15])
-def test_strata_keep_both_kinds_in_every_batch(batch_size, count):
+def test_splits_keep_both_kinds_in_every_batch(batch_size, count):
     mask = torch.zeros(16, dtype=torch.bool)
     mask[:count] = True
-    strata = BatchSplit.of(mask, batch_size)
+    split = BatchSplit.of(mask, batch_size)
     fewest = 1 if batch_size < 4 else 2
     lowest, highest = min(fewest, count), batch_size - min(fewest, 16 - count)
-    assert strata.rows == min(max(round(batch_size * count / 16), lowest), highest)
-    assert 0 < strata.rows < batch_size
-    assert strata.share == count / 16
-    assert strata.first.tolist() + strata.second.tolist() == list(range(16))
+    assert split.rows == min(max(round(batch_size * count / 16), lowest), highest)
+    assert 0 < split.rows < batch_size
+    assert split.division == (split.rows, count / 16)
+    assert split.first.tolist() + split.second.tolist() == list(range(16))
 
 
 @pytest.mark.parametrize("stratified", [True, False])
@@ -217,12 +218,12 @@ def test_killed_and_resumed_is_bit_identical(tmp_path, stratified, stopped_after
     assert uninterrupted.summary == resumed.summary
 
 
-def test_sequential_members_get_the_same_sets_and_weights():
+def test_offloaded_members_get_the_same_sets_and_weights():
     how = {"method": SharpBalance(rho=0.1, switch_at=1), "epochs": 3, "members": 3}
     parallel = fitted(images(), **how)
-    sequential = fitted(images(), sequential=True, **how)
-    assert_same_runs(parallel, sequential)
-    assert parallel.summary == sequential.summary
+    offloaded = fitted(images(), offload=True, **how)
+    assert_same_runs(parallel, offloaded)
+    assert parallel.summary == offloaded.summary
 
 
 @pytest.mark.parametrize("select", ["random", "same"])

@@ -134,16 +134,6 @@ def blocks(batch: Batch, size: int) -> Iterator[Batch]:
     )
 
 
-def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
-    """Return some samples of a batch."""
-    inputs = batch.inputs
-    if isinstance(inputs, Tensor):
-        chosen: Inputs = inputs[rows]
-    else:
-        chosen = {name: value[rows] for name, value in inputs.items()}
-    return Batch(chosen, batch.targets[rows], batch.index[rows])
-
-
 def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
     """Return the layers whose running statistics training changes."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

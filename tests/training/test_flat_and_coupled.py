@@ -151,9 +151,11 @@ def test_flat_and_diverse_equals_a_loop_by_hand(method, base):
     expected = tepui.Ensemble.build(lambda: mlp().double(), members=3, seed=3)
     by_hand(expected, data, other, method)
     run = trained(method, data, lambda: mlp().double())
+    # A radius that follows the learning rate follows a number in float32.
+    tolerance = 1e-6 if getattr(base, "rho_min", None) else 1e-9
     for name, tensor in run.ensemble.state_dict().items():
         wanted = expected.state_dict()[name]
-        torch.testing.assert_close(tensor, wanted, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(tensor, wanted, rtol=tolerance, atol=tolerance)
 
 
 @every_coupled

@@ -3,7 +3,8 @@
 A name is a field of the trial's method, optimizer or loss, ``sparsity``, an argument
 of its model such as ``width``, or ``members``, ``epochs``, ``batch_size`` or
 ``average``; where two have the same name, the first in this list is meant. A value has
-the type that its field or argument declares. What data decide, such as the number of classes, cannot be varied.
+the type that its field or argument declares. What data decide, such as the number of
+classes, cannot be varied.
 """
 
 import inspect

@@ -21,7 +21,7 @@ def command(out, *more):
 
 def trained(out):
     return {
-        str(file.relative_to(out)): read_tensors(file)[0]
+        str(file.relative_to(out)): read_tensors(file, "ensemble")[0]
         for file in sorted(out.rglob("ensemble.safetensors"))
     }
 
@@ -29,7 +29,7 @@ def trained(out):
 def kill_after(process, out, checkpoints, delay):
     """Kill a comparison once it wrote so many checkpoints; return whether it ran."""
     while process.poll() is None:
-        if len(list(out.rglob("checkpoint.safetensors"))) >= checkpoints:
+        if len(list(out.rglob("checkpoint.json"))) >= checkpoints:
             time.sleep(delay)
             break
         time.sleep(0.02)

@@ -1,7 +1,6 @@
 """SharpBalance: when it scores, what it builds, which gradient it follows."""
 
 import itertools
-import json
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from tepui.losses import cross_entropy
 from tepui.methods import GSAM, SAM, BatchSplit, Member, SharpBalance
 from tepui.methods.sets import extreme_samples, sharpness_aware_set
 from tepui.sharpness import sample_fisher_trace
+from tepui.training.run_folder import RunFolder
 from training.cases import (
     CLASSES,
     StoppedError,
@@ -92,7 +92,7 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
     assert run.summary["samples"] == len(data)
     both = (sets[0] & sets[1]).sum() / (sets[0] | sets[1]).sum()
     assert run.summary["overlaps"][0][1] == pytest.approx(float(both))
-    assert json.loads((tmp_path / "method.json").read_text()) == run.summary
+    assert RunFolder(tmp_path).outcome() == ((), run.summary)
 
 
 def test_before_the_switch_it_is_sam_to_the_bit():

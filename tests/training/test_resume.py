@@ -39,7 +39,7 @@ def killed_and_resumed(data, out, *epochs, **how):
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

@@ -33,19 +33,27 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Put a module into eval mode inside the block; modes and buffers restored after.
+    """Put a module into eval mode inside the block; modes and tensors restored after.
 
     Args:
-        module: Any module; what passes inside the block do to its buffers is undone.
+        module: Any module; what passes inside the block do to its buffers, and to
+            embeddings that they shorten to ``max_norm``, is undone.
     """
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    changing = [*module.buffers(), *_shortened_by_passes(module)]
+    before = [(tensor, tensor.detach().clone()) for tensor in changing]
     with evaluating(module):
         try:
             yield
         finally:
             with torch.no_grad():
-                for buffer, value in before:
-                    buffer.copy_(value)
+                for tensor, value in before:
+                    tensor.copy_(value)
+
+
+def _shortened_by_passes(module: nn.Module) -> list[Tensor]:
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    tables = [part for part in module.modules() if isinstance(part, kinds)]
+    return [table.weight for table in tables if table.max_norm is not None]
 
 
 def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:

@@ -314,7 +314,7 @@ class _Recorder:
         if not self._watching:
             return None
         self.calls[layer] += 1
-        if not arguments or len(arguments[0]) != self.samples:
+        if not arguments or arguments[0].shape[:1] != (self.samples,):
             self.sound = False
             return None
         if not output.requires_grad:

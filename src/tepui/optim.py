@@ -43,7 +43,7 @@ def sam_perturbation(
     rho: float | Tensor,
     adaptive: bool = False,
 ) -> list[Tensor]:
-    r"""Return :math:`\rho g / \lVert g \rVert`, jointly over all parameters.
+    r"""Return :math:`\rho g / (\lVert g \rVert + 10^{-12})`, with one norm for all.
 
     Args:
         parameters: The weights; only their values matter, and only if ``adaptive``.

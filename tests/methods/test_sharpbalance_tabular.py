@@ -42,7 +42,7 @@ def table(samples=48):
 
 @pytest.mark.parametrize("score", ["fisher", "sam_gap", "worst_case", "hessian_trace"])
 def test_members_learn_a_table_past_the_switch(score):
-    method = SharpBalance(score=score, switch_epoch=3)
+    method = SharpBalance(score=score, switch_at=3)
     run = fitted(table(), Tabular, members=3, method=method, epochs=6)
     assert run.summary["samples"] == 48
     assert all(0 < size < 48 for size in run.summary["sizes"])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -198,7 +199,7 @@ if __name__ == "__main__":
 def begin(folder):
     program = folder.parent / "program.py"
     program.write_text(PROGRAM)
-    paths = os.pathsep.join(["tests", *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     return subprocess.Popen(
         [sys.executable, program, folder],
         env={**os.environ, "PYTHONPATH": paths},

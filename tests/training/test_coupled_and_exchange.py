@@ -173,6 +173,39 @@ def test_stopped_in_the_middle_of_an_epoch_members_do_not_exchange_twice(tmp_pat
     assert len(logged("publish")) == 2 + 12 * 2
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Divided(ExchangingMethod):
+    """Asks for batches of two kinds and notes what came."""
+
+    def gradient(self, member, batch):
+        LOG.append(("batch", batch.index))
+        return member.gradient(batch)
+
+    def exchanges_before(self, epoch, epochs):
+        return epoch in (1, 3)
+
+    def publish(self, member, index, dataset, generator):
+        return torch.zeros(())
+
+    def receive(self, member, index, published, generator):
+        member.state["kind"] = torch.arange(24) < 12
+
+    def strata(self, member):
+        return member.state.get("kind")
+
+
+def test_divided_data_are_dealt_anew_after_every_exchange():
+    """Both times the same sets, so that nothing but the shuffle can differ."""
+    fitted(images(), method=Divided(), epochs=5, members=1)
+    epochs = torch.stack([index for _, index in logged("batch")]).view(5, 3, 8)
+    assert bool((epochs[1:] < 12).sum(2).eq(4).all())
+    for epoch in epochs:
+        assert sorted(epoch.flatten().tolist()) == list(range(24))
+    orders = {tuple(epoch.flatten().tolist()) for epoch in epochs}
+    assert len(orders) == 5
+
+
 def test_gather_orders_by_member():
     told = {2: torch.tensor(2), 0: torch.tensor(0), 1: torch.tensor(1)}
     gathered = LocalExchange().gather(told, 3)

@@ -34,6 +34,8 @@ from torch.utils.weak import TensorWeakRef
 
 from tepui.core.checks import require
 
+__all__ = ["SAM", "sam_perturbation"]
+
 EPSILON = 1e-12
 
 

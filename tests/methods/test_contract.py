@@ -14,7 +14,6 @@ import tepui
 from tepui import methods
 from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
-from tepui.core.storage import read_tensors
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
 from tepui.methods import (
@@ -39,7 +38,6 @@ from tepui.training.runner import EagerRunner, Runner
 from tepui.training.slots import SlotRunner, Slots
 from tepui.training.slots import warm_up as warm_up_slots
 from training.cases import (
-    CHECKPOINT,
     CLASSES,
     Named,
     Plain,
@@ -47,6 +45,7 @@ from training.cases import (
     assert_different,
     assert_same_bits,
     assert_same_runs,
+    checkpointed,
     copied,
     fitted,
     global_states,
@@ -544,9 +543,9 @@ def test_state_may_begin_at_the_weights(tmp_path):
     slow = [p.detach().clone() for p in ensemble.members[0].parameters()]
     fast = fitted(numbers(), mlp, epochs=2)
     assert_different(run, fast)
-    tensors, _ = read_tensors(tmp_path / CHECKPOINT)
-    assert not torch.equal(tensors["0/method/slow/0"], slow[0])
-    assert float(tensors["0/method/step"]) == 6
+    tensors, _ = checkpointed(tmp_path)[0]
+    assert not torch.equal(tensors["method/slow/0"], slow[0])
+    assert float(tensors["method/step"]) == 6
 
 
 @pytest.mark.parametrize("method", [Lookahead(), Teacher()], ids=repr)

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 import tepui
-from tepui.core.storage import read_tensors
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.modules.pruning import sparsity_of
 from tepui.training.averaging import (
@@ -17,11 +16,11 @@ from tepui.training.averaging import (
 )
 from tepui.training.slots import SlotRunner
 from training.cases import (
-    CHECKPOINT,
     StoppedError,
     assert_different,
     assert_same_bits,
     assert_same_runs,
+    checkpointed,
     convnet,
     copied,
     fitted,
@@ -116,8 +115,8 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch):
     with pytest.raises(StoppedError):
         averaged(method, images(), callbacks=[stop_after(epoch)], **how)
     assert_same_runs(whole, averaged(method, images(), resume=True, **how))
-    tensors, _ = read_tensors(tmp_path / "whole" / CHECKPOINT)
-    assert "0/average/mean/0" in tensors
+    for tensors, _ in checkpointed(tmp_path / "whole"):
+        assert "average/mean/0" in tensors
 
 
 @pytest.mark.parametrize("base", [None, SAM(rho=0.1)])

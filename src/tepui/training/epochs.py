@@ -52,6 +52,7 @@ class Training:
         progress: Shows the run to a person.
         interruption: Whether a signal asked to stop.
         history: Records of the epochs done.
+        generation: How many checkpoints the run has written.
     """
 
     members: Sequence[TrainingMember]
@@ -68,6 +69,7 @@ class Training:
     progress: Progress
     interruption: Interruption
     history: list[EpochRecord] = field(default_factory=list)
+    generation: int = 0
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
@@ -104,19 +106,12 @@ class Training:
         if saved is None:
             self.folder.write_history([])
             return
-        tensors, document = saved
         for member in self.members:
-            prefix = f"{member.index}/"
-            of_member = {
-                name.removeprefix(prefix): tensor
-                for name, tensor in tensors.items()
-                if name.startswith(prefix)
-            }
-            restore(member, of_member, document["members"][str(member.index)])
+            restore(member, *saved.member(member.index))
             if member.step:
                 member.set_time(*self.runner.plan.time(member.step - 1))
             self._divide(member)
-        self.history = [EpochRecord.of(row) for row in document["history"]]
+        self.history, self.generation = [*saved.history], saved.generation
         self.folder.write_history(self.history)
         log.info("resumed %s after %d epochs", self.folder.path, len(self.history))
 
@@ -265,16 +260,12 @@ class Training:
     def _save(self) -> None:
         if self.folder is None:
             return
-        tensors = {
-            f"{member.index}/{name}": tensor
-            for member in self.members
-            for name, tensor in tensors_of(member).items()
-        }
-        document = {
-            "history": [vars(record) for record in self.history],
-            "members": {str(m.index): document_of(m) for m in self.members},
-        }
-        self.folder.save_checkpoint(tensors, document)
+        self.generation += 1
+        for member in self.members:
+            self.folder.write_member(
+                member.index, self.generation, tensors_of(member), document_of(member)
+            )
+        self.folder.commit(self.generation, len(self.seeds), self.history)
         log.debug("wrote %s", self.folder.checkpoint)
 
 

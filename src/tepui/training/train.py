@@ -11,7 +11,6 @@ import torch
 from torch.utils.data import Dataset
 
 from tepui.core.per_member import for_member
-from tepui.core.storage import read_json, write_json
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
@@ -207,15 +206,15 @@ def _concluded(ensemble: Ensemble, spec: TrainingSpec, training: Training) -> Ru
     """Write down what the run has ended with, and return it."""
     members, folder = training.members, training.folder
     summary = spec.method.summary([member.state for member in members])
+    kept = members if spec.keep == "best" else ()
+    best_epochs = tuple(member.best.epoch for member in kept)
     if folder is not None:
-        write_json(folder.summary, summary)
+        folder.write_outcome(best_epochs, summary)
         ensemble.save(folder.path)
         log.info("the run in %s has ended", folder.path)
     if training.interruption.requested:
         training.interruption.leave()
     path = None if folder is None else folder.path
-    kept = members if spec.keep == "best" else ()
-    best_epochs = tuple(member.best.epoch for member in kept)
     return Run(ensemble, tuple(training.history), best_epochs, summary, path)
 
 
@@ -224,12 +223,4 @@ def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     load_into(ensemble, folder.path)
     saved = folder.load_checkpoint()
     assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    _, document = saved
-    best = [state["best"] for state in document["members"].values()]
-    return Run(
-        ensemble,
-        tuple(EpochRecord.of(row) for row in document["history"]),
-        tuple(entry[1] for entry in best if entry is not None),
-        read_json(folder.summary),
-        folder.path,
-    )
+    return Run(ensemble, saved.history, *folder.outcome(), folder.path)

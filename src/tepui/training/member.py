@@ -241,8 +241,9 @@ class TrainingMember(MemberPasses):
         """Remove the smallest weights; what was best before counts no more."""
         with self.on_device():
             prune_(self.module, sparsity)
-            means = means_of(self.average)[: len(self.parameters)]
-            foreach.copy_(means, self.masked(means))
+            if self.average:
+                means = means_of(self.average)[: len(self.parameters)]
+                foreach.copy_(means, self.masked(means))
         self.best = Best()
 
     def keep_best(self, loss: float, epoch: int) -> None:

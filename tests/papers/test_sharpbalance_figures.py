@@ -60,7 +60,7 @@ class Planted:
         diversity = 3 * (0.1 + self.unit(trial)) ** 0.5
         names = ("individual_accuracy", "accuracy", "improvement", "eir")
         scores = dict.fromkeys(names, 0.5) | {"eir": self.unit(trial)}
-        scores |= dict.fromkeys(("der", "kl", "variance"), diversity)
+        scores |= dict.fromkeys(("der", "mean_kl", "logit_variance"), diversity)
         return {"clean": scores, "shifted": scores}
 
     def answers(self, trial, asked):

@@ -12,15 +12,15 @@ from torch.utils.data import Dataset
 from tepui import data as datasets
 from tepui.cli.parsing import known_spelling
 from tepui.core.checks import one_of, require
-from tepui.core.storage import read_json
 from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.files.installing import located
-from tepui.data.files.sources import Source
+from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles
 from tepui.data.prepared_like import image_shape
+from tepui.training.run_folder import RunFolder
 
 Data = Callable[[], Dataset[Any]]
 
@@ -56,8 +56,8 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
 
 def _recorded(run: Path) -> dict[str, Any] | None:
     """Return what a run wrote of its data; None if it wrote nothing."""
-    file = run / "run.json"
-    return read_json(file)["config"]["data"] if file.is_file() else None
+    folder = RunFolder(run)
+    return folder.recorded()["config"]["data"] if folder.started else None
 
 
 def unfamiliar(
@@ -80,17 +80,17 @@ def corrupted_copies(
     name = known_spelling(place, published)
     one_of("--shifted, where it is no folder,", name, published)
     known = data.keywords if isinstance(data, partial) else {}
-    source = published[name]
-    folder = source.find(known.get("root")) or located(name, source, None)
+    origin = published[name]
+    folder = origin.find(known.get("root")) or located(name, origin, None)
     return corrupted_files(folder, like)
 
 
-def published_corruptions() -> dict[str, Source]:
+def published_corruptions() -> dict[str, Origin]:
     """Return where the published corrupted test sets come from, by name."""
     return {
-        name: item.source
+        name: item.origin
         for name, item in inspect.getmembers(datasets, inspect.isclass)
-        if issubclass(item, CorruptedFiles) and hasattr(item, "source")
+        if issubclass(item, CorruptedFiles) and hasattr(item, "origin")
     }
 
 

@@ -165,7 +165,7 @@ class _Outputs:
         """Write what was kept, as :func:`tepui.read_logits` reads it."""
         shifted = [list(cell) for cell in cells]
         document = {"rule": rule, "cells": shifted, "ood": list(ood)}
-        write_tensors(file, self._tensors, document)
+        write_tensors(file, "logits", self._tensors, document)
 
     def _keep(self, tensors: Mapping[str, Tensor]) -> None:
         if self._stored:

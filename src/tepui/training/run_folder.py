@@ -306,7 +306,7 @@ def to_jsonable(value: Any) -> Any:
 
 def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
     """Return what tells a data set from another: type, length and content."""
-    known: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "class": type(dataset).__qualname__,
         "samples": length(dataset),
     }
@@ -318,9 +318,9 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         for tensor in (*parts, arrays.targets):
             flat = tensor.detach().cpu().contiguous().flatten()
             digest.update(flat.view(torch.uint8).numpy().data)
-        known["sha256"] = digest.hexdigest()
-        known["normalize"] = to_jsonable(arrays.normalize)
-    return known
+        identity["sha256"] = digest.hexdigest()
+        identity["normalize"] = to_jsonable(arrays.normalize)
+    return identity
 
 
 def _is_leftover(path: Path) -> bool:

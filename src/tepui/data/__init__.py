@@ -1,6 +1,6 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
-from tepui.data.arrays import Arrays, Batch, Normalize
+from tepui.data.arrays import Arrays, Batch, Division, Normalize
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
@@ -60,6 +60,7 @@ __all__ = [
     "CorruptedArrays",
     "CorruptedFolders",
     "Digits",
+    "Division",
     "FashionMNIST",
     "Frame",
     "GaussianNoise",

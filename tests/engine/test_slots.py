@@ -243,7 +243,6 @@ def with_layer(layer):
         {"optimizer": tepui.AdamW(lr=0.1)},
         {"loss": CrossEntropy(0.1)},
     ],
-    ids=str,
 )
 def test_members_that_differ_do_not_share_slots(other):
     assert alike([learner(), learner()])

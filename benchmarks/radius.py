@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tepui
-from tepui.core.storage import read_json, write_json
+from tepui.core.storage import read_json, write_document, write_json
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
 from tepui.evaluation.evaluate import dataset_logits, mean_scores, scores
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
@@ -37,6 +37,7 @@ from tepui.training.run_folder import RunFolder, environment_of, to_jsonable
 RADII, ADAPTIVE_RADII = (0.05, 0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
 SEVERITIES = (1, 3, 5)
 MEMBERS = 3
+CHECKPOINT, HALF = ("checkpoint.json", "checkpoint"), "half"
 BOTH = ("sam", "sharpbalance")
 
 Exam = dict[tuple[str, int], Arrays]
@@ -122,8 +123,8 @@ def fit(
     def keep_half(record: tepui.EpochRecord) -> None:
         # The checkpoint of the first half is the last one until the end.
         if record.epoch == half:
-            checkpoint = RunFolder(folder).checkpoint
-            shutil.copy(checkpoint, checkpoint.with_name("half.safetensors"))
+            for name in CHECKPOINT:
+                copy(folder / name, folder / HALF / name)
 
     return tepui.fit(
         ensemble,
@@ -142,11 +143,17 @@ def fit(
 
 def take_over(first: Path, place: Path, method: Method) -> None:
     """Begin a run with another's first half, which its method would have made too."""
-    old, new = RunFolder(first), RunFolder(place)
-    document = read_json(old.description)
+    document = RunFolder(first).recorded()
     document["config"]["method"] = to_jsonable(method)
-    write_json(new.description, document)
-    shutil.copy(first / "half.safetensors", new.checkpoint)
+    write_document(RunFolder(place).description, "run", document)
+    for name in CHECKPOINT:
+        copy(first / HALF / name, place / name)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
 
 
 def recorded(run: tepui.Run, device: torch.device) -> dict[str, Any]:

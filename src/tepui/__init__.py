@@ -1,5 +1,7 @@
 """Deep ensembles whose members are flat and different from each other."""
 
+import logging
+
 from tepui import (
     data,
     losses,
@@ -39,6 +41,9 @@ from tepui.training import (
     TrainingDiverged,
     fit,
 )
+
+# Quiet unless an application asks: logging.getLogger("tepui").setLevel("INFO").
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "SGD",

@@ -42,7 +42,6 @@ def test_known_names_hold_no_abstract_classes():
         "A2D",
         "DeepEnsemble",
         "DivDis",
-        "EoA",
         "GSAM",
         "SAM",
         "SED",

@@ -140,11 +140,11 @@ def test_pictures_name_what_stands_in_for_the_data(name):
 @pytest.mark.parametrize("size", ["paper", "small", "smoke"])
 def test_figures_and_tables_have_the_papers_rule(size):
     rules = [
-        (name, work.trial.method.select, work.trial.method.leftover)
+        (name, work.trial.training.method.select, work.trial.training.method.leftover)
         for name in names()
         if name.startswith("sharpbalance/") and isinstance(load(name), Recipe)
         for work in load(name).plan(Order(size, load(name).panels))
-        if isinstance(work.trial.method, SharpBalance)
+        if isinstance(work.trial.training.method, SharpBalance)
     ]
     assert {name for name, *_ in rules} >= {
         f"sharpbalance/{item}" for item in ("figure1", "figure7", "table5", "table7")
@@ -274,7 +274,7 @@ def test_every_size_of_sharpbalance_is_trained_and_a_single_one_is_sams():
         for group in of(members):
             (trial,) = group.trials
             assert len(trial.seeds) == members
-    single = [(trial.method, members) for (trial,), members in of(1)]
+    single = [(trial.training.method, members) for (trial,), members in of(1)]
     assert single == [(methods(SCALES["paper"]["cifar100"])["sam"], 1)] * 3
 
 

@@ -35,7 +35,7 @@ def test_a_trial_is_what_fit_makes_of_it(filled):
     direct = tepui.fit(
         ensemble,
         TRIAL.data.load(filled),
-        method=TRIAL.method,
+        method=TRIAL.training.method,
         epochs=2,
         batch_size=32,
         device="cpu",

@@ -11,7 +11,9 @@ from torch.utils.data import Dataset
 import tepui
 from tepui.core.storage import same_bits
 from tepui.data import Arrays
+from tepui.losses import cross_entropy
 from tepui.methods import DeepEnsemble
+from tepui.training.passes import MemberPasses
 from tepui.training.run_folder import RunFolder
 
 CLASSES = 3
@@ -113,6 +115,13 @@ def noisy_net():
     )
 
 
+def member_of(module, *, rate=0.1, samples=24, **how):
+    """Return a member without an optimizer, as methods see it."""
+    rate = torch.tensor(rate)
+    how = {"loss": cross_entropy, "learning_rate": rate, "samples": samples, **how}
+    return MemberPasses(module, **how)
+
+
 def fitted(data, factory=noisy_net, *, members=2, seed=3, **how):
     """Train a fresh ensemble and return the run."""
     ensemble = tepui.Ensemble.build(factory, members=members, seed=seed)
@@ -165,7 +174,10 @@ def checkpointed(folder):
 
 
 def untimed(history):
-    return [(r.epoch, r.loss, r.learning_rate, r.validation_loss) for r in history]
+    return [
+        (r.epoch, r.loss, r.joint_loss, r.learning_rate, r.validation_loss)
+        for r in history
+    ]
 
 
 def global_states():

@@ -8,7 +8,7 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, SharpBalance
+from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 
@@ -22,7 +22,6 @@ METHODS = [
     SAM(rho=0.1),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.1, rho_min=0.05),
-    EoA(start=0.3),
     SharpBalance(rho=0.1, switch_at=1),
     SharpBalance.paper(rho=0.1, switch_at=1),
 ]
@@ -193,12 +192,12 @@ def test_dict_inputs_are_captured():
     assert_close(*results, 1e-5)
 
 
-def test_sequential_members_end_like_parallel_ones():
+def test_offloaded_members_end_like_parallel_ones():
     method = SharpBalance(rho=0.1, switch_at=1)
     parallel = trained(method, runner="eager")
-    sequential = trained(method, sequential=True)
-    assert parallel.summary == sequential.summary
-    assert_close(state(parallel), state(sequential))
+    offloaded = trained(method, offload=True)
+    assert parallel.summary == offloaded.summary
+    assert_close(state(parallel), state(offloaded))
 
 
 @pytest.mark.parametrize("method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=1)])

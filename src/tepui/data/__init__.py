@@ -1,6 +1,6 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
-from tepui.data.arrays import Arrays, Batch, Normalize
+from tepui.data.arrays import Arrays, Batch, Division, Normalize
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
@@ -69,6 +69,7 @@ __all__ = [
     "CorruptedFolders",
     "Corruption",
     "Digits",
+    "Division",
     "Draws",
     "FashionMNIST",
     "Frame",

@@ -89,6 +89,7 @@ class SED(CoupledMethod):
     floor: float = 1e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
         require(self.active >= 2, "active", "be at least 2, a pair", self.active)
         require(self.floor > 0, "floor", "be positive", self.floor)

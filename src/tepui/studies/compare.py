@@ -34,7 +34,7 @@ from tepui.sharpness import worst_case
 from tepui.studies.gallery import write_gallery
 from tepui.studies.statistics import Estimate, estimate
 from tepui.training import fit
-from tepui.training.prepare import check_labels, classes_of
+from tepui.training.inputs import check_labels, classes_of
 from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
 
 FORMAT = 2
@@ -377,7 +377,7 @@ def _check_test(
 ) -> None:
     """Refuse test labels that the members cannot give, before they are trained."""
     loss = training.get("loss", cross_entropy)
-    classes = classes_of(ensemble, train, loss, device_of(ensemble))
+    classes = classes_of(ensemble, train, loss)
     check_labels("test", test, classes, train)
 
 

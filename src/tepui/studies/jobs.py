@@ -69,7 +69,7 @@ class Job:
 
     def steps_left(self, store: Store) -> int:
         """Return what is left to do: epochs and questions, times members."""
-        epochs = 0 if store.is_trained(self.trial) else self.trial.epochs
+        epochs = 0 if store.is_trained(self.trial) else self.trial.training.epochs
         asked = sum(not store.has(self.trial, each) for each in self.questions)
         return len(self.trial.seeds) * (epochs + asked)
 
@@ -156,7 +156,9 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
             advance(members)
 
         store.run(work.trial, on_epoch=count)
-        advance(members * (work.trial.epochs - done))  # epochs of an earlier start
+        advance(
+            members * (work.trial.training.epochs - done)
+        )  # epochs of an earlier start
     for question in work.questions:
         if store.has(work.trial, question):
             continue
@@ -268,7 +270,9 @@ def _serve(
             except KeyboardInterrupt:
                 raise SystemExit(130) from None
             except Exception as error:
-                name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
+                name = (
+                    f"{type(work.trial.training.method).__name__} ({work.trial.digest})"
+                )
                 messages.put(f"{name}: {type(error).__name__}: {error}")
                 return
     messages.put(None)

@@ -22,7 +22,7 @@ from tepui.studies.derived_data import Features
 from tepui.studies.jobs import Job
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
 from tepui.studies.store import Store
-from tepui.training import AdamW, Constant
+from tepui.training import AdamW, Constant, TrainingSpec
 
 ARCHITECTURE = "deit3_base_last2"
 LAMBDA = 0.1
@@ -70,13 +70,15 @@ def trial(
     return Trial(
         features(scale, repetition, "train"),
         partial(scale.head, start=repetition),
-        used,
+        TrainingSpec(
+            method=used,
+            epochs=length,
+            batch_size=scale.batch_size,
+            optimizer=optimizer,
+            schedule=Constant(),
+            loss=loss,
+        ),
         seeds(repetition, size),
-        length,
-        scale.batch_size,
-        optimizer,
-        Constant(),
-        loss=loss,
         unlabeled=unlabeled if used.needs_unlabeled else None,
     )
 
@@ -195,7 +197,7 @@ def settings(size: Size, **further: Any) -> dict[str, Any]:
     assert isinstance(train.data, Samples)
     name = train.data.dataset.__name__
     document["training images"] = f"{train.data.count}, half of them the extractor's"
-    document["epochs of the extractor"] = train.epochs
+    document["epochs of the extractor"] = train.training.epochs
     document["differs"] = (
         f"a frozen ConvNet trained on {name} with heads of one hidden layer for DeiT-3 "
         f"Base with its last two layers; test images of {name} for imagenet_val, those "

@@ -18,7 +18,7 @@ from tepui.theory import largest_stable_rho
 def panels(scale: Scale) -> Lettered:
     """Return the published radii, stable ones, and both methods equally sharp."""
     published = np.linspace(0.5, 0.3, scale.points)
-    limit = float(largest_stable_rho(ETA, scale.setting["n"] / scale.setting["d"]))
+    limit = float(largest_stable_rho(ETA, scale.setting.ratio))
     within = np.linspace(limit, 0, scale.points)
     curve = curve_at("SAM", 3, ETA, np.append(published, within), scale, SEED)
     first = curve.part(slice(scale.points))

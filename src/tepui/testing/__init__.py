@@ -8,6 +8,13 @@ otherwise. What tepui brings itself is held to the same rules by the same functi
 from tepui.testing.corruptions import check_corruption
 from tepui.testing.datasets import check_dataset
 from tepui.testing.measures import check_measure
+from tepui.testing.methods import check_method
 from tepui.testing.metrics import check_metric
 
-__all__ = ["check_corruption", "check_dataset", "check_measure", "check_metric"]
+__all__ = [
+    "check_corruption",
+    "check_dataset",
+    "check_measure",
+    "check_method",
+    "check_metric",
+]

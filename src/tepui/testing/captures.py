@@ -55,6 +55,8 @@ def check_shapes(method: Method, name: str) -> None:
             return logits
 
     def note(training: Training) -> None:
+        if not passes:
+            return
         # What members are asked in an exchange, in eval mode, is no part of a step.
         step = tuple(item[1:] for item in passes if coupled or item[1])
         member = -1 if coupled else passes[-1][0]

@@ -24,8 +24,9 @@ from tepui.core.storage import write_json
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import Evaluation
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
-from tepui.studies.compare import EVALUATION, tested_on
 from tepui.studies.gallery import write_gallery
+from tepui.studies.given import tested_on
+from tepui.studies.store import EVALUATION
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 

@@ -161,6 +161,12 @@ class EvaluationSpec:
     ood: tuple[tuple[str, Source], ...] = ()
 
     @property
+    def about(self) -> dict[str, Any]:
+        """Everything it says, as JSON holds it."""
+        described: dict[str, Any] = to_jsonable(self)
+        return described
+
+    @property
     def digest(self) -> str:
         """Its name in a store."""
         return digest(self)
@@ -179,6 +185,12 @@ class SharpnessSpec:
 
     function: Callable[..., Any]
     data: Source | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Everything it says, as JSON holds it."""
+        described: dict[str, Any] = to_jsonable(self)
+        return described
 
     @property
     def digest(self) -> str:

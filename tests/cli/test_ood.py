@@ -63,7 +63,7 @@ def test_a_file_of_options_maps_names_to_data_sets(trained, tmp_path):
     )
     main(["evaluate", str(trained), "--config", str(config)])
     found = json.loads((trained / "evaluation.json").read_text())["ood"]
-    assert {k: v["bma"]["samples"] for k, v in found.items()} == {
+    assert {k: v["max_mean_probability"]["samples"] for k, v in found.items()} == {
         "plain": 10_000,
         "few": 7,
     }

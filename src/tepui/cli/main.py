@@ -31,6 +31,7 @@ from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
 from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
 from tepui.cli.measure import measure
+from tepui.cli.own_metrics import check_written
 from tepui.cli.parsing import (
     check_names,
     foreign_packages,
@@ -192,6 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = COMMANDS[chosen.subcommand][0]
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
+        check_written(values.get("metrics") or (), words)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
             free = _model_arguments(chosen) - _model_arguments(explicit)

@@ -18,7 +18,7 @@ from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.training import schedule
 
-LISTS = ("--seeds", "--methods", "--augment", "--types")
+LISTS = ("--seeds", "--methods", "--augment", "--types", "--metrics")
 OOD = "--ood"
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"

@@ -29,7 +29,6 @@ from tepui.data.sets.imagenet import (
     ImageNetA,
     ImageNetR,
     ImageNetSketch,
-    restricted,
 )
 from tepui.data.sets.mrpc import MRPC
 from tepui.data.sets.noise import GaussianNoise, UniformNoise
@@ -87,7 +86,6 @@ __all__ = [
     "corrupted_files",
     "load_frost",
     "prepared_like",
-    "restricted",
     "split",
     "split_at",
     "store",

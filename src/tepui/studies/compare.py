@@ -23,21 +23,22 @@ from tepui.core.seeding import member_seeds
 from tepui.core.storage import write_json
 from tepui.data import prepared_like
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.evaluate import check_ood
-from tepui.evaluation.stored_logits import Cell
-from tepui.losses import cross_entropy
+from tepui.evaluation.custom_metrics import Metric, check_metrics
+from tepui.evaluation.ood import check_ood
+from tepui.evaluation.scores import TAKEN_NAMES
 from tepui.methods import Method
 from tepui.models.split import frozen
+from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
 from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult, Trained
-from tepui.studies.extracted import extracted
+from tepui.studies.extracted import on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
-from tepui.studies.given import Given, GivenData, GivenTest
+from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
 from tepui.studies.jobs import Job, carry_out
 from tepui.studies.named_store import NamedStore, read_sharpness
-from tepui.studies.specifications import SharpnessSpec, Trial
+from tepui.studies.specifications import SharpnessSpec, Source, Trial
 from tepui.studies.store import device_named
 from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.inputs import check_labels, classes_of
@@ -52,8 +53,9 @@ def compare(
     train: Dataset[Any],
     test: Dataset[Any],
     *,
-    shifted: Mapping[Cell, Dataset[Any]] | None = None,
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
     sharpness: Mapping[str, Any] | None = None,
     unlabeled: Dataset[Any] | None = None,
     extractor: nn.Module | None = None,
@@ -77,6 +79,8 @@ def compare(
         shifted: Shifted test data by (type, severity).
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
+        metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
+            and the report show them beside the other scores.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
@@ -105,28 +109,33 @@ def compare(
     _check(methods, members, ensembles, unlabeled)
     _require_free(folder, resume)
     seeds = member_seeds(seed, members * ensembles)
-    groups = [seeds[first : first + members] for first in range(0, len(seeds), members)]
-    given = GivenData(train, test, shifted, _prepared(ood, test), unlabeled)
-    data = given
+    raw = exam = _exam(test, shifted, ood, metrics)
+    learned, beside = train, unlabeled
     if extractor is not None:
         augment = training.get("augment")
         require(not augment, "augment", "be left out beside an extractor", augment)
-        data = extracted(given, frozen(extractor).to(place), folder / FEATURES)
-    model = _model(factory, groups[0], given, data, training)
-    exam = GivenTest(given.tested_on(), data.test, data.shifted, data.ood)
-    how = _of(TrainingSpec, training)
-    plan = {
-        label: _jobs(factory, method, groups, data, exam, sharpness, how)
-        for label, method in zip(labels(methods), methods, strict=True)
-    }
-    store = _store(folder, plan, place, training)
-    results = []
-    for (label, jobs), method in zip(plan.items(), methods, strict=True):
-        trained = []
-        for number, job in enumerate(jobs, 1):
-            announce(f"{label}, ensemble {number} of {ensembles}")
-            trained.append(_trained(job, store, given))
-        results.append(MethodResult(label, to_jsonable(method), tuple(trained)))
+        front = frozen(extractor).to(place)
+        read = partial(cached_features, front, folder=folder / FEATURES)
+        learned, exam = read(train), on_features(raw, read)
+        beside = None if unlabeled is None else read(unlabeled)
+    data = Given.of(learned), None if beside is None else Given.of(beside)
+    shown = labels(methods)
+    jobs = [
+        Job(trial, (exam,), _measures(sharpness, trial.data))
+        for method in methods
+        for trial in _trials(method, factory, *data, seeds, members, training)
+    ]
+    model = _check_test(jobs[0].trial, learned, test)
+    names = [(label, number) for label in shown for number in range(ensembles)]
+    store = _store(folder, place, dict(zip(names, jobs, strict=True)), training)
+    trained: dict[str, list[Trained]] = {label: [] for label in shown}
+    for (label, number), job in zip(names, jobs, strict=True):
+        announce(f"{label}, ensemble {number + 1} of {ensembles}")
+        trained[label].append(_trained(job, store, raw))
+    results = [
+        MethodResult(label, to_jsonable(method), tuple(trained[label]))
+        for label, method in zip(shown, methods, strict=True)
+    ]
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -134,7 +143,7 @@ def compare(
         "extractor": None if extractor is None else description(extractor),
         "train": fingerprint(train),
         "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
-        **exam.about,
+        **exam.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),
@@ -189,29 +198,46 @@ def _require_free(folder: Path, resume: bool) -> None:
         )
 
 
-def _prepared(
-    ood: Mapping[str, Dataset[Any]] | None, test: Dataset[Any]
-) -> Mapping[str, Dataset[Any]]:
-    """Return unfamiliar data in the form of the test data."""
+def _exam(
+    test: Dataset[Any],
+    shifted: Copies | None,
+    ood: Named | None,
+    metrics: Mapping[str, Metric] | None,
+) -> GivenTest:
+    """Return the test of all ensembles, unfamiliar data in the form of the others."""
     sets = {} if ood is None else ood
     if isinstance(sets, Mapping):
         sets = {name: prepared_like(data, test) for name, data in sets.items()}
     check_ood(sets, test)
-    return sets
+    own = {} if metrics is None else metrics
+    check_metrics(own, TAKEN_NAMES)
+    return GivenTest(tested_on(test, shifted, sets), test, shifted, sets, own)
 
 
-def _model(
+def _measures(
+    options: Mapping[str, Any] | None, data: Source
+) -> tuple[SharpnessSpec, ...]:
+    if options is None:
+        return ()
+    return (SharpnessSpec(partial(worst_case, **options), data),)
+
+
+def _trials(
+    method: Method,
     factory: Callable[[], nn.Module],
+    data: Given,
+    unlabeled: Given | None,
     seeds: Sequence[int],
-    given: GivenData,
-    data: GivenData,
+    members: int,
     training: Mapping[str, Any],
-) -> str:
-    """Return the class of a member that can give all labels of the test data."""
-    ensemble = Ensemble.build(factory, len(seeds), seeds)
-    classes = classes_of(ensemble, data.train, training.get("loss", cross_entropy))
-    check_labels("test", given.test, classes, data.train)
-    return type(ensemble.members[0]).__qualname__
+) -> list[Trial]:
+    """Return the ensembles of one method."""
+    spec = TrainingSpec(method=method, **_of(TrainingSpec, training))
+    beside = unlabeled if method.needs_unlabeled else None
+    return [
+        Trial(data, factory, spec, tuple(seeds[first : first + members]), beside)
+        for first in range(0, len(seeds), members)
+    ]
 
 
 def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,63 +246,40 @@ def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in training.items() if name in names}
 
 
-def _jobs(
-    factory: Callable[[], nn.Module],
-    method: Method,
-    groups: Sequence[tuple[int, ...]],
-    data: GivenData,
-    exam: GivenTest,
-    sharpness: Mapping[str, Any] | None,
-    how: Mapping[str, Any],
-) -> list[Job]:
-    """Return what is to be done for one method: a job per ensemble."""
-    train, unlabeled = Given.of(data.train), None
-    if method.needs_unlabeled and data.unlabeled is not None:
-        unlabeled = Given.of(data.unlabeled)
-    measures: tuple[SharpnessSpec, ...] = ()
-    if sharpness is not None:
-        measures = (SharpnessSpec(partial(worst_case, **sharpness), train),)
-    spec = TrainingSpec(method=method, **how)
-    return [
-        Job(Trial(train, factory, spec, seeds, unlabeled), (exam,), measures)
-        for seeds in groups
-    ]
+def _check_test(trial: Trial, train: Dataset[Any], test: Dataset[Any]) -> str:
+    """Refuse test labels that members cannot give; return what members are."""
+    ensemble = Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
+    check_labels("test", test, classes_of(ensemble, train, trial.training.loss), train)
+    return type(ensemble.members[0]).__qualname__
 
 
 def _store(
     folder: Path,
-    plan: Mapping[str, Sequence[Job]],
     device: torch.device,
+    plan: Mapping[tuple[str, int], Job],
     training: Mapping[str, Any],
 ) -> NamedStore:
     """Return where the jobs are done: a folder per method, one in it per ensemble."""
-    names = {
-        job.trial.digest: f"{_slug(label)}/{number}"
-        for label, jobs in plan.items()
-        for number, job in enumerate(jobs)
-    }
     execution = _of(ExecutionSpec, training)
-    known = execution | _of(TrainingSpec, training)
-    shared = {name: training[name] for name in training.keys() - known.keys()}
+    others = training.keys() - execution.keys() - _of(TrainingSpec, training).keys()
     return NamedStore(
         folder,
-        names,
+        {job.trial.digest: f"{_slug(label)}/{n}" for (label, n), job in plan.items()},
         device=device,
         execution=ExecutionSpec(**execution),
-        shared=shared,
+        shared={name: training[name] for name in others},
     )
 
 
-def _trained(job: Job, store: NamedStore, given: GivenData) -> Trained:
+def _trained(job: Job, store: NamedStore, exam: GivenTest) -> Trained:
     """Do what is left of a job and gather what came of it."""
-    trial, (exam,) = job.trial, job.exams
-    folder = store.folder(trial)
+    trial, folder = job.trial, store.folder(job.trial)
     if not store.has(trial, exam):
         (folder / GALLERY).unlink(missing_ok=True)
     carry_out([job], store, threads=None)
     run = store.run(trial)
     if not (folder / GALLERY).exists():
-        write_gallery(folder, given.test, given.ood)
+        write_gallery(folder, exam.test, exam.ood)
     return Trained(
         folder.relative_to(store.path).as_posix(),
         trial.seeds,

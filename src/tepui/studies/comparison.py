@@ -54,7 +54,8 @@ class MethodResult:
 
         Args:
             data: ``"clean"`` or ``"shifted"``.
-            name: A field of :class:`tepui.Scores`.
+            name: A score of :class:`tepui.Scores`, or a metric given to
+                :func:`compare`.
 
         Returns:
             Mean and standard error.
@@ -119,6 +120,13 @@ class Comparison:
         """Names of the unfamiliar sets on which all ensembles were evaluated."""
         first, *others = (each.evaluation.get("ood", {}) for each in self._ensembles())
         return tuple(name for name in first if all(name in sets for sets in others))
+
+    @property
+    def custom_metrics(self) -> tuple[str, ...]:
+        """Names of the caller's own metrics by which all ensembles were evaluated."""
+        first, *others = (each.evaluation for each in self._ensembles())
+        names = first.get("metrics", [])
+        return tuple(n for n in names if all(n in each["clean"] for each in others))
 
     @property
     def has_sharpness(self) -> bool:

@@ -10,26 +10,25 @@ from typing import Any, Self, final
 from torch.utils.data import Dataset
 
 from tepui.data import Corrupted
+from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.stored_logits import Cell
 from tepui.studies.specifications import (
+    Described,
     EvaluationSpec,
     SharpnessSpec,
     Shelf,
     Source,
-    digest,
 )
 from tepui.training.run_folder import fingerprint
+
+Copies = Mapping[Cell, Dataset[Any]]
+Named = Mapping[str, Dataset[Any]]
 
 
 @final
 @dataclass(frozen=True)
 class Given(Source):
-    """A data set from the caller's hands.
-
-    Attributes:
-        fingerprint: What tells it from another.
-        dataset: The data.
-    """
+    """A data set with its fingerprint, which tells it from another."""
 
     fingerprint: Mapping[str, Any]
     dataset: Dataset[Any] = field(repr=False, compare=False)
@@ -45,63 +44,33 @@ class Given(Source):
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class GivenData:
-    """All data of a comparison.
-
-    Attributes:
-        train: Training data.
-        test: Clean test data.
-        shifted: Shifted test data by type and severity.
-        ood: Unfamiliar data by name.
-        unlabeled: Data without labels.
-    """
-
-    train: Dataset[Any]
-    test: Dataset[Any]
-    shifted: Mapping[Cell, Dataset[Any]] | None
-    ood: Mapping[str, Dataset[Any]]
-    unlabeled: Dataset[Any] | None
-
-    def tested_on(self) -> dict[str, Any]:
-        """Return what tells this test from another, as JSON holds it."""
-        return tested_on(self.test, self.shifted, self.ood)
-
-
-@final
 @dataclass(frozen=True)
-class GivenTest:
-    """A test on data from the caller's hands.
+class GivenTest(Described):
+    """A test with its data, in the words of :func:`tepui.evaluate`."""
 
-    Attributes:
-        about: What tells it from another, see :func:`tested_on`.
-        test: Clean test data, as :func:`tepui.evaluate` takes them, like all below.
-        shifted: Shifted test data by type and severity.
-        ood: Unfamiliar data by name.
-    """
-
-    about: Mapping[str, Any]
+    tested: Mapping[str, Any]
     test: Dataset[Any] = field(repr=False, compare=False)
-    shifted: Mapping[Cell, Dataset[Any]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    ood: Mapping[str, Dataset[Any]] | None = field(
-        default=None, repr=False, compare=False
-    )
+    shifted: Copies | None = field(repr=False, compare=False)
+    ood: Named = field(repr=False, compare=False)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
+    def about(self) -> Mapping[str, Any]:
+        """What it tests on; metrics only add to what is known of that."""
+        return self.tested
+
+    def is_answered_by(self, document: Mapping[str, Any]) -> bool:
+        """Return whether an evaluation is on the same data and has all metrics."""
+        same = document.get("metrics", []) == list(self.metrics)
+        return same and super().is_answered_by(document)
 
 
-Question = EvaluationSpec | GivenTest | SharpnessSpec
+Exam = EvaluationSpec | GivenTest
+Question = Exam | SharpnessSpec
 
 
 def tested_on(
-    test: Dataset[Any],
-    shifted: Mapping[Cell, Dataset[Any]] | None,
-    ood: Mapping[str, Dataset[Any]] | None,
+    test: Dataset[Any], shifted: Copies | None, ood: Named | None
 ) -> dict[str, Any]:
     """Return what tells this test from another, as JSON holds it."""
     about: dict[str, Any] = {"test": fingerprint(test)}

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import torch
 
 from tepui.core.checks import require
-from tepui.studies.given import GivenTest, Question
-from tepui.studies.specifications import EvaluationSpec, SharpnessSpec, Trial
+from tepui.studies.given import Exam, Question
+from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
@@ -60,7 +60,7 @@ class Job:
     """
 
     trial: Trial
-    exams: tuple[EvaluationSpec | GivenTest, ...] = ()
+    exams: tuple[Exam, ...] = ()
     measures: tuple[SharpnessSpec, ...] = ()
 
     @property

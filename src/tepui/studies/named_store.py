@@ -21,10 +21,7 @@ class NamedStore(Store):
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        names: Mapping[str, str],
-        **options: Any,
+        self, path: str | Path, names: Mapping[str, str], **options: Any
     ) -> None:
         super().__init__(path, **options)
         self._names = names
@@ -36,7 +33,7 @@ class NamedStore(Store):
     def has(self, trial: Trial, question: Question) -> bool:
         """Return whether this question was the last that was answered."""
         file = self._file(trial, question)
-        return file.exists() and read_json(file).get("about") == question.about
+        return file.exists() and question.is_answered_by(read_json(file))
 
     def _file(self, trial: Trial, question: Question) -> Path:
         measured = isinstance(question, SharpnessSpec)

@@ -21,7 +21,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
-from tepui.studies.given import GivenTest, Question
+from tepui.studies.given import Exam, GivenTest, Question
 from tepui.studies.specifications import (
     EvaluationSpec,
     SharpnessSpec,
@@ -106,14 +106,12 @@ class Store:
                 **{**self.shared, "callbacks": callbacks},
             )
 
-    def answers(self, trial: Trial, exam: EvaluationSpec | GivenTest) -> StoredLogits:
+    def answers(self, trial: Trial, exam: Exam) -> StoredLogits:
         """Return all members' logits on the data of an exam."""
         self._examine(trial, exam)
         return read_logits(self._file(trial, exam).parent)
 
-    def evaluation(
-        self, trial: Trial, exam: EvaluationSpec | GivenTest
-    ) -> dict[str, Any]:
+    def evaluation(self, trial: Trial, exam: Exam) -> dict[str, Any]:
         """Return the scores in an exam, as :meth:`tepui.Evaluation.document` does."""
         self._examine(trial, exam)
         document: dict[str, Any] = read_json(self._file(trial, exam))
@@ -134,7 +132,7 @@ class Store:
         result: dict[str, Any] = read_json(file)["found"]
         return result
 
-    def _examine(self, trial: Trial, exam: EvaluationSpec | GivenTest) -> None:
+    def _examine(self, trial: Trial, exam: Exam) -> None:
         if self.has(trial, exam):
             return
         ensemble = self.run(trial).ensemble
@@ -146,6 +144,7 @@ class Store:
                 data.test,
                 shifted=data.shifted,
                 ood=data.ood,
+                metrics=data.metrics,
                 out=file.parent,
                 overwrite=True,
             )

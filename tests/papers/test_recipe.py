@@ -2,7 +2,7 @@ import pytest
 
 from tepui.papers.published import AXES, NAMES, printed, published
 from tepui.papers.recipe import Diagram, Recipe, load, look_up, names
-from tepui.papers.sharpbalance.protocol import SCALES
+from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.studies.results import Record
 
 FIGURE7A = {
@@ -106,12 +106,12 @@ def test_every_printed_number_joins_a_record_of_its_own_names():
 
 @pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "tiny_imagenet"])
 def test_paper_size_has_the_papers_hyperparameters(dataset):
-    scale = SCALES["paper"][dataset]
+    protocol = PROTOCOLS["paper"][dataset]
     own = {
-        ("sam", "chosen_rho"): scale.rho,
-        ("sharpbalance", "chosen_rho"): scale.rho,
-        ("sharpbalance", "chosen_fraction"): scale.fraction,
-        ("sharpbalance", "chosen_switch_epoch"): scale.switch * scale.epochs,
+        ("sam", "chosen_rho"): protocol.rho,
+        ("sharpbalance", "chosen_rho"): protocol.rho,
+        ("sharpbalance", "chosen_fraction"): protocol.fraction,
+        ("sharpbalance", "chosen_switch_epoch"): protocol.switch * protocol.epochs,
     }
     rows = [row for row in published() if row["item"] == "sharpbalance/table1"]
     chosen = {

@@ -68,8 +68,8 @@ def sweep(
     item, found, panels = look_up(recipe)
     if not isinstance(found, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {found.title}")
-    work = merged(found.plan(Order(size, panels)))
-    trials = [each.trial for each in work if each.exams]
+    jobs = found.plan(Order(size, panels))
+    trials = [each.trial for each in jobs if each.exams]
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)

@@ -9,59 +9,48 @@ from typing import TYPE_CHECKING, Any
 
 from tepui.methods import SED
 from tepui.metrics import accuracy, pds
-from tepui.papers.recipe import Order, Recipe
+from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
-    answers,
+    LENGTHS,
+    Answers,
+    asked,
     aurocs,
-    examined,
-    extractors,
     settings,
+    study_of,
     trials,
 )
-from tepui.papers.sed.scales import SCALES, Scale
+from tepui.papers.sed.scales import HeadStudy
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Job
 from tepui.studies.results import Record, Results, averaged
-from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def by_weight(scale: Scale) -> dict[float, list[Trial]]:
-    """Return an ensemble per repetition for every weight."""
-    return {
-        weight: trials(scale, "sed_a2d", method=SED(weight=weight))
-        for weight in scale.lambdas
-    }
-
-
-def plan(order: Order) -> list[Job]:
-    """Return the ensembles of all weights."""
-    scale = SCALES[order.size]
-    work = extractors(scale)
-    for runs in by_weight(scale).values():
-        work += examined(scale, runs)
-    return work
-
-
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return mean PDS, its AUROC and the accuracy on clean images, by weight."""
-    scale = SCALES[order.size]
-    for weight, runs in by_weight(scale).items():
-        sets = list(answers(store, scale, runs, scale.members))
+    study = study_of(order)
+    for weight in study.lambdas:
+        yield at_weight(study, weight)
+
+
+def at_weight(study: HeadStudy, weight: float) -> Numbers:
+    """Return what SED does at one weight of its disagreement."""
+    runs = trials(study, "sed_a2d", method=SED(weight=weight))
+    number = partial(
+        averaged,
+        trials=runs,
+        item="sed/figure3",
+        architecture=ARCHITECTURE,
+        method="sed_a2d",
+    )
+    at: dict[str, Any] = {"lambda": weight, "ensemble_size": study.members}
+
+    def records(store: Store, sets: list[Answers]) -> Iterator[Record]:
         detected = [aurocs(each) for each in sets]
-        number = partial(
-            averaged,
-            trials=runs,
-            item="sed/figure3",
-            architecture=ARCHITECTURE,
-            method="sed_a2d",
-        )
-        at: dict[str, Any] = {"lambda": weight, "ensemble_size": scale.members}
         for name in DETECTED:
             yield number(
                 [float(pds(each[name][0]).mean()) for each in sets],
@@ -85,6 +74,8 @@ def records(store: Store, order: Order) -> Iterator[Record]:
             at=at,
         )
 
+    return asked(study, runs, study.members, records)
+
 
 def draw(found: Results) -> "Figure":
     """Return a panel for diversity, one for detection and one for the cost."""
@@ -105,10 +96,8 @@ def draw(found: Results) -> "Figure":
 
 RECIPE = Recipe(
     title="diversity and detection against the weight of the disagreement",
-    plan=plan,
-    records=records,
-    settings=lambda order: settings(
-        order.size, lambdas=list(SCALES[order.size].lambdas)
-    ),
+    numbers=numbers,
+    settings=lambda order: settings(order, lambdas=list(study_of(order).lambdas)),
     draw=draw,
+    overrides=LENGTHS,
 )

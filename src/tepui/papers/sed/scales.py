@@ -57,11 +57,11 @@ FROM = {
 }
 
 
-class Scale(NamedTuple):
+class HeadStudy(NamedTuple):
     """How large the study is.
 
     Attributes:
-        repetitions: Extractors, each with images and heads of its own.
+        ensembles: Repetitions: extractors, each with images and heads of its own.
         members: Of an ordinary ensemble.
         large: Of a large one.
         sizes: Ensemble sizes whose detection is compared.
@@ -78,7 +78,7 @@ class Scale(NamedTuple):
         partial: Sets that hold only some of the classes.
     """
 
-    repetitions: int
+    ensembles: int
     members: int
     large: int
     sizes: tuple[int, ...]
@@ -171,7 +171,7 @@ def _stand_ins(
     other: Source | None,
     repetitions: int,
 ) -> dict[str, Any]:
-    """Return the fields of a scale for which a small network is the extractor."""
+    """Return the fields of a study for which a small network is the extractor."""
 
     def extractor(repetition: int) -> Trial:
         return Trial(
@@ -197,7 +197,7 @@ def _stand_ins(
         }
 
     return {
-        "repetitions": repetitions,
+        "ensembles": repetitions,
         "images": images,
         "extractor": extractor,
         "layers": 1,
@@ -219,9 +219,9 @@ def _paper_images(repetition: int) -> dict[str, Source]:
 
 
 LAMBDAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-SCALES: Mapping[Size, Scale] = {
-    "paper": Scale(
-        repetitions=1,
+STUDIES: Mapping[Size, HeadStudy] = {
+    "paper": HeadStudy(
+        ensembles=1,
         members=5,
         large=50,
         sizes=(2, 5, 10, 20, 50),
@@ -235,7 +235,7 @@ SCALES: Mapping[Size, Scale] = {
         head=partial(deit3_tail, layers=3),
         partial=("imagenet_a", "imagenet_r"),
     ),
-    "small": Scale(
+    "small": HeadStudy(
         members=5,
         large=20,
         sizes=(2, 5, 10, 20),
@@ -245,7 +245,7 @@ SCALES: Mapping[Size, Scale] = {
         batch_size=128,
         **_stand_ins(FashionMNIST, 8000, 1000, 8, 5, STANDARD, Samples(Digits), 4),
     ),
-    "smoke": Scale(
+    "smoke": HeadStudy(
         members=3,
         large=4,
         sizes=(2, 3, 4),

@@ -2,15 +2,15 @@
 
 from tepui.papers.sharpbalance.theory_curves import (
     Lettered,
-    Scale,
+    Resolution,
     by_steps,
     theory_recipe,
 )
 
 
-def panels(scale: Scale) -> Lettered:
+def panels(resolution: Resolution) -> Lettered:
     """Return a row for each number of steps."""
-    return by_steps("SharpBalance", (4, 8, 12), (0.5, 0.3, 0.1), scale)
+    return by_steps("SharpBalance", (4, 8, 12), (0.5, 0.3, 0.1), resolution)
 
 
 RECIPE = theory_recipe(

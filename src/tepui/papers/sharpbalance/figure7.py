@@ -4,15 +4,11 @@ Panels a to c are the corrupted copies of CIFAR-10, CIFAR-100 and TinyImageNet, 
 their clean test sets.
 """
 
-from tepui.papers.sharpbalance.bars import Bars, Panel
-from tepui.papers.sharpbalance.protocol import DATASETS, SCALES
+from tepui.papers.sharpbalance.bars import Bars, Shown
+from tepui.papers.sharpbalance.protocol import DATASETS, PROTOCOLS
 
-PANELS = {
-    **{letter: Panel(name, True) for letter, name in zip("abc", DATASETS, strict=True)},
-    **{
-        letter: Panel(name, False) for letter, name in zip("def", DATASETS, strict=True)
-    },
-}
-RECIPE = Bars("sharpbalance/figure7", "resnet18", PANELS, SCALES).recipe(
+TESTED = [Shown(name, corrupted) for corrupted in (True, False) for name in DATASETS]
+PANELS = dict(zip("abcdef", TESTED, strict=True))
+RECIPE = Bars("sharpbalance/figure7", "resnet18", PANELS, PROTOCOLS).recipe(
     "accuracy of members and ensembles, corrupted and clean"
 )

@@ -27,7 +27,7 @@ from tepui.papers.rethinking.six_controls import member_scores
 from tepui.studies import store as stores
 from tepui.studies.augmented_copies import Augmented
 from tepui.studies.results import Results
-from tepui.studies.specifications import Source
+from tepui.studies.specifications import DataSource
 from tepui.studies.statistics import estimate_pairs
 from tepui.studies.store import Store
 from tepui.training.batches import TensorSource
@@ -240,7 +240,7 @@ def test_settings_can_be_written_down():
             assert json.loads(json.dumps(settings(Order(size), *key)))["differs"]
 
 
-class Held(Source):
+class Held(DataSource):
     """Data at hand."""
 
     def __init__(self, data):

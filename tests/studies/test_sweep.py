@@ -14,7 +14,7 @@ from tepui.models import MLP, ConvNet
 from tepui.modules.pruning import Prune
 from tepui.studies.derived_data import Features
 from tepui.studies.override import hyperparameters
-from tepui.studies.specifications import Samples, Source, Trial, samples_in
+from tepui.studies.specifications import DataSource, Samples, Trial, samples_in
 from tepui.studies.store import Store
 from tepui.studies.sweep import HoldOut, peeking, search, searches, sweep
 from tepui.training import SGD, TrainingDiverged
@@ -88,8 +88,8 @@ def test_held_out_samples_are_the_rest_of_the_training_samples(tmp_path):
 
 
 @dataclasses.dataclass(frozen=True)
-class Doubled(Source):
-    source: Source
+class Doubled(DataSource):
+    source: DataSource
 
     def load(self, store):
         data = store.dataset(self.source)

@@ -155,7 +155,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
         ['train', '--data', 'Digits', '--methods', '[SAM, GSAM]']
     """
     words = list(arguments)
-    options = known_names()
+    options = _options_with_names(arguments)
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
         if option not in options:
@@ -190,7 +190,7 @@ def foreign_packages(arguments: Sequence[str]) -> list[str]:
 
 def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """Return option and value wherever an option takes the name of a class."""
-    options = known_names()
+    options = _options_with_names(arguments)
     pairs = []
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
@@ -201,6 +201,14 @@ def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
         elif position + 1 < len(arguments):
             pairs.append((option, arguments[position + 1]))
     return pairs
+
+
+def _options_with_names(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Return the options that name classes; methods of a recipe are no classes."""
+    options = known_names()
+    if arguments[:1] == ["reproduce"]:
+        del options["--methods"]
+    return options
 
 
 def _by_name(sets: Sequence[str]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ PAPERS = {
     "SharpBalance (NeurIPS 2024)",
     "sed": "Scalable ensemble diversification for OOD generalization and detection",
     "rethinking": "Understanding deep learning requires rethinking sharpness",
+    "ours": "Studies of our own",
 }
 
 
@@ -166,8 +167,10 @@ def names() -> list[str]:
     for paper in PAPERS:
         package = importlib.import_module(f"tepui.papers.{paper}")
         modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        items = [name for name in modules if re.fullmatch(r"(figure|table)\w+", name)]
-        found += [f"{paper}/{name}" for name in sorted(items, key=_numbered)]
+        items = [n for n in modules if paper == "ours" or _numbered(n) is not None]
+        found += [
+            f"{paper}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
+        ]
     return found
 
 
@@ -235,6 +238,7 @@ def _panels(name: str) -> list[str]:
     return [f"{name}{panel}" for panel in panels] or [name]
 
 
-def _numbered(name: str) -> tuple[str, int, str]:
-    kind, number, panel = re.fullmatch(r"([a-z]+)(\d+)(\w*)", name).groups()  # type: ignore[union-attr]
-    return kind, int(number), panel
+def _numbered(name: str) -> tuple[str, int] | None:
+    """Return the kind and the number of a figure or table; None for other modules."""
+    found = re.fullmatch(r"(figure|table)(\d+)", name)
+    return None if found is None else (found[1], int(found[2]))

@@ -16,7 +16,13 @@ from tepui.studies.derived_data import Features
 from tepui.studies.jobs import Job, carry_out
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Record, Results, as_csv, results, write_results
-from tepui.studies.specifications import Source, Trial, digest, made_from, sources_in
+from tepui.studies.specifications import (
+    DataSource,
+    Trial,
+    digest,
+    made_from,
+    sources_in,
+)
 from tepui.studies.store import Store
 
 if TYPE_CHECKING:
@@ -209,10 +215,10 @@ def _once(values: Iterable[T]) -> list[T]:
     return [*found.values()]
 
 
-def _sources(work: Job) -> Iterator[Source]:
+def _sources(work: Job) -> Iterator[DataSource]:
     """Yield all data that work needs, and what they are made from."""
     trial: Trial = work.trial
-    found: list[Source] = [trial.data]
+    found: list[DataSource] = [trial.data]
     found += [] if trial.unlabeled is None else [trial.unlabeled]
     found += [exam.test for exam in work.exams]
     found += [source for exam in work.exams for _, source in exam.ood]

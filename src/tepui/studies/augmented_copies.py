@@ -10,14 +10,14 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, Augmentation
 from tepui.data.augment import augment
-from tepui.studies.specifications import Shelf, Source
+from tepui.studies.specifications import DataSource, Shelf
 
 CHUNK = 1000
 
 
 @final
 @dataclass(frozen=True)
-class Augmented(Source):
+class Augmented(DataSource):
     """Other data with every image augmented once, the same way at every load.
 
     Attributes:
@@ -26,7 +26,7 @@ class Augmented(Source):
         seed: Same seed, same copy.
     """
 
-    of: Source
+    of: DataSource
     augment: tuple[Augmentation, ...]
     seed: int = 0
 

@@ -1,7 +1,7 @@
 """Data that are made from other data: features, corrupted copies, changed images.
 
-Each is a :class:`~tepui.studies.specifications.Source`, so that its description names
-all that it depends on, down to the trial that trained the extractor.
+Each is a :class:`~tepui.studies.specifications.DataSource`, so that its description
+names all that it depends on, down to the trial that trained the extractor.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tepui.evaluation.evaluate import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
-from tepui.studies.specifications import Shelf, Source, Trial, digest
+from tepui.studies.specifications import DataSource, Shelf, Trial, digest
 from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
@@ -28,7 +28,7 @@ FOLDER = "features"
 
 @final
 @dataclass(frozen=True)
-class Features(Source):
+class Features(DataSource):
     """What a frozen extractor says of images, kept on disk.
 
     Attributes:
@@ -40,7 +40,7 @@ class Features(Source):
     """
 
     extractor: Trial | Callable[[], nn.Module]
-    images: Source
+    images: DataSource
     layers: int = 1
 
     def load(self, store: Shelf) -> Arrays:
@@ -69,7 +69,7 @@ class Features(Source):
 
 @final
 @dataclass(frozen=True)
-class Copies(Source):
+class Copies(DataSource):
     """Corrupted copies of images, those of all types after each other.
 
     Attributes:
@@ -80,7 +80,7 @@ class Copies(Source):
         seed: Same seed, same draws.
     """
 
-    images: Source
+    images: DataSource
     types: tuple[str, ...]
     severity: int
     strength: str = "cifar"
@@ -103,7 +103,7 @@ class Copies(Source):
 
 @final
 @dataclass(frozen=True)
-class ReleasedCopies(Source):
+class ReleasedCopies(DataSource):
     """Corrupted copies as their authors released them, those of all types together.
 
     Attributes:
@@ -124,7 +124,7 @@ class ReleasedCopies(Source):
 
 @final
 @dataclass(frozen=True)
-class Changed(Source):
+class Changed(DataSource):
     """Images that a function has changed; labels stay.
 
     Attributes:
@@ -132,7 +132,7 @@ class Changed(Source):
         change: From images to images, floats in [0, 1], of any number.
     """
 
-    images: Source
+    images: DataSource
     change: Callable[[Tensor], Tensor]
 
     def load(self, store: Shelf) -> Arrays:
@@ -146,7 +146,7 @@ class Changed(Source):
 
 @final
 @dataclass(frozen=True)
-class Misjudged(Source):
+class Misjudged(DataSource):
     """Images that a trained ensemble gets wrong, as ImageNet-A was chosen.
 
     Attributes:
@@ -154,7 +154,7 @@ class Misjudged(Source):
         judge: The ensemble; it should not be the one that is to be tested.
     """
 
-    images: Source
+    images: DataSource
     judge: Trial
 
     def load(self, store: Shelf) -> Arrays:

@@ -30,7 +30,7 @@ from tepui.training.run_folder import EpochRecord, RunFolder
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """A folder that numbers come from.
 
     Attributes:
@@ -126,7 +126,7 @@ class LoadedReports:
     title: str
     groups: tuple[Group, ...]
     studies: tuple[Study, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[ReportSource, ...]
 
 
 def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
@@ -157,7 +157,9 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
             entries.append(one)
         elif (folder / RESULTS).is_file():
             study = _of_results(folder)
-            source = Source(folder, study.results.title, {}, study.results.environment)
+            source = ReportSource(
+                folder, study.results.title, {}, study.results.environment
+            )
             studies.append(study)
         else:
             raise FileNotFoundError(_remedy(folder))
@@ -167,7 +169,7 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
     return LoadedReports(title, _groups(entries), tuple(studies), tuple(sources))
 
 
-def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:
+def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]:
     comparison = read_comparison(folder)
     settings = comparison.settings
     training = {
@@ -190,10 +192,12 @@ def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:
         entries.append((f"{folder.resolve()}/{method.label}", entry))
     methods = {each.label: each.hyperparameters for each in comparison.methods}
     shown = {"methods": methods, **settings}
-    return Source(folder, comparison.title, shown, comparison.environment), entries
+    return ReportSource(
+        folder, comparison.title, shown, comparison.environment
+    ), entries
 
 
-def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
+def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     run = RunFolder(folder)
     recorded = run.recorded() if run.started else {"config": {}, "environment": {}}
     config, environment = recorded["config"], recorded["environment"]
@@ -221,7 +225,7 @@ def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
     same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label} in {folder.name}"
-    source = Source(folder, title, config, environment)
+    source = ReportSource(folder, title, config, environment)
     return source, (key, Entry(result, (folder,), training, (history,)))
 
 

@@ -49,14 +49,14 @@ class Shelf(Protocol):
     path: Path
     device: torch.device
 
-    def dataset(self, source: "Source") -> Dataset[Any]:
+    def dataset(self, source: "DataSource") -> Dataset[Any]:
         """Return the data of a source."""
 
     def run(self, trial: "Trial") -> Run:
         """Return a trained trial."""
 
 
-class Source(ABC):
+class DataSource(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Source(ABC):
 
 @final
 @dataclass(frozen=True)
-class Samples(Source):
+class Samples(DataSource):
     """Samples of a data set.
 
     Attributes:
@@ -128,7 +128,7 @@ class Trial:
         unlabeled: Data without labels, for methods that need them.
     """
 
-    data: Source
+    data: DataSource
     model: Callable[[], nn.Module]
     method: Method
     seeds: tuple[int, ...]
@@ -139,7 +139,7 @@ class Trial:
     augment: tuple[Augmentation, ...] = ()
     loss: Loss = field(default_factory=CrossEntropy)
     prune: Prune | None = None
-    unlabeled: Source | None = None
+    unlabeled: DataSource | None = None
 
     def __post_init__(self) -> None:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
@@ -170,11 +170,11 @@ class EvaluationSpec:
         ood: Unfamiliar data with their names.
     """
 
-    test: Source
+    test: DataSource
     types: tuple[str, ...] = ()
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
-    ood: tuple[tuple[str, Source], ...] = ()
+    ood: tuple[tuple[str, DataSource], ...] = ()
 
     @property
     def digest(self) -> str:
@@ -194,7 +194,7 @@ class SharpnessSpec:
     """
 
     function: Callable[..., Any]
-    data: Source | None = None
+    data: DataSource | None = None
 
     @property
     def digest(self) -> str:
@@ -202,23 +202,23 @@ class SharpnessSpec:
         return digest(self)
 
 
-def made_from(source: Source) -> list[Source]:
+def made_from(source: DataSource) -> list[DataSource]:
     """Return the sources that another is directly made from."""
-    found: list[Source] = []
+    found: list[DataSource] = []
     for value in vars(source).values():
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
-        found += [each for each in held if isinstance(each, Source)]
+        found += [each for each in held if isinstance(each, DataSource)]
     return found
 
 
-def sources_in(source: Source) -> Iterator[Source]:
+def sources_in(source: DataSource) -> Iterator[DataSource]:
     """Yield a source and all that it is made from, at any depth."""
     yield source
     for inner in made_from(source):
         yield from sources_in(inner)
 
 
-def samples_in(source: Source) -> Iterator[Samples]:
+def samples_in(source: DataSource) -> Iterator[Samples]:
     """Yield the samples that a source is made from, itself if it is that."""
     return (each for each in sources_in(source) if isinstance(each, Samples))
 

@@ -21,9 +21,9 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
 from tepui.studies.specifications import (
+    DataSource,
     EvaluationSpec,
     SharpnessSpec,
-    Source,
     Trial,
     digest,
 )
@@ -66,7 +66,7 @@ class Store:
         """Return whether an answer or a measurement is there."""
         return self._file(trial, question).exists()
 
-    def dataset(self, source: Source) -> Dataset[Any]:
+    def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, loaded once."""
         name = digest(source)
         if name not in self._datasets:

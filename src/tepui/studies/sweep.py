@@ -21,10 +21,10 @@ from tepui.studies.describe import describe, labels
 from tepui.studies.jobs import Advance, Job, carry_out
 from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.specifications import (
+    DataSource,
     EvaluationSpec,
     Samples,
     Shelf,
-    Source,
     Trial,
     samples_in,
 )
@@ -38,7 +38,7 @@ _TRAINING = "be made from training data to choose on"
 
 @final
 @dataclass(frozen=True)
-class HoldOut(Source):
+class HoldOut(DataSource):
     """A part of training data: what is kept for training, or what is held out.
 
     Attributes:
@@ -48,7 +48,7 @@ class HoldOut(Source):
         seed: Same seed, same samples.
     """
 
-    source: Source
+    source: DataSource
     part: HoldOutPart
     share: float
     seed: int = 0
@@ -318,5 +318,5 @@ def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     require(together, "grid", "name hyperparameters of one method", owners)
 
 
-def _test_data(source: Source) -> list[Samples]:
+def _test_data(source: DataSource) -> list[Samples]:
     return [samples for samples in samples_in(source) if samples.part == "test"]

@@ -46,7 +46,7 @@ from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, split_last_layers, timm
 from tepui.papers.recipe import Size
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.studies.specifications import Samples, Shelf, Source, Trial, seeds
+from tepui.studies.specifications import DataSource, Samples, Shelf, Trial, seeds
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
@@ -70,7 +70,7 @@ class HeadStudy(NamedTuple):
         longer: Train SED longer by members over active members, so that each of its
             heads has as many updates as in other methods.
         batch_size: Samples per step.
-        images: Source of the images of each set, by the paper's name, for one
+        images: DataSource of the images of each set, by the paper's name, for one
             repetition; ``"train"`` is what heads learn from.
         extractor: What makes features, for one repetition.
         layers: How many of its last layers are cut off.
@@ -86,7 +86,7 @@ class HeadStudy(NamedTuple):
     epochs: int
     longer: bool
     batch_size: int
-    images: Callable[[int], Mapping[str, Source]]
+    images: Callable[[int], Mapping[str, DataSource]]
     extractor: Callable[[int], Trial | Callable[[], nn.Module]]
     layers: int
     head: Callable[..., nn.Module]
@@ -95,7 +95,7 @@ class HeadStudy(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Folder(Source):
+class Folder(DataSource):
     """Unlabeled images in a folder below the data folder.
 
     Attributes:
@@ -168,7 +168,7 @@ def _stand_ins(
     width: int,
     epochs: int,
     types: tuple[str, ...],
-    other: Source | None,
+    other: DataSource | None,
     repetitions: int,
 ) -> dict[str, Any]:
     """Return the fields of a study for which a small network is the extractor."""
@@ -182,7 +182,7 @@ def _stand_ins(
             epochs,
         )
 
-    def images(repetition: int) -> dict[str, Source]:
+    def images(repetition: int) -> dict[str, DataSource]:
         test = Samples(dataset, "test", count=tested, seed=repetition)
         judge = extractor((repetition + 1) % repetitions)
         return {
@@ -205,7 +205,7 @@ def _stand_ins(
     }
 
 
-def _paper_images(repetition: int) -> dict[str, Source]:
+def _paper_images(repetition: int) -> dict[str, DataSource]:
     return {
         "train": Samples(ImageNet),
         "imagenet_val": Samples(ImageNet, "test"),

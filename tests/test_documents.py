@@ -38,6 +38,15 @@ def test_pages_of_the_papers_show_the_committed_results(paper):
     assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
 
 
+def test_the_tables_of_our_own_studies_are_those_of_their_results():
+    tables = runpy.run_path(str(ROOT / "docs" / "make_diversification_tables.py"))
+    page = (ROOT / "docs" / "diversification_studies.md").read_text()
+    found = tables["tables"]()
+    assert len(found) == 4
+    for table in found:
+        assert table in page
+
+
 def test_readme_shows_every_command():
     from tepui.cli.main import COMMANDS
 

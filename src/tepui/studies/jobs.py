@@ -5,6 +5,7 @@ trials run at a time; on a GPU trials share it. Processes of their own, wherever
 train, have one thread each.
 """
 
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from tepui.core.checks import require
 from tepui.studies.specifications import EvaluationSpec, SharpnessSpec, Trial
 from tepui.studies.store import Store
 
+LOG = logging.getLogger(__name__)
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]
 Errors = tuple[type[Exception], ...]
@@ -29,6 +31,16 @@ Errors = tuple[type[Exception], ...]
 
 class JobError(RuntimeError):
     """A trial could not be carried out; what was finished before is kept."""
+
+
+class Started(NamedTuple):
+    """Work that is taken up.
+
+    Attributes:
+        digest: Of its trial.
+    """
+
+    digest: str
 
 
 class Ended(NamedTuple):
@@ -43,9 +55,9 @@ class Ended(NamedTuple):
     failure: str | None = None
 
 
-Endings = Generator[Ended, None, None]
-# What a worker says: steps done, work ended, a failure, or None when it ends itself.
-Message = int | Ended | str | None
+Events = Generator[Started | Ended, None, None]
+# What a worker says: steps done, an event, a failure, or None when it ends itself.
+Message = int | Started | Ended | str | None
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,11 @@ class Job:
     def questions(self) -> tuple[EvaluationSpec | SharpnessSpec, ...]:
         """Exams and measures."""
         return (*self.exams, *self.measures)
+
+    @property
+    def name(self) -> str:
+        """Its method, with the name of its trial in a store."""
+        return f"{type(self.trial.method).__name__} ({self.trial.digest})"
 
     def steps_left(self, store: Store) -> int:
         """Return what is left to do: epochs and questions, times members."""
@@ -103,27 +120,56 @@ def carry_out(
     ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
 ) -> dict[str, str]:
-    """Train, test and measure what the store does not have."""
+    """Train, test and measure what the store does not have.
+
+    The logger ``tepui.studies.jobs`` tells, at level INFO, what is started, finished,
+    given up, and skipped since it is stored.
+
+    Args:
+        work: Trials and what is asked of them.
+        store: Where they are kept.
+        workers: Trials at a time, each in a process of its own if several.
+        advance: Told how many steps were done.
+        ended: Called whenever a trial has all that is asked of it.
+        tolerated: Errors that give up a trial and let the others go on.
+
+    Returns:
+        What the error said, for the digest of each trial that was given up.
+
+    Raises:
+        JobError: If a worker fails; what was finished before is kept.
+    """
     require(workers > 0, "workers", "be positive", workers)
-    left = [each for each in merged(work) if each.steps_left(store)]
+    left = []
+    for each in merged(work):
+        if each.steps_left(store):
+            left.append(each)
+        else:
+            LOG.info("stored already: %s", each.name)
     if workers == 1 or len(left) < 2:
         found = _in_turn(left, store, advance, tolerated)
     else:
         workers = min(workers, len(left))
         found = _in_processes(left, store, workers, advance, tolerated)
     given_up = {}
+    named = {each.trial.digest: each.name for each in left}
     with closing(found):
         for each in found:
+            if isinstance(each, Started):
+                LOG.info("started: %s", named[each.digest])
+                continue
             if each.failure is not None:
                 given_up[each.digest] = each.failure
+            LOG.info("%s: %s", each.failure or "finished", named[each.digest])
             ended()
     return given_up
 
 
 def _in_turn(
     work: Sequence[Job], store: Store, advance: Advance, tolerated: Errors
-) -> Endings:
+) -> Events:
     for each in work:
+        yield Started(each.trial.digest)
         with _one_thread(store):
             found = _try(each, store, advance, tolerated)
         yield found
@@ -184,7 +230,7 @@ def _in_processes(
     workers: int,
     advance: Advance,
     tolerated: Errors,
-) -> Endings:
+) -> Events:
     context = multiprocessing.get_context("spawn")
     tasks: Queue[Job | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
@@ -222,7 +268,7 @@ def _children_on_one_thread() -> Iterator[None]:
 
 def _listen(
     messages: "Queue[Message]", processes: Sequence[BaseProcess], advance: Advance
-) -> Iterator[Ended]:
+) -> Iterator[Started | Ended]:
     running = len(processes)
     while running:
         try:
@@ -238,7 +284,7 @@ def _listen(
             running -= 1
         elif isinstance(message, str):
             raise JobError(message)
-        elif isinstance(message, Ended):
+        elif isinstance(message, Started | Ended):
             yield message
         else:
             advance(message)
@@ -263,12 +309,12 @@ def _serve(
 
     with _one_thread(store):
         while (work := tasks.get()) is not None:
+            messages.put(Started(work.trial.digest))
             try:
                 messages.put(_try(work, store, tell, tolerated))
             except KeyboardInterrupt:
                 raise SystemExit(130) from None
             except Exception as error:
-                name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
-                messages.put(f"{name}: {type(error).__name__}: {error}")
+                messages.put(f"{work.name}: {type(error).__name__}: {error}")
                 return
     messages.put(None)

@@ -226,6 +226,13 @@ def samples_in(source: DataSource) -> Iterator[Samples]:
 def seeds(repetition: int, members: int) -> tuple[int, ...]:
     """Return the members' seeds in one of several ensembles.
 
+    Args:
+        repetition: Which ensemble, from 0.
+        members: How many.
+
+    Returns:
+        One seed per member, the first ones the same for any number of them.
+
     Example:
         >>> seeds(1, 3)
         (1000, 1001, 1002)

@@ -99,7 +99,9 @@ def read_evidence(folder: str | Path) -> Evidence:
     smoke: set[str] = set()
     for file in sorted(root.rglob(FILE)):
         results = read_results(file.parent)
-        if results.size == NO_EVIDENCE:
+        if "/" not in results.item:
+            continue  # a recipe of someone's own, of which no paper claims anything
+        if results.size.split("+")[0] == NO_EVIDENCE:
             smoke.update(record.item for record in results.records)
             continue
         for datum in _data(results, file.parent):
@@ -143,7 +145,8 @@ def label(group: Group) -> str:
 def _data(found: Results, folder: Path) -> list[Datum]:
     paper, item = found.item.split("/", 1)
     name = folder.name if _belongs(folder.name, item) else item
-    usual = f"tepui reproduce {paper}/{name} --size {found.size}"
+    usual = f"tepui reproduce {paper}/{name} --size {found.size.replace('+', ' --')}"
+    usual = re.sub("[=,]", " ", usual)
     command = found.settings.get("command", usual)
     for record in found.records:
         inside = _belongs(record.item, found.item)

@@ -21,7 +21,7 @@ import torch
 
 from tepui.data import CIFAR10
 from tepui.data.files.installing import install
-from tepui.data.files.sources import Download
+from tepui.data.files.origins import Download
 
 FOLDER = "cifar-10-batches-bin"
 
@@ -42,7 +42,7 @@ def main(given):
             tar.add(given / FOLDER, FOLDER)
         md5 = hashlib.md5(archive.read_bytes()).hexdigest()
         download = Download(archive.name, f"md5:{md5}", "this script", 0)
-        source = replace(CIFAR10.source, folders=(FOLDER,), downloads=(download,))
+        source = replace(CIFAR10.origin, folders=(FOLDER,), downloads=(download,))
         timed("archive to folder", lambda: install(source, folder))
         timed("folder to memory, training part", lambda: CIFAR10(folder))
         timed("folder to memory, test part", lambda: CIFAR10(folder, train=False))

@@ -23,7 +23,6 @@ from tepui.theory import (
     phi_multinomial,
     simulate_sam,
     simulate_subset_constant,
-    simulate_subset_sam,
     subset_constant,
     theorem1,
     theorem2,
@@ -84,9 +83,9 @@ def moments(console: Console) -> None:
 
 def bounds(console: Console) -> None:
     rho = np.array([0.02, 0.1, 0.3, 0.5])
-    seen = simulate_sam(3, eta=ETA, rho=rho, **PAPER)
+    seen = simulate_sam(PAPER, 3, eta=ETA, rho=rho)
     gaps = ("haar", "cauchy_schwarz", "notebook", "paper")
-    said = [theorem1(3, eta=ETA, rho=rho, gap=gap, **PAPER) for gap in gaps]
+    said = [theorem1(PAPER, 3, eta=ETA, rho=rho, gap=gap) for gap in gaps]
     table = Table(title="sharpness, k 3, 50 matrices")
     for title in ("rho", "simulated", "upper", *gaps):
         table.add_column(title, justify="right")
@@ -129,11 +128,11 @@ def matched(console: Console) -> None:
     for rho in (0.4, 0.0):
         whole, blocks = (
             theorem2(
+                PAPER,
                 3,
-                eta=eta_at_sharpness(wanted, 3, rho=rho, subsets=S, **PAPER),
+                eta=eta_at_sharpness(PAPER, wanted, 3, rho=rho, subsets=S),
                 rho=rho,
                 subsets=S,
-                **PAPER,
             ).diversity
             for S in (1, 10)
         )
@@ -148,11 +147,11 @@ def matched(console: Console) -> None:
 def published(console: Console) -> None:
     """Figure 1b's SharpBalance against SAM as drawn there, and against stable SAM."""
     rho = np.array([1.5, 1.0, 0.5, 0.01])
-    blocks = theorem2(3, eta=ETA, rho=rho, subsets=10, **PAPER)
-    drawn = theorem1(3, eta=ETA, rho=np.linspace(0.24, 0.255, 200), **PAPER)
+    blocks = theorem2(PAPER, 3, eta=ETA, rho=rho, subsets=10)
+    drawn = theorem1(PAPER, 3, eta=ETA, rho=np.linspace(0.24, 0.255, 200))
     there = np.interp(blocks.sharpness_upper, drawn.sharpness_upper, drawn.diversity)
-    eta = eta_at_sharpness(blocks.sharpness_upper, 3, rho=0.05, **PAPER)
-    here = theorem1(3, eta=eta, rho=0.05, **PAPER).diversity
+    eta = eta_at_sharpness(PAPER, blocks.sharpness_upper, 3, rho=0.05)
+    here = theorem1(PAPER, 3, eta=eta, rho=0.05).diversity
     table = Table(title="gain of figure 1b's SharpBalance over SAM of equal sharpness")
     for title in ("rho", "sharpness", "divergent SAM, %", "stable SAM, rho 0.05, %"):
         table.add_column(title, justify="right")
@@ -184,9 +183,11 @@ def deviations(console: Console) -> None:
     for title in titles:
         table.add_column(title, justify="right")
     for name, (k, eta, rho, subsets) in cases.items():
-        options = {"eta": eta, "rho": rho, "subsets": subsets, **PAPER}
-        seen = simulate_subset_sam(k, **options)
-        forms = [theorem2(k, finite_size=size, **options) for size in (False, True)]
+        options = {"eta": eta, "rho": rho, "subsets": subsets}
+        seen = simulate_sam(PAPER, k, **options)
+        forms = [
+            theorem2(PAPER, k, finite_size=size, **options) for size in (False, True)
+        ]
         off, still_off = (np.abs(seen.diversity - form.diversity) for form in forms)
         over = seen.sharpness - forms[0].sharpness_upper
         cells = (
@@ -211,10 +212,10 @@ def limits_of_the_correction(console: Console) -> None:
         score = f"{(mean - said) / error:.1f}"
         table.add_row(name, case, seed, f"{said:.5g}", shown, score)
 
-    options = {"eta": 0.1, "rho": 0.416, "subsets": 10, **PAPER}
-    said = float(theorem2(12, finite_size=True, **options).diversity)
+    options = {"eta": 0.1, "rho": 0.416, "subsets": 10}
+    said = float(theorem2(PAPER, 12, finite_size=True, **options).diversity)
     for seed in range(4):
-        seen = simulate_subset_sam(12, matrices=60, seed=seed, **options)
+        seen = simulate_sam(PAPER, 12, matrices=60, seed=seed, **options)
         found = float(seen.diversity), float(seen.diversity_error)
         add("D", "12, 0.1, 0.416", str(seed), said, *found)
     point = {"k": 10, "eta": 0.1716, "rho": 0.1544, "subsets": 10}

@@ -17,7 +17,7 @@ from data_layouts import (
 from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST
 from tepui.data.files.installing import RECORD
-from tepui.data.files.sources import Download, Source
+from tepui.data.files.origins import Download, Origin
 
 SMALL = ["--epochs", "1", "--members", "2", "--batch-size", "8", "--quiet"]
 
@@ -257,8 +257,8 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
         known = f"md5:{hashlib.md5(content).hexdigest()}"
         downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, "me", 1))
     (root / "fashion-mnist").rmdir()
-    source = Source("clothes", ("fashion-mnist",), tuple(downloads))
-    monkeypatch.setattr(FashionMNIST, "source", source)
+    origin = Origin("clothes", ("fashion-mnist",), tuple(downloads))
+    monkeypatch.setattr(FashionMNIST, "origin", origin)
     main(["data", "fetch", "fashionmnist"])
     assert "from me" in capsys.readouterr().out
     main(["data", "verify", "FashionMNIST"])
@@ -296,7 +296,7 @@ def test_mistakes_end_in_one_line(words, message, root, tmp_path, capsys, monkey
     monkeypatch.chdir(tmp_path)
     nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", "nobody", 1)
     monkeypatch.setattr(
-        CIFAR10, "source", Source("x", ("cifar-10-batches-py",), (nowhere,))
+        CIFAR10, "origin", Origin("x", ("cifar-10-batches-py",), (nowhere,))
     )
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(SystemExit) as stop:

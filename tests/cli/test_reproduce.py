@@ -13,6 +13,7 @@ import torch
 
 from tepui.cli.main import main
 from tepui.cli.reproduce import workers_for
+from tepui.core.storage import read_document, write_document
 from tepui.studies.results import read_results
 from tepui.studies.store import Store
 
@@ -81,9 +82,9 @@ def test_results_say_where_their_ensembles_were_trained(made, tmp_path):
     store = tmp_path / "store"
     shutil.copytree(folder / "store", store)
     first = sorted(store.glob("*/run.json"))[0]
-    document = json.loads(first.read_text())
+    document = read_document(first, "run")
     document["environment"]["hardware"] = "a GPU"
-    first.write_text(json.dumps(document))
+    write_document(first, "run", document)
     place = ["--out", str(tmp_path), "--store", str(store)]
     main(["reproduce", "sharpbalance/figure7a", "--size", "smoke", *place])
     found = read_results(tmp_path / "smoke/sharpbalance/figure7a").environment
@@ -342,5 +343,5 @@ def test_a_file_cannot_name_a_module_to_import(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(SystemExit):
         main(["reproduce", "--config", "words.yaml", *words_for(tmp_path)])
-    assert "written on the command line" in capsys.readouterr().err
+    assert "items must name a figure or table" in capsys.readouterr().err
     assert not marker.exists()

@@ -11,7 +11,7 @@ from tepui.data import CorruptedArrays, CorruptedFolders
 IN_FILES = [
     item
     for _, item in inspect.getmembers(tepui.data, inspect.isclass)
-    if hasattr(item, "source")
+    if hasattr(item, "origin")
 ]
 
 

@@ -106,11 +106,20 @@ def test_is_a_model_and_final(case):
     assert isinstance(model, Model)
     assert type(model).__final__
     assert type(model).forward is Model.forward
+    assert type(model).features is Model.features
 
 
-def test_base_is_abstract():
-    with pytest.raises(TypeError, match="features"):
-        Model()
+def test_features_are_what_all_layers_make_of_the_input(case):
+    model, dataset = case
+    model.eval()
+    inputs = dataset.prepare(dataset.inputs)
+    first, *others = model.layers
+    x = first(inputs) if isinstance(inputs, torch.Tensor) else first(**inputs)
+    for layer in others:
+        x = layer(x)
+    torch.testing.assert_close(_features(model, inputs), x, rtol=0, atol=0)
+    logits = x @ model.classifier.weight.T + model.classifier.bias
+    torch.testing.assert_close(forward(model, inputs), logits)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,30 +3,30 @@
 import numpy as np
 import pytest
 
-from tepui.theory import eta_at_sharpness, stable, theorem2
+from tepui.theory import Setting, eta_at_sharpness, stable, theorem2
 
-SETTING = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1, "theta_norm": 15**0.5}
+SETTING = Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5)
 
 
 @pytest.mark.parametrize("subsets", [1, 10])
 @pytest.mark.parametrize("rho", [0.0, 0.4])
 def test_the_bound_has_the_wanted_value_and_training_is_stable(subsets, rho):
     wanted = np.array([[0.7, 0.5], [0.4, 0.35]])
-    eta = eta_at_sharpness(wanted, 3, rho=rho, subsets=subsets, **SETTING)
+    eta = eta_at_sharpness(SETTING, wanted, 3, rho=rho, subsets=subsets)
     assert eta.shape == wanted.shape
     assert stable(eta, rho, 20 / subsets).all()
-    found = theorem2(3, eta=eta, rho=rho, subsets=subsets, **SETTING).sharpness_upper
+    found = theorem2(SETTING, 3, eta=eta, rho=rho, subsets=subsets).sharpness_upper
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_the_smallest_step_size_is_taken():
-    eta = float(eta_at_sharpness(0.3, 3, rho=0.0, **SETTING))
-    below = theorem2(3, eta=np.linspace(0, eta, 50)[:-1], rho=0.0, subsets=1, **SETTING)
+    eta = float(eta_at_sharpness(SETTING, 0.3, 3, rho=0.0))
+    below = theorem2(SETTING, 3, eta=np.linspace(0, eta, 50)[:-1], rho=0.0, subsets=1)
     assert (below.sharpness_upper > 0.3).all()
 
 
 def test_what_no_stable_step_size_reaches_is_nan():
-    eta = eta_at_sharpness([1e-4, 0.3, 5.0], 3, rho=0.0, **SETTING)
+    eta = eta_at_sharpness(SETTING, [1e-4, 0.3, 5.0], 3, rho=0.0)
     assert np.isnan(eta).tolist() == [True, False, True]
 
 
@@ -38,11 +38,11 @@ def test_equally_sharp_members_on_blocks_are_more_diverse():
             diversity = [
                 float(
                     theorem2(
+                        SETTING,
                         3,
-                        eta=eta_at_sharpness(wanted, 3, rho=rho, subsets=S, **SETTING),
+                        eta=eta_at_sharpness(SETTING, wanted, 3, rho=rho, subsets=S),
                         rho=rho,
                         subsets=S,
-                        **SETTING,
                     ).diversity
                 )
                 for S in (1, 10)
@@ -56,12 +56,11 @@ def test_equally_sharp_members_on_blocks_are_more_diverse():
     [
         ({"subsets": 0}, "subsets must be an integer of at least 1, got 0"),
         ({"subsets": 3001}, "subsets must lie between 1 and n = 3000, got 3001"),
-        ({"d": 0}, "d must be an integer of at least 1, got 0"),
         ({"k": -1}, "k must be a non-negative integer, got -1"),
         ({"rho": -0.1}, r"rho must be non-negative and finite, got -0\.1"),
     ],
 )
 def test_bad_input_is_named(change, message):
-    options = {"k": 3, "rho": 0.1, **SETTING, **change}
+    options = {"k": 3, "rho": 0.1, **change}
     with pytest.raises(ValueError, match=message):
-        eta_at_sharpness(0.5, **options)
+        eta_at_sharpness(SETTING, 0.5, **options)

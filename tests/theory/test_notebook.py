@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tepui.theory import phi, simulate_subset_sam
+from tepui.theory import Setting, phi, simulate_sam
 
-SETTING = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1}
 MATRICES, STARTS, TEST_ROWS = 10, 100, 1000
 TEACHER = 0.921 * math.sqrt(15)
+SETTING = Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=TEACHER)
 
 
 def recorded(figure):
@@ -34,9 +34,7 @@ def points(figure, values):
 
 
 def simulated(k, rho, subsets, **options):
-    return simulate_subset_sam(
-        k, eta=0.01, rho=rho, subsets=subsets, theta_norm=TEACHER, **options, **SETTING
-    )
+    return simulate_sam(SETTING, k, eta=0.01, rho=rho, subsets=subsets, **options)
 
 
 def deviations(figure):
@@ -57,10 +55,10 @@ def deviations(figure):
 
     # Its squared mean over starts is too large by their variance over their number.
     shared = moment(2 * k) / subsets + (1 - 1 / subsets) * moment(k) ** 2
-    expected = seen.diversity - SETTING["sigma2"] * shared / STARTS
+    expected = seen.diversity - SETTING.sigma2 * shared / STARTS
     # It drew test rows too; here they are averaged exactly.
     peaked = moment(4 * k) / moment(2 * k) ** 2
-    rows = expected * np.sqrt(2 * peaked / (SETTING["d"] * TEST_ROWS * MATRICES))
+    rows = expected * np.sqrt(2 * peaked / (SETTING.d * TEST_ROWS * MATRICES))
     return (
         (sharpness - seen.sharpness) / np.hypot(sharpness_error, seen.sharpness_error),
         (diversity - expected)

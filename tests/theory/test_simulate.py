@@ -1,13 +1,15 @@
 """Simulations against literal ones, and the theorems against simulations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tepui.theory import (
+    Setting,
     largest_stable_rho,
     simulate_sam,
     simulate_subset_constant,
-    simulate_subset_sam,
     stable,
     subset_constant,
     theorem1,
@@ -15,23 +17,23 @@ from tepui.theory import (
 )
 from tepui.theory.simulate import _drawn
 
-PAPER = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1, "theta_norm": 15**0.5}
-SMALL = {"rho0": 0.1, "n": 60, "d": 6, "sigma2": 0.2, "theta_norm": 1.5}
+PAPER = Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5)
+SMALL = Setting(rho0=0.1, n=60, d=6, sigma2=0.2, theta_norm=1.5)
 
 
 def simulation_naive(k, eta, rho, subsets, matrices, starts, seed):
     """The definition: draw data, test data and starts, train, take the variance."""
     stream = np.random.default_rng(seed)
-    n, d = SMALL["n"], SMALL["d"]
+    n, d = SMALL.n, SMALL.d
     diversities = []
     for _ in range(matrices):
         A = stream.standard_normal((n, d)) / np.sqrt(d)
         T = stream.standard_normal((400, d)) / np.sqrt(d)
         teacher = stream.standard_normal(d)
-        teacher *= SMALL["theta_norm"] / np.linalg.norm(teacher)
+        teacher *= SMALL.theta_norm / np.linalg.norm(teacher)
         outputs = []
         for _ in range(starts):
-            start = np.sqrt(SMALL["sigma2"]) * stream.standard_normal(d)
+            start = np.sqrt(SMALL.sigma2) * stream.standard_normal(d)
             part = np.array_split(A, subsets)[stream.integers(subsets)]
             w = start
             for _ in range(k):
@@ -48,20 +50,20 @@ def stable_grid():
     k, eta, share = np.meshgrid([1, 3, 10], [0.002, 0.01], [0, 0.4, 0.8, 1])
     rho = share * largest_stable_rho(eta, 20.0)
     assert stable(eta, rho * (1 - 1e-12), 20.0).all()
-    return k, eta, rho, simulate_sam(k, eta=eta, rho=rho, **PAPER)
+    return k, eta, rho, simulate_sam(PAPER, k, eta=eta, rho=rho)
 
 
 def test_diversity_is_within_three_standard_errors(stable_grid):
     k, eta, rho, seen = stable_grid
-    said = theorem1(k, eta=eta, rho=rho, finite_size=True, **PAPER)
+    said = theorem1(PAPER, k, eta=eta, rho=rho, finite_size=True)
     deviation = np.abs(seen.diversity - said.diversity) / seen.diversity_error
     assert deviation.max() < 3
 
 
 def test_the_limit_alone_is_off_by_what_the_correction_says(stable_grid):
     k, eta, rho, seen = stable_grid
-    limit = theorem1(k, eta=eta, rho=rho, **PAPER).diversity
-    corrected = theorem1(k, eta=eta, rho=rho, finite_size=True, **PAPER).diversity
+    limit = theorem1(PAPER, k, eta=eta, rho=rho).diversity
+    corrected = theorem1(PAPER, k, eta=eta, rho=rho, finite_size=True).diversity
     off = np.abs(seen.diversity - limit)
     assert (off / seen.diversity_error).max() > 5
     without_perturbation = rho == 0
@@ -73,7 +75,7 @@ def test_the_limit_alone_is_off_by_what_the_correction_says(stable_grid):
 
 def test_the_upper_bound_holds_and_is_tight(stable_grid):
     k, eta, rho, seen = stable_grid
-    upper = theorem1(k, eta=eta, rho=rho, finite_size=True, **PAPER).sharpness_upper
+    upper = theorem1(PAPER, k, eta=eta, rho=rho, finite_size=True).sharpness_upper
     assert ((seen.sharpness - upper) / seen.sharpness_error).max() < 3
     few_steps = k <= 3
     assert (seen.sharpness / upper)[few_steps].min() > 0.95
@@ -81,20 +83,20 @@ def test_the_upper_bound_holds_and_is_tight(stable_grid):
 
 def test_the_haar_lower_bound_holds_and_is_close(stable_grid):
     k, eta, rho, seen = stable_grid
-    options = {"eta": eta, "rho": rho, "finite_size": True, **PAPER}
-    lower = theorem1(k, **options).sharpness_lower
+    options = {"eta": eta, "rho": rho, "finite_size": True}
+    lower = theorem1(PAPER, k, **options).sharpness_lower
     assert ((lower - seen.sharpness) / seen.sharpness_error).max() < 3
     few_steps = k <= 3
     assert (lower / seen.sharpness)[few_steps].min() > 0.85
     for gap in ("cauchy_schwarz", "paper"):
-        assert (theorem1(k, gap=gap, **options).sharpness_lower < lower).all()
+        assert (theorem1(PAPER, k, gap=gap, **options).sharpness_lower < lower).all()
 
 
 def test_theorem2_is_within_three_standard_errors():
     rho = np.array([1.0, 0.4, 0.0])
-    options = {"eta": 0.01, "rho": rho, "subsets": 10, **PAPER}
-    seen = simulate_subset_sam(5, matrices=12, **options)
-    said = theorem2(5, finite_size=True, **options)
+    options = {"eta": 0.01, "rho": rho, "subsets": 10}
+    seen = simulate_sam(PAPER, 5, matrices=12, **options)
+    said = theorem2(PAPER, 5, finite_size=True, **options)
     assert (np.abs(seen.diversity - said.diversity) / seen.diversity_error < 3).all()
     excess = (seen.sharpness - said.sharpness_upper) / seen.sharpness_error
     assert (excess < 3).all()
@@ -127,9 +129,9 @@ def test_the_corrected_constant_agrees_with_random_matrices(case, expected, prin
 
 
 def test_the_maximizers_agree():
-    options = {"eta": 0.01, "rho": [0.0, 0.1, 0.5], "matrices": 4, **PAPER}
-    exact = simulate_sam(3, **options)
-    ascent = simulate_sam(3, maximizer="ascent", **options)
+    options = {"eta": 0.01, "rho": [0.0, 0.1, 0.5], "matrices": 4}
+    exact = simulate_sam(PAPER, 3, **options)
+    ascent = simulate_sam(PAPER, 3, maximizer="ascent", **options)
     assert (ascent.sharpness <= exact.sharpness * (1 + 1e-12)).all()
     np.testing.assert_allclose(ascent.sharpness, exact.sharpness, rtol=1e-4)
     np.testing.assert_array_equal(ascent.diversity, exact.diversity)
@@ -137,9 +139,9 @@ def test_the_maximizers_agree():
 
 @pytest.mark.parametrize("subsets", [1, 3])
 def test_exact_averages_match_drawn_starts(subsets):
-    point = {"eta": 0.03, "rho": 0.1, "subsets": subsets, **SMALL}
-    exact = simulate_subset_sam(3, matrices=200, **point)
-    drawn = simulate_subset_sam(3, matrices=200, initializations=100, **point)
+    point = {"eta": 0.03, "rho": 0.1, "subsets": subsets}
+    exact = simulate_sam(SMALL, 3, matrices=200, **point)
+    drawn = simulate_sam(SMALL, 3, matrices=200, initializations=100, **point)
     apart = np.hypot(exact.diversity_error, drawn.diversity_error)
     assert abs(drawn.diversity - exact.diversity) < 3 * apart
     # A drawn mean strays from the true one, so the sharpness can only look larger.
@@ -149,51 +151,52 @@ def test_exact_averages_match_drawn_starts(subsets):
 @pytest.mark.parametrize("subsets", [1, 3])
 def test_simulation_matches_its_definition(subsets):
     mean, error = simulation_naive(3, 0.03, 0.1, subsets, 80, 40, seed=7)
-    point = {"eta": 0.03, "rho": 0.1, "subsets": subsets, "matrices": 300, **SMALL}
-    seen = simulate_subset_sam(3, **point)
+    point = {"eta": 0.03, "rho": 0.1, "subsets": subsets, "matrices": 300}
+    seen = simulate_sam(SMALL, 3, **point)
     assert abs(seen.diversity - mean) < 3 * np.hypot(error, seen.diversity_error)
 
 
 def test_two_starts_are_unbiased():
-    point = {"eta": 0.03, "rho": 0.1, "subsets": 3, **SMALL}
-    exact = simulate_subset_sam(3, matrices=400, **point)
-    drawn = simulate_subset_sam(3, matrices=400, initializations=2, **point)
+    point = {"eta": 0.03, "rho": 0.1, "subsets": 3}
+    exact = simulate_sam(SMALL, 3, matrices=400, **point)
+    drawn = simulate_sam(SMALL, 3, matrices=400, initializations=2, **point)
     assert abs(drawn.diversity - exact.diversity) < 3 * drawn.diversity_error
 
 
 def test_draws_depend_on_seed_alone():
-    point = {"eta": 0.01, "rho": [0.1, 0.2], **SMALL}
-    one = simulate_sam(3, matrices=4, seed=1, **point)
+    point = {"eta": 0.01, "rho": [0.1, 0.2]}
+    one = simulate_sam(SMALL, 3, matrices=4, seed=1, **point)
     _drawn.cache_clear()
-    again = simulate_sam(3, matrices=4, seed=1, **point)
-    other = simulate_sam(3, matrices=4, seed=2, **point)
+    again = simulate_sam(SMALL, 3, matrices=4, seed=1, **point)
+    other = simulate_sam(SMALL, 3, matrices=4, seed=2, **point)
     np.testing.assert_array_equal(one.sharpness, again.sharpness)
     assert (one.sharpness != other.sharpness).all()
-    alone = simulate_sam(3, matrices=4, seed=1, eta=0.01, rho=0.2, **SMALL)
+    alone = simulate_sam(SMALL, 3, matrices=4, seed=1, eta=0.01, rho=0.2)
     assert float(alone.sharpness) == pytest.approx(one.sharpness[1], rel=1e-12)
 
 
 def test_problems_are_drawn_once_whatever_their_teachers_length():
     _drawn.cache_clear()
-    point = {"eta": 0.01, "rho": 0.1, "matrices": 4, **SMALL}
-    one = simulate_sam([3, 4], **point)
-    twice = simulate_sam([3, 4], **{**point, "theta_norm": 2 * SMALL["theta_norm"]})
+    point = {"eta": 0.01, "rho": 0.1, "matrices": 4}
+    longer = replace(SMALL, theta_norm=2 * SMALL.theta_norm)
+    one = simulate_sam(SMALL, [3, 4], **point)
+    twice = simulate_sam(longer, [3, 4], **point)
     assert _drawn.cache_info().misses == 1
     assert (twice.sharpness > one.sharpness).all()
-    again = simulate_sam([3, 4], **point)
+    again = simulate_sam(SMALL, [3, 4], **point)
     np.testing.assert_array_equal(again.sharpness, one.sharpness)
 
 
 def test_fewer_rows_than_columns():
-    setting = {**SMALL, "n": 4, "d": 16}
-    seen = simulate_sam(50, eta=0.5, rho=0.1, matrices=20, **setting)
+    setting = replace(SMALL, n=4, d=16)
+    seen = simulate_sam(setting, 50, eta=0.5, rho=0.1, matrices=20)
     # Three quarters of the directions never move.
     assert float(seen.diversity) == pytest.approx(0.75 * 0.2, rel=0.1)
 
 
 def test_divergence_beyond_the_floats_warns():
     with pytest.warns(RuntimeWarning, match="divergent regime"):
-        seen = simulate_sam(2000, eta=0.5, rho=0.5, matrices=2, **SMALL)
+        seen = simulate_sam(SMALL, 2000, eta=0.5, rho=0.5, matrices=2)
     assert np.isinf(seen.diversity)
     assert np.isinf(seen.sharpness)
 
@@ -207,14 +210,13 @@ def test_divergence_beyond_the_floats_warns():
         ({"matrices": 1}, "matrices must be an integer of at least 2, got 1"),
         ({"initializations": 1}, "initializations must be an integer of at least 2"),
         ({"subsets": 2.5}, "subsets must be an integer of at least 1, got 2.5"),
-        ({"d": 1.5}, "d must be an integer of at least 1, got 1.5"),
         ({"maximizer": "newton"}, "maximizer must be one of exact, ascent"),
     ],
 )
 def test_bad_input_is_named(change, message):
-    options = {"k": 3, "eta": 0.1, "rho": 0.1, "subsets": 2, **SMALL, **change}
+    options = {"k": 3, "eta": 0.1, "rho": 0.1, "subsets": 2, **change}
     with pytest.raises(ValueError, match=message):
-        simulate_subset_sam(options.pop("k"), **options)
+        simulate_sam(SMALL, options.pop("k"), **options)
 
 
 @pytest.mark.parametrize(

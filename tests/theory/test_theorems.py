@@ -1,6 +1,7 @@
 """Theorems 1 and 2 against counts of terms, recorded values and their limits."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import modest
-from tepui.theory import phi, subset_constant, theorem1, theorem2
+from tepui.theory import Setting, phi, subset_constant, theorem1, theorem2
 
-SETTING = {"rho0": 0.01, "n": 3000, "d": 150, "sigma2": 0.1, "theta_norm": 15**0.5}
+SETTING = Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5)
 GAPS = ("haar", "cauchy_schwarz", "notebook", "paper")
 
 
@@ -83,8 +84,8 @@ def test_the_printed_constant_is_never_smaller(k, eta, share, ratio, S):
 def test_theorem1_from_its_moments(rho, diversity):
     options = {"eta": 0.01, "rho": rho, "ratio": 20.0}
     p22, p44 = float(phi(6, 2, **options)), float(phi(12, 4, **options))
-    found = {gap: theorem1(3, eta=0.01, rho=rho, gap=gap, **SETTING) for gap in GAPS}
-    length, rho0 = SETTING["theta_norm"], SETTING["rho0"]
+    found = {gap: theorem1(SETTING, 3, eta=0.01, rho=rho, gap=gap) for gap in GAPS}
+    length, rho0 = SETTING.theta_norm, SETTING.rho0
     spread = (p44 - p22**2) / p22**1.5
     gaps = {
         "haar": rho0 * length * spread / 152,
@@ -104,10 +105,12 @@ def test_theorem1_from_its_moments(rho, diversity):
 def test_the_paper_gap_has_wrong_dimensions():
     # Doubling the teacher and rho0 and nothing else scales sharpness by four.
     def bounds(gap, factor):
-        setting = dict(SETTING)
-        setting["rho0"] *= factor
-        setting["theta_norm"] *= factor
-        return theorem1(3, eta=0.01, rho=0.1, gap=gap, **setting).sharpness_lower
+        setting = replace(
+            SETTING,
+            rho0=SETTING.rho0 * factor,
+            theta_norm=SETTING.theta_norm * factor,
+        )
+        return theorem1(setting, 3, eta=0.01, rho=0.1, gap=gap).sharpness_lower
 
     for gap in ("haar", "cauchy_schwarz"):
         assert bounds(gap, 2.0) == pytest.approx(4 * bounds(gap, 1.0))
@@ -119,24 +122,27 @@ def test_the_paper_gap_has_wrong_dimensions():
 def test_one_block_is_theorem_one(finite_size):
     rho = np.linspace(0, 0.5, 6)
     k = np.array([[0], [3], [8]])
-    options = {"eta": 0.01, "rho": rho, "finite_size": finite_size, **SETTING}
-    whole, one = theorem1(k, **options), theorem2(k, subsets=1, **options)
+    options = {"eta": 0.01, "rho": rho, "finite_size": finite_size}
+    whole, one = (
+        theorem1(SETTING, k, **options),
+        theorem2(SETTING, k, subsets=1, **options),
+    )
     np.testing.assert_allclose(one.diversity, whole.diversity, rtol=1e-12)
     np.testing.assert_allclose(one.sharpness_upper, whole.sharpness_upper, rtol=1e-12)
     assert np.isnan(one.sharpness_lower).all()
 
 
 def test_untrained_members_have_the_variance_of_their_start():
-    whole = theorem1(0, eta=0.01, rho=0.1, **SETTING)
-    part = theorem2(0, eta=0.01, rho=0.1, subsets=10, **SETTING)
+    whole = theorem1(SETTING, 0, eta=0.01, rho=0.1)
+    part = theorem2(SETTING, 0, eta=0.01, rho=0.1, subsets=10)
     assert float(whole.diversity) == pytest.approx(0.1)
     assert float(part.diversity) == pytest.approx(0.1)
     assert float(part.sharpness_upper) == pytest.approx(float(whole.sharpness_upper))
 
 
 def test_lower_edge_is_zero_where_data_are_short():
-    setting = {**SETTING, "n": 75}
-    found = theorem1(0, eta=0.0, rho=0.0, gap="haar", **setting)
+    setting = replace(SETTING, n=75)
+    found = theorem1(setting, 0, eta=0.0, rho=0.0, gap="haar")
     slope = 0.01 * math.sqrt(0.75) * 15**0.5
     spread = float(phi(0, 4, eta=0, rho=0, ratio=0.5)) / 0.75**2 - 1
     assert float(found.sharpness_lower) == pytest.approx(slope * (1 - spread / 152))
@@ -144,45 +150,43 @@ def test_lower_edge_is_zero_where_data_are_short():
 
 def test_the_bound_stays_finite_where_its_square_is_not():
     # The fourth moment at 4k is near 1e586 here.
-    found = theorem1(90, eta=0.1, rho=0.5, **SETTING)
+    found = theorem1(SETTING, 90, eta=0.1, rho=0.5)
     assert 1e140 < float(found.sharpness_upper) < 1e150
     assert math.isfinite(float(found.sharpness_lower))
     with pytest.warns(RuntimeWarning, match="C is beyond the range"):
         subset_constant(160, eta=0.5, rho=0.5, ratio=20.0, subsets=10)
     with pytest.warns(RuntimeWarning, match="diversity is beyond.*divergent regime"):
-        found = theorem2(160, eta=0.5, rho=0.5, subsets=10, **SETTING)
+        found = theorem2(SETTING, 160, eta=0.5, rho=0.5, subsets=10)
     assert float(found.diversity) == math.inf
     assert math.isfinite(float(found.sharpness_upper))
 
 
 def test_beyond_the_floats_bounds_are_infinite_and_not_nan():
     with pytest.warns(RuntimeWarning, match="divergent regime"):
-        found = theorem1(1000, eta=0.1, rho=0.5, **SETTING)
+        found = theorem1(SETTING, 1000, eta=0.1, rho=0.5)
     assert float(found.diversity) == float(found.sharpness_upper) == math.inf
     assert not math.isnan(float(found.sharpness_lower))
 
 
 def test_members_that_start_alike_have_no_diversity_on_the_same_data():
-    setting = {**SETTING, "sigma2": 0.0}
-    options = {"eta": 0.1, "rho": 0.5, **setting}
+    setting = replace(SETTING, sigma2=0.0)
+    options = {"eta": 0.1, "rho": 0.5}
     with pytest.warns(RuntimeWarning, match="sharpness_upper is beyond.*divergent"):
-        whole = theorem1(1000, **options)
+        whole = theorem1(setting, 1000, **options)
     with pytest.warns(RuntimeWarning, match="sharpness_upper is beyond.*divergent"):
-        one = theorem2(1000, subsets=1, **options)
+        one = theorem2(setting, 1000, subsets=1, **options)
     assert float(whole.diversity) == float(one.diversity) == 0.0
     assert float(one.sharpness_upper) == math.inf
     # On different data they differ, here beyond the floats.
     with pytest.warns(RuntimeWarning, match="beyond.*divergent regime"):
-        blocks = theorem2(1000, eta=0.5, rho=0.5, subsets=10, **setting)
+        blocks = theorem2(setting, 1000, eta=0.5, rho=0.5, subsets=10)
     assert float(blocks.diversity) == math.inf
 
 
 @pytest.mark.parametrize("subsets", [1, 2, 10])
 def test_rounding_makes_no_diversity_negative(subsets):
-    setting = {**SETTING, "sigma2": 0.0}
-    found = theorem2(
-        np.arange(40), eta=0.0, rho=np.zeros(40), subsets=subsets, **setting
-    )
+    setting = replace(SETTING, sigma2=0.0)
+    found = theorem2(setting, np.arange(40), eta=0.0, rho=np.zeros(40), subsets=subsets)
     assert (found.diversity >= 0).all()
 
 
@@ -192,6 +196,20 @@ def test_rounding_makes_no_diversity_negative(subsets):
         ({"k": -1}, "k must be a non-negative integer, got -1"),
         ({"eta": -0.1}, "eta must be non-negative"),
         ({"rho": -0.1}, "rho must be non-negative"),
+    ],
+)
+@pytest.mark.parametrize("theorem", [theorem1, theorem2])
+def test_bad_input_is_named(theorem, change, message):
+    arguments = {"k": 3, "eta": 0.01, "rho": 0.1, **change}
+    if theorem is theorem2:
+        arguments["subsets"] = 10
+    with pytest.raises(ValueError, match=message):
+        theorem(SETTING, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
         ({"rho0": 0.0}, "rho0 must be positive, got 0.0"),
         ({"n": 0}, "n must be an integer of at least 1, got 0"),
         ({"d": 0}, "d must be an integer of at least 1, got 0"),
@@ -200,27 +218,23 @@ def test_rounding_makes_no_diversity_negative(subsets):
         ({"theta_norm": 0.0}, "theta_norm must be positive, got 0.0"),
     ],
 )
-@pytest.mark.parametrize("theorem", [theorem1, theorem2])
-def test_bad_input_is_named(theorem, change, message):
-    arguments = {"k": 3, "eta": 0.01, "rho": 0.1, **SETTING, **change}
-    if theorem is theorem2:
-        arguments["subsets"] = 10
+def test_a_bad_setting_is_named(change, message):
     with pytest.raises(ValueError, match=message):
-        theorem(arguments.pop("k"), **arguments)
+        replace(SETTING, **change)
 
 
 def test_unknown_forms_and_too_many_blocks_are_named():
     with pytest.raises(ValueError, match="gap must be one of haar"):
-        theorem1(3, eta=0.01, rho=0.1, gap="har", **SETTING)
+        theorem1(SETTING, 3, eta=0.01, rho=0.1, gap="har")
     with pytest.raises(ValueError, match="constant must be one of corrected"):
         subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=2, constant="right")
     with pytest.raises(ValueError, match="subsets must lie between 1 and n = 3000"):
-        theorem2(3, eta=0.01, rho=0.1, subsets=3001, **SETTING)
+        theorem2(SETTING, 3, eta=0.01, rho=0.1, subsets=3001)
     for subsets in (0, 2.5):
         message = f"subsets must be an integer of at least 1, got {subsets}"
         with pytest.raises(ValueError, match=message):
             subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=subsets)
         with pytest.raises(ValueError, match=message):
-            theorem2(3, eta=0.01, rho=0.1, subsets=subsets, **SETTING)
+            theorem2(SETTING, 3, eta=0.01, rho=0.1, subsets=subsets)
     with pytest.raises(ValueError, match="ratio must be positive, got -20"):
         subset_constant(3, eta=0.01, rho=0.1, ratio=-20, subsets=10)

@@ -12,7 +12,7 @@ from tepui.cli.console import console
 from tepui.cli.parsing import OOD, known_names, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.data.files.installing import install, located, verify
-from tepui.data.files.sources import Source, data_folder
+from tepui.data.files.origins import Origin, data_folder
 
 EXAMPLE = "tepui data fetch CIFAR10"
 
@@ -40,19 +40,19 @@ def data(
 
 
 def _fetch(name: str, dataset: Any, root: Path | None) -> None:
-    source: Source = dataset.source
-    if not source.downloads:
-        raise ValueError(f"{name} cannot be fetched. {source.by_hand}")
-    for download in source.downloads:
+    origin: Origin = dataset.origin
+    if not origin.downloads:
+        raise ValueError(f"{name} cannot be fetched. {origin.by_hand}")
+    for download in origin.downloads:
         console().print(
             f"{download.url}\n{download.known_hash}, from {download.published_by}"
         )
-    console().print(f"installed in {install(source, root)}")
+    console().print(f"installed in {install(origin, root)}")
 
 
 def _verify(name: str, dataset: Any, root: Path | None) -> None:
     """Compare hashes where they were recorded, then open every part."""
-    folder = located(name, dataset.source, root)
+    folder = located(name, dataset.origin, root)
     files = verify(folder)
     hashes = (
         "placed by hand, without a record of hashes"
@@ -84,9 +84,9 @@ def _table(root: Path | None) -> Table:
     for column in ("name", "what", "present", "needs"):
         table.add_column(column, overflow="fold")
     for name, dataset in _in_files():
-        source: Source = dataset.source
-        present = _where(source.find(root), root or data_folder())
-        table.add_row(name, source.about, present, _needs(source))
+        origin: Origin = dataset.origin
+        present = _where(origin.find(root), root or data_folder())
+        table.add_row(name, origin.about, present, _needs(origin))
     known, files = known_names(), dict(_in_files())
     for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
         labeled = name in known["--data"]
@@ -100,11 +100,11 @@ def _where(folder: Path | None, base: Path) -> str:
     return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
 
 
-def _needs(source: Source) -> str:
-    if not source.downloads:
-        return source.by_hand
-    size = sum(download.size for download in source.downloads) / 1e6
-    return f"fetch: {size:,.0f} MB. {source.by_hand}".strip()
+def _needs(origin: Origin) -> str:
+    if not origin.downloads:
+        return origin.by_hand
+    size = sum(download.size for download in origin.downloads) / 1e6
+    return f"fetch: {size:,.0f} MB. {origin.by_hand}".strip()
 
 
 def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
@@ -125,5 +125,5 @@ def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
 def _in_files() -> Iterator[tuple[str, Any]]:
     """Yield the data sets that lie in the data folder, by name."""
     for name, item in inspect.getmembers(datasets, inspect.isclass):
-        if isinstance(getattr(item, "source", None), Source):
+        if isinstance(getattr(item, "origin", None), Origin):
             yield name, item

@@ -17,7 +17,7 @@ from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.files.installing import located
-from tepui.data.files.sources import Source
+from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles
 from tepui.data.prepared_like import image_shape
 from tepui.training.run_folder import RunFolder
@@ -80,17 +80,17 @@ def corrupted_copies(
     name = known_spelling(place, published)
     one_of("--shifted, where it is no folder,", name, published)
     known = data.keywords if isinstance(data, partial) else {}
-    source = published[name]
-    folder = source.find(known.get("root")) or located(name, source, None)
+    origin = published[name]
+    folder = origin.find(known.get("root")) or located(name, origin, None)
     return corrupted_files(folder, like)
 
 
-def published_corruptions() -> dict[str, Source]:
+def published_corruptions() -> dict[str, Origin]:
     """Return where the published corrupted test sets come from, by name."""
     return {
-        name: item.source
+        name: item.origin
         for name, item in inspect.getmembers(datasets, inspect.isclass)
-        if issubclass(item, CorruptedFiles) and hasattr(item, "source")
+        if issubclass(item, CorruptedFiles) and hasattr(item, "origin")
     }
 
 

@@ -49,7 +49,6 @@ from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
-from tepui.core.checks import require
 from tepui.core.version import __version__
 from tepui.data import Augmentation
 from tepui.methods import Method
@@ -198,7 +197,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             explicit = parser.parse_args(words, defaults=False)
             free = _model_arguments(chosen) - _model_arguments(explicit)
             values["model"] = Architecture(values["model"], free)
-        _check_recipes(values, written)
         for option, (parameter, _, _) in RENAMED.get(chosen.subcommand, {}).items():
             values[parameter] = values.pop(option)
         command(**values)
@@ -211,16 +209,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             way = "; start it again to go on where it stopped"
         sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
-
-
-def _check_recipes(values: dict[str, Any], written: Sequence[str]) -> None:
-    """Refuse a module of recipes that no one wrote on the command line itself."""
-    named = [*(values.get("items") or ()), values.get("recipe") or ""]
-    for name in named:
-        rule = "be written on the command line, not in a file, to be imported"
-        require("." not in name or name in written, "recipe", rule, name)
-    if any("." in name for name in named):
-        sys.path.insert(0, str(Path.cwd()))
 
 
 def _model_arguments(chosen: Namespace) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -136,8 +137,15 @@ def _say(found: Results, folder: Path) -> None:
     console().print(f"written to {folder}")
 
 
+def admit_modules(names: Sequence[str]) -> None:
+    """Let recipes of one's own be found in this folder, as ``python -m`` does."""
+    if any("." in name for name in names):
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
     """Return the recipes of some names, in order and each once."""
+    admit_modules(items)
     wide: list[str] = []
     for item in items:
         papers = [*PAPERS] if item == "all" else [item]

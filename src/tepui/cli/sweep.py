@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tepui.cli.console import console
-from tepui.cli.reproduce import progress_bar, workers_for
+from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
@@ -65,6 +65,7 @@ def sweep(
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
+    admit_modules([recipe])
     item, found, panels = look_up(recipe)
     if not isinstance(found, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {found.title}")

@@ -28,6 +28,10 @@ from tepui.models.base import Model, positive
 class Albert(Model):
     """A classifier of sentence pairs; all before the classifier is one layer.
 
+    It takes ``input_ids`` of shape ``(samples, positions)``, and optionally
+    ``attention_mask``, non-zero where there is a token, and ``token_type_ids``, 0 in
+    the first sentence and 1 in the second.
+
     Args:
         num_classes: Number of logits.
         vocabulary: Number of different tokens.
@@ -77,25 +81,6 @@ class Albert(Model):
         )
         self.classifier = nn.Linear(width, num_classes)
         self.apply(_draw)
-
-    def features(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-    ) -> Tensor:
-        """Return the pooled first token, ``(samples, width)``.
-
-        Args:
-            input_ids: Tokens, ``(samples, positions)``.
-            attention_mask: Non-zero where there is a token; all of them without it.
-            token_type_ids: 0 in the first sentence, 1 in the second; all 0 without it.
-
-        Returns:
-            What the classifier sees.
-        """
-        pooled: Tensor = self.layers[0](input_ids, attention_mask, token_type_ids)
-        return pooled
 
 
 class _Body(nn.Module):

@@ -5,7 +5,6 @@ saved ensemble rebuild its members, and gives methods that train only the last l
 place to cut.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 
 
-class Model(nn.Module, ABC):
+class Model(nn.Module):
     """A classifier that is linear in its features.
 
     Attributes:
@@ -30,20 +29,20 @@ class Model(nn.Module, ABC):
     classifier: nn.Linear
     config: dict[str, Any]
 
-    @abstractmethod
     def features(self, *inputs: Any, **named: Any) -> Tensor:
-        """Return features of shape ``(samples, width)``.
+        """Return what the classifier sees, ``(samples, width)``: all layers in order.
 
         Args:
             inputs: A batch of inputs.
             named: A batch of dict inputs, by name.
 
         Returns:
-            What the classifier sees.
+            The features.
         """
+        return composed(self.layers, *inputs, **named)
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor:
-        """Return logits of shape ``(samples, classes)``; no model overrides this.
+        """Return logits of shape ``(samples, classes)``.
 
         Args:
             inputs: A batch of inputs.
@@ -86,10 +85,6 @@ class Composed(Model):
         self.origin = origin
         self.layers = nn.Sequential(*layers)
         self.classifier = classifier
-
-    def features(self, *inputs: Any, **named: Any) -> Tensor:
-        """Return what the last layer says, ``(samples, width)``."""
-        return composed(self.layers, *inputs, **named)
 
 
 def composed(layers: Iterable[nn.Module], *inputs: Any, **named: Any) -> Tensor:

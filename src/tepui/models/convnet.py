@@ -13,7 +13,7 @@ References:
 
 from typing import final
 
-from torch import Tensor, nn
+from torch import nn
 
 from tepui.models.base import Model, positive
 
@@ -62,18 +62,6 @@ class ConvNet(Model):
             nn.Flatten(),
         )
         self.classifier = nn.Linear(16 * width, num_classes)
-
-    def features(self, x: Tensor) -> Tensor:
-        """Return the last maps averaged over quarters, ``(samples, 16 * width)``.
-
-        Args:
-            x: Images ``(samples, channels, height, width)`` of at least 2×2 pixels.
-
-        Returns:
-            What the classifier sees.
-        """
-        quarters: Tensor = self.layers(x)
-        return quarters
 
 
 def _convolution(

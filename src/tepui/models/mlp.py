@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import final
 
-from torch import Tensor, nn
+from torch import nn
 
 from tepui.models.base import Model, positive
 
@@ -55,15 +55,3 @@ class MLP(Model):
         layers = ((nn.Linear(*sizes), nn.ReLU()) for sizes in pairwise(widths))
         self.layers = nn.Sequential(nn.Flatten(), *chain.from_iterable(layers))
         self.classifier = nn.Linear(widths[-1], num_classes)
-
-    def features(self, x: Tensor) -> Tensor:
-        """Return the last hidden layer, ``(samples, hidden[-1])``.
-
-        Args:
-            x: Inputs ``(samples, ...)`` with ``in_features`` numbers in each.
-
-        Returns:
-            What the classifier sees.
-        """
-        activations: Tensor = self.layers(x)
-        return activations

@@ -76,18 +76,6 @@ class ResNet18(Model):
         if stem != "32px":
             kaiming_fan_out(self)
 
-    def features(self, x: Tensor) -> Tensor:
-        """Return the last stage averaged over pixels, ``(samples, 8 * width)``.
-
-        Args:
-            x: Images ``(samples, channels, height, width)``.
-
-        Returns:
-            What the classifier sees.
-        """
-        pooled: Tensor = self.layers(x)
-        return pooled
-
     def torchvision_names(self) -> dict[str, str]:
         """Return torchvision's name of each part that holds weights, by its own."""
         names = {"layers.0.0": "conv1", "layers.0.1": "bn1", "classifier": "fc"}

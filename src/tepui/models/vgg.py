@@ -13,9 +13,9 @@ References:
     Image Recognition, ICLR.
 """
 
-from typing import Literal, final, get_args
+from typing import ClassVar, Literal, final, get_args
 
-from torch import Tensor, nn
+from torch import nn
 
 from tepui.core.checks import one_of
 from tepui.models.base import Model, kaiming_fan_out, positive
@@ -26,10 +26,26 @@ STAGES = ((1, 2), (2, 2), (4, 4), (8, 4), (8, 4))  # width in units of the first
 
 
 class _VGG(Model):
-    """What both share; layers are the convolutions, the pooling, the hidden layers."""
+    """What both share; layers are the convolutions, the pooling, the hidden layers.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        width: Channels of the first stage.
+        head: What follows the convolutions.
+
+    Raises:
+        ValueError: If a size is not positive, or the head unknown.
+    """
+
+    norm: ClassVar[bool]
 
     def __init__(
-        self, num_classes: int, in_channels: int, width: int, head: Head, norm: bool
+        self,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        width: int = 64,
+        head: Head = "linear",
     ) -> None:
         super().__init__()
         positive(num_classes=num_classes, in_channels=in_channels, width=width)
@@ -44,7 +60,7 @@ class _VGG(Model):
         channels = in_channels
         for scale, convolutions in STAGES:
             for _ in range(convolutions):
-                modules.append(_convolution(channels, scale * width, norm))
+                modules.append(_convolution(channels, scale * width, self.norm))
                 channels = scale * width
             modules.append(nn.MaxPool2d(2))
         side, hidden = (7, 64 * width) if head == "imagenet" else (1, channels)
@@ -54,11 +70,6 @@ class _VGG(Model):
         self.layers = nn.Sequential(*modules)
         self.classifier = nn.Linear(hidden, num_classes)
         kaiming_fan_out(self)
-
-    def features(self, x: Tensor) -> Tensor:
-        """Return the last layer before the classifier."""
-        hidden: Tensor = self.layers(x)
-        return hidden
 
     def torchvision_names(self) -> dict[str, str]:
         """Return torchvision's name of each part that holds weights, by its own."""
@@ -82,14 +93,8 @@ class _VGG(Model):
 class VGG19(_VGG):
     """VGG-19 without BatchNorm.
 
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
-        width: Channels of the first stage.
-        head: What follows the convolutions.
-
-    Raises:
-        ValueError: If a size is not positive, or the head unknown.
+    Takes ``num_classes``, ``in_channels``, ``width``, the channels of the first stage,
+    and ``head``, what follows the convolutions: ``"linear"`` or ``"imagenet"``.
 
     Example:
         >>> import torch
@@ -97,28 +102,15 @@ class VGG19(_VGG):
         torch.Size([2, 100])
     """
 
-    def __init__(
-        self,
-        num_classes: int = 10,
-        in_channels: int = 3,
-        width: int = 64,
-        head: Head = "linear",
-    ) -> None:
-        super().__init__(num_classes, in_channels, width, head, norm=False)
+    norm = False
 
 
 @final
 class VGG19BN(_VGG):
     """VGG-19 with BatchNorm after every convolution.
 
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
-        width: Channels of the first stage.
-        head: What follows the convolutions.
-
-    Raises:
-        ValueError: If a size is not positive, or the head unknown.
+    Takes ``num_classes``, ``in_channels``, ``width``, the channels of the first stage,
+    and ``head``, what follows the convolutions: ``"linear"`` or ``"imagenet"``.
 
     Example:
         >>> import torch
@@ -126,14 +118,7 @@ class VGG19BN(_VGG):
         torch.Size([2, 200])
     """
 
-    def __init__(
-        self,
-        num_classes: int = 10,
-        in_channels: int = 3,
-        width: int = 64,
-        head: Head = "linear",
-    ) -> None:
-        super().__init__(num_classes, in_channels, width, head, norm=True)
+    norm = True
 
 
 def _convolution(channels: int, width: int, norm: bool) -> nn.Sequential:

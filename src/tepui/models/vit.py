@@ -16,7 +16,7 @@ References:
     (2021), Training Data-Efficient Image Transformers, ICML (the two sizes).
 """
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -27,19 +27,32 @@ from tepui.models.base import Model, positive
 
 
 class _VisionTransformer(Model):
-    """What all sizes share; layers are the embedding, half-blocks and the LayerNorm."""
+    """What all sizes share; layers are the embedding, half-blocks and the LayerNorm.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the images.
+        image_size: Their height and width.
+        patch_size: Height and width of a patch.
+        depth: Number of blocks.
+
+    Raises:
+        ValueError: If a size is not positive, or patches do not tile the image.
+    """
+
+    width: ClassVar[int]
+    heads: ClassVar[int]
 
     def __init__(
         self,
-        num_classes: int,
-        in_channels: int,
-        image_size: int,
-        patch_size: int,
-        depth: int,
-        width: int,
-        heads: int,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        image_size: int = 32,
+        patch_size: int = 4,
+        depth: int = 12,
     ) -> None:
         super().__init__()
+        width = self.width
         self.config = {
             "num_classes": num_classes,
             "in_channels": in_channels,
@@ -57,7 +70,7 @@ class _VisionTransformer(Model):
         patches = (image_size // patch_size) ** 2
         halves: list[nn.Module] = []
         for _ in range(depth):
-            halves.append(_Residual(width, SelfAttention(width, heads)))
+            halves.append(_Residual(width, SelfAttention(width, self.heads)))
             halves.append(_Residual(width, _perceptron(width)))
         self.layers = nn.Sequential(
             _Tokens(in_channels, patches, patch_size, width),
@@ -69,74 +82,35 @@ class _VisionTransformer(Model):
         self.classifier = nn.Linear(width, num_classes)
         self.apply(_draw)
 
-    def features(self, x: Tensor) -> Tensor:
-        """Return the class token, ``(samples, width)``."""
-        token: Tensor = self.layers(x)
-        return token
-
 
 @final
 class ViTTiny(_VisionTransformer):
     """A vision transformer of width 192 with three heads.
 
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
-        image_size: Their height and width.
-        patch_size: Height and width of a patch.
-        depth: Number of blocks.
-
-    Raises:
-        ValueError: If a size is not positive, or patches do not tile the image.
+    Takes ``num_classes``, ``in_channels``, ``image_size``, ``patch_size``, which must
+    divide it, and ``depth``, the number of blocks.
 
     Example:
         >>> ViTTiny(num_classes=100, depth=2)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 100])
     """
 
-    def __init__(
-        self,
-        num_classes: int = 10,
-        in_channels: int = 3,
-        image_size: int = 32,
-        patch_size: int = 4,
-        depth: int = 12,
-    ) -> None:
-        super().__init__(
-            num_classes, in_channels, image_size, patch_size, depth, width=192, heads=3
-        )
+    width, heads = 192, 3
 
 
 @final
 class ViTSmall(_VisionTransformer):
     """A vision transformer of width 384 with six heads.
 
-    Args:
-        num_classes: Number of logits.
-        in_channels: Channels of the images.
-        image_size: Their height and width.
-        patch_size: Height and width of a patch.
-        depth: Number of blocks.
-
-    Raises:
-        ValueError: If a size is not positive, or patches do not tile the image.
+    Takes ``num_classes``, ``in_channels``, ``image_size``, ``patch_size``, which must
+    divide it, and ``depth``, the number of blocks.
 
     Example:
         >>> ViTSmall(num_classes=100, depth=1)(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 100])
     """
 
-    def __init__(
-        self,
-        num_classes: int = 10,
-        in_channels: int = 3,
-        image_size: int = 32,
-        patch_size: int = 4,
-        depth: int = 12,
-    ) -> None:
-        super().__init__(
-            num_classes, in_channels, image_size, patch_size, depth, width=384, heads=6
-        )
+    width, heads = 384, 6
 
 
 class _Tokens(nn.Module):

@@ -62,18 +62,6 @@ class WideResNet40x2(Model):
         kaiming_fan_out(self)
         nn.init.zeros_(self.classifier.bias)
 
-    def features(self, x: Tensor) -> Tensor:
-        """Return the last stage averaged over pixels, ``(samples, 8 * width)``.
-
-        Args:
-            x: Images ``(samples, channels, height, width)``.
-
-        Returns:
-            What the classifier sees.
-        """
-        pooled: Tensor = self.layers(x)
-        return pooled
-
 
 class _Block(nn.Module):
     """Two convolutions, each after BatchNorm and ReLU, around a shortcut."""

@@ -14,20 +14,10 @@ from tepui.theory.quadratic import (
     largest_rise,
     unroll_sam,
 )
-from tepui.theory.simulate import (
-    Simulation,
-    simulate_sam,
-    simulate_subset_constant,
-    simulate_subset_sam,
-)
+from tepui.theory.setting import Setting
+from tepui.theory.simulate import Simulation, simulate_sam, simulate_subset_constant
 from tepui.theory.stability import largest_stable_eta, largest_stable_rho, stable
-from tepui.theory.theorems import (
-    Setting,
-    TradeOff,
-    subset_constant,
-    theorem1,
-    theorem2,
-)
+from tepui.theory.theorems import TradeOff, subset_constant, theorem1, theorem2
 
 __all__ = [
     "Agreement",
@@ -47,7 +37,6 @@ __all__ = [
     "phi_multinomial",
     "simulate_sam",
     "simulate_subset_constant",
-    "simulate_subset_sam",
     "stable",
     "subset_constant",
     "theorem1",

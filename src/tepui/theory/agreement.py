@@ -6,24 +6,15 @@ are precise enough to see them.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from tepui.theory.moments import FloatArray, IntArray, integer_from, positive
-from tepui.theory.simulate import (
-    simulate_sam,
-    simulate_subset_constant,
-    simulate_subset_sam,
-)
+from tepui.theory.setting import Setting, check_subsets
+from tepui.theory.simulate import simulate_sam, simulate_subset_constant
 from tepui.theory.stability import largest_stable_eta, largest_stable_rho
-from tepui.theory.theorems import (
-    Setting,
-    check_subsets,
-    subset_constant,
-    theorem1,
-    theorem2,
-)
+from tepui.theory.theorems import subset_constant, theorem1, theorem2
 
 STEPS = (1, 3, 10)
 # Of the largest stable step size without perturbation, and of the radius beside it.
@@ -98,13 +89,11 @@ def agreement(
         >>> [f"{entry.quantity}, {entry.relation}" for entry in found][:2]
         ['diversity, Theorem 1, equal', 'sharpness, Theorem 1, upper bound']
     """
-    integer_from(1, "n", n)
     integer_from(1, "d", d)
     positive("sigma2", sigma2)
+    length = float(np.sqrt(sigma2 * d))
+    setting = Setting(rho0=rho0, n=n, d=d, sigma2=sigma2, theta_norm=length)
     check_subsets(subsets, n)
-    setting = Setting(
-        rho0=rho0, n=n, d=d, sigma2=sigma2, theta_norm=float(np.sqrt(sigma2 * d))
-    )
     return [
         *_theorem1(setting, matrices, seed),
         *_theorem2(setting, subsets, matrices, seed),
@@ -112,9 +101,9 @@ def agreement(
 
 
 def _theorem1(setting: Setting, matrices: int, seed: int) -> list[Agreement]:
-    k, eta, rho = grid = _grid(setting["n"] / setting["d"])
-    said = theorem1(k, eta=eta, rho=rho, finite_size=True, **setting)
-    seen = simulate_sam(k, eta=eta, rho=rho, matrices=matrices, seed=seed, **setting)
+    k, eta, rho = grid = _grid(setting.ratio)
+    said = theorem1(setting, k, eta=eta, rho=rho, finite_size=True)
+    seen = simulate_sam(setting, k, eta=eta, rho=rho, matrices=matrices, seed=seed)
     diverse = seen.diversity, seen.diversity_error
     sharp = seen.sharpness, seen.sharpness_error
     name = "sharpness, Theorem 1"
@@ -128,16 +117,14 @@ def _theorem1(setting: Setting, matrices: int, seed: int) -> list[Agreement]:
 def _theorem2(
     setting: Setting, subsets: int, matrices: int, seed: int
 ) -> list[Agreement]:
-    n, d = setting["n"], setting["d"]
-    k, eta, rho = grid = _grid(n / d / subsets)
-    said = theorem2(k, eta=eta, rho=rho, subsets=subsets, finite_size=True, **setting)
-    seen = simulate_subset_sam(
-        k, eta=eta, rho=rho, subsets=subsets, matrices=matrices, seed=seed, **setting
-    )
-    constant = subset_constant(k, eta=eta, rho=rho, ratio=n / d, subsets=subsets, d=d)
-    constant_seen = simulate_subset_constant(
-        k, eta=eta, rho=rho, n=n, d=d, subsets=subsets, matrices=matrices, seed=seed
-    )
+    n, d, ratio = setting.n, setting.d, setting.ratio
+    k, eta, rho = grid = _grid(ratio / subsets)
+    blocks: dict[str, Any] = {"eta": eta, "rho": rho, "subsets": subsets}
+    draws: dict[str, Any] = {"matrices": matrices, "seed": seed}
+    said = theorem2(setting, k, finite_size=True, **blocks)
+    seen = simulate_sam(setting, k, **blocks, **draws)
+    constant = subset_constant(k, ratio=ratio, d=d, **blocks)
+    constant_seen = simulate_subset_constant(k, n=n, d=d, **blocks, **draws)
     diverse = seen.diversity, seen.diversity_error
     sharp = seen.sharpness, seen.sharpness_error
     name = "sharpness, Theorem 2"

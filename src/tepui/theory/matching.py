@@ -11,35 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tepui.theory.moments import FloatArray
+from tepui.theory.setting import Setting, check_subsets
 from tepui.theory.stability import largest_stable_eta
-from tepui.theory.theorems import TradeOff, check_setting, check_subsets, theorem2
+from tepui.theory.theorems import theorem2
 
 SWEEP = 400
 
 
 def eta_at_sharpness(
-    sharpness: ArrayLike,
-    k: int,
-    *,
-    rho: float,
-    rho0: float,
-    n: int,
-    d: int,
-    sigma2: float,
-    theta_norm: float,
-    subsets: int = 1,
+    setting: Setting, sharpness: ArrayLike, k: int, *, rho: float, subsets: int = 1
 ) -> FloatArray:
     """Return the smallest stable step size at which SAM's bound has a given sharpness.
 
     Args:
+        setting: Data, initial weights and the radius of sharpness.
         sharpness: Wanted values of the upper bound, a number or an array.
         k: Steps.
         rho: SAM's perturbation radius.
-        rho0: Radius within which sharpness is measured.
-        n: Rows of the data.
-        d: Columns of the data.
-        sigma2: Variance of the initial weights.
-        theta_norm: Length of the teacher.
         subsets: Blocks of rows, each member trained on one; one is all data.
 
     Returns:
@@ -49,32 +37,23 @@ def eta_at_sharpness(
         ValueError: If an argument breaks its rule.
 
     Example:
-        >>> setting = dict(rho=0.1, rho0=0.01, n=40, d=20, sigma2=0.1, theta_norm=1.0)
-        >>> eta = eta_at_sharpness(0.01, 3, **setting)
-        >>> float(theorem2(3, eta=eta, subsets=1, **setting).sharpness_upper.round(9))
+        >>> setting = Setting(rho0=0.01, n=40, d=20, sigma2=0.1, theta_norm=1.0)
+        >>> eta = eta_at_sharpness(setting, 0.01, 3, rho=0.1)
+        >>> found = theorem2(setting, 3, eta=eta, rho=0.1, subsets=1)
+        >>> float(found.sharpness_upper.round(9))
         0.01
     """
     from scipy.optimize import brentq
 
-    check_setting(k, rho0, n, d, sigma2, theta_norm)
-    check_subsets(subsets, n)
+    check_subsets(subsets, setting.n)
 
-    def trade_off(eta: ArrayLike) -> TradeOff:
-        return theorem2(
-            k,
-            eta=eta,
-            rho=rho,
-            rho0=rho0,
-            n=n,
-            d=d,
-            sigma2=sigma2,
-            theta_norm=theta_norm,
-            subsets=subsets,
-        )
+    def bound(eta: ArrayLike) -> FloatArray:
+        found = theorem2(setting, k, eta=eta, rho=rho, subsets=subsets)
+        return found.sharpness_upper
 
-    largest = float(largest_stable_eta(rho, n / d / subsets))
+    largest = float(largest_stable_eta(rho, setting.ratio / subsets))
     etas = np.linspace(0.0, largest, SWEEP)
-    swept = trade_off(etas).sharpness_upper
+    swept = bound(etas)
 
     def solve(wanted: float) -> float:
         under = np.flatnonzero(swept <= wanted)
@@ -82,7 +61,7 @@ def eta_at_sharpness(
             return float("nan")
 
         def excess(eta: float) -> float:
-            return float(trade_off(eta).sharpness_upper) - wanted
+            return float(bound(eta)) - wanted
 
         low, high = etas[under[0] - 1], etas[under[0]]
         return float(brentq(excess, low, high, xtol=1e-16, rtol=1e-12))

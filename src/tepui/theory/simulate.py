@@ -39,7 +39,7 @@ from tepui.theory.quadratic import (
     iterate_sam,
     largest_rise,
 )
-from tepui.theory.theorems import check_setting, check_subsets
+from tepui.theory.setting import Setting, check_subsets
 
 Maximizer = Literal["exact", "ascent"]
 
@@ -62,31 +62,25 @@ class Simulation:
 
 
 def simulate_sam(
+    setting: Setting,
     k: ArrayLike,
     *,
     eta: ArrayLike,
     rho: ArrayLike,
-    rho0: float,
-    n: int,
-    d: int,
-    sigma2: float,
-    theta_norm: float,
+    subsets: int = 1,
     matrices: int = 50,
     seed: int = 0,
     maximizer: Maximizer = "exact",
     initializations: int | None = None,
 ) -> Simulation:
-    """Simulate members trained by SAM on all data.
+    """Simulate members trained by SAM, each on one of S blocks of rows.
 
     Args:
+        setting: Data, initial weights and the radius of sharpness.
         k: Steps, an integer or an array.
         eta: Step size, a number or an array.
         rho: SAM's perturbation radius, likewise.
-        rho0: Radius within which sharpness is measured.
-        n: Rows of the data.
-        d: Columns of the data.
-        sigma2: Variance of the initial weights.
-        theta_norm: Length of the teacher.
+        subsets: Blocks of rows, S; with one, every member is trained on all data.
         matrices: Repetitions.
         seed: What all draws derive from.
         maximizer: ``"exact"``, or the projected gradient ascent of the paper.
@@ -99,73 +93,17 @@ def simulate_sam(
         ValueError: If an argument breaks its rule.
 
     Example:
-        >>> found = simulate_sam(0, eta=0.1, rho=0.1, rho0=0.1, n=40, d=20, sigma2=0.5,
-        ...                      theta_norm=1.0, matrices=2)
+        >>> setting = Setting(rho0=0.1, n=40, d=20, sigma2=0.5, theta_norm=1.0)
+        >>> found = simulate_sam(setting, 0, eta=0.1, rho=0.1, matrices=2)
         >>> float(found.diversity), float(found.diversity_error)
         (0.5, 0.0)
     """
-    return simulate_subset_sam(
-        k,
-        eta=eta,
-        rho=rho,
-        rho0=rho0,
-        n=n,
-        d=d,
-        sigma2=sigma2,
-        theta_norm=theta_norm,
-        subsets=1,
-        matrices=matrices,
-        seed=seed,
-        maximizer=maximizer,
-        initializations=initializations,
-    )
-
-
-def simulate_subset_sam(
-    k: ArrayLike,
-    *,
-    eta: ArrayLike,
-    rho: ArrayLike,
-    rho0: float,
-    n: int,
-    d: int,
-    sigma2: float,
-    theta_norm: float,
-    subsets: int,
-    matrices: int = 50,
-    seed: int = 0,
-    maximizer: Maximizer = "exact",
-    initializations: int | None = None,
-) -> Simulation:
-    """Simulate members trained by SAM, each on one of S blocks of rows.
-
-    Args:
-        k: Steps, an integer or an array.
-        eta: Step size, a number or an array.
-        rho: SAM's perturbation radius, likewise.
-        rho0: Radius within which sharpness is measured, on all data.
-        n: Rows of the data.
-        d: Columns of the data.
-        sigma2: Variance of the initial weights.
-        theta_norm: Length of the teacher.
-        subsets: Blocks of rows, S.
-        matrices: Repetitions.
-        seed: What all draws derive from.
-        maximizer: ``"exact"``, or the projected gradient ascent of the paper.
-        initializations: Initial weights drawn per repetition; None averages exactly.
-
-    Returns:
-        The common shape of ``k``, ``eta`` and ``rho``.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
-    """
-    check_setting(k, rho0, n, d, sigma2, theta_norm)
     one_of("maximizer", maximizer, get_args(Maximizer))
     if initializations is not None:
         integer_from(2, "initializations", initializations)
     points = _grid(k, eta, rho)
-    quadratics = _draw(n, d, matrices, subsets, seed, theta_norm)
+    rho0, d, sigma2 = setting.rho0, setting.d, setting.sigma2
+    quadratics = _draw(setting.n, d, matrices, subsets, seed, setting.theta_norm)
     starts = _starts(d, matrices, initializations, seed, sigma2)
     foot = rho0 / 2 * _directions(d, matrices, seed, "ascent")
 
@@ -213,7 +151,6 @@ def simulate_subset_constant(
     Raises:
         ValueError: If an argument breaks its rule.
     """
-    non_negative_integers("k", k)
     points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, 1.0)
     gram = quadratics.grams.sum(1)
@@ -334,9 +271,8 @@ def _rotated(basis: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def _grid(k: ArrayLike, eta: ArrayLike, rho: ArrayLike) -> np.broadcast:
-    return np.broadcast(
-        np.asarray(k), non_negative("eta", eta), non_negative("rho", rho)
-    )
+    steps = non_negative_integers("k", k)
+    return np.broadcast(steps, non_negative("eta", eta), non_negative("rho", rho))
 
 
 def _over_grid(

@@ -30,45 +30,27 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import one_of
 from tepui.theory.moments import (
     FloatArray,
     IntArray,
     integer_from,
     log_phi,
-    non_negative,
     non_negative_integers,
     phi,
     positive,
     warn_beyond_range,
 )
+from tepui.theory.setting import Setting, check_subsets
 from tepui.theory.stability import upper_edge
 
 Gap = Literal["haar", "cauchy_schwarz", "notebook", "paper"]
 Constant = Literal["corrected", "printed"]
-
-
-class Setting(TypedDict):
-    """What the theorems and simulations share besides the training itself.
-
-    Attributes:
-        rho0: Radius within which sharpness is measured.
-        n: Rows of the data.
-        d: Columns of the data.
-        sigma2: Variance of the initial weights.
-        theta_norm: Length of the teacher.
-    """
-
-    rho0: float
-    n: int
-    d: int
-    sigma2: float
-    theta_norm: float
 
 
 @dataclass(frozen=True)
@@ -87,29 +69,21 @@ class TradeOff:
 
 
 def theorem1(
+    setting: Setting,
     k: ArrayLike,
     *,
     eta: ArrayLike,
     rho: ArrayLike,
-    rho0: float,
-    n: int,
-    d: int,
-    sigma2: float,
-    theta_norm: float,
     gap: Gap = "haar",
     finite_size: bool = False,
 ) -> TradeOff:
     """Return diversity and bounds of sharpness of SAM on all data.
 
     Args:
+        setting: Data, initial weights and the radius of sharpness.
         k: Steps, an integer or an array.
         eta: Step size, a number or an array.
         rho: SAM's perturbation radius, likewise.
-        rho0: Radius within which sharpness is measured.
-        n: Rows of the data.
-        d: Columns of the data.
-        sigma2: Variance of the initial weights.
-        theta_norm: Length of the teacher.
         gap: What the lower bound subtracts for Jensen's inequality: ``"haar"`` uses
             that the data have no preferred direction; ``"cauchy_schwarz"`` does not;
             ``"notebook"`` and ``"paper"`` are the released and the printed form.
@@ -123,43 +97,37 @@ def theorem1(
         ValueError: If an argument breaks its rule.
 
     Example:
-        >>> found = theorem1(0, eta=0.1, rho=0.1, rho0=0.1, n=40, d=20, sigma2=0.5,
-        ...                  theta_norm=1.0)
-        >>> float(found.diversity)
+        >>> setting = Setting(rho0=0.1, n=40, d=20, sigma2=0.5, theta_norm=1.0)
+        >>> float(theorem1(setting, 0, eta=0.1, rho=0.1).diversity)
         0.5
     """
     one_of("gap", gap, get_args(Gap))
-    check_setting(k, rho0, n, d, sigma2, theta_norm)
-    ratio, steps = n / d, np.asarray(k)
-    size = d if finite_size else None
+    steps, ratio = non_negative_integers("k", k), setting.ratio
+    size = setting.d if finite_size else None
     log_zeroth = _log_phi(2 * steps, 0, eta, rho, ratio, size)
     log_second = _log_phi(2 * steps, 2, eta, rho, ratio, size)
     log_fourth = _log_phi(4 * steps, 4, eta, rho, ratio, size)
     with np.errstate(over="ignore"):
         slope = np.exp(log_second / 2)
         spread = np.expm1(log_fourth - 2 * log_second)
-        # Without the brackets, beyond the range of floats, this were inf - inf.
-        below = slope * (rho0 * theta_norm - spread * _gap(gap, rho0, theta_norm, d))
+        # Multiplied out, this would be inf - inf beyond the range of floats.
+        below = slope * (setting.steepness - spread * _gap(gap, setting))
     if np.isinf(slope).any():
         warn_beyond_range("sharpness_upper")
-    lower_edge = max(np.sqrt(ratio) - 1, 0.0) ** 2
+    curvature, lower_edge = setting.rho0**2 / 2, max(np.sqrt(ratio) - 1, 0.0) ** 2
     return TradeOff(
-        _diversity(log_zeroth, np.asarray(sigma2)),
-        rho0**2 / 2 * upper_edge(ratio) + rho0 * theta_norm * slope,
-        rho0**2 / 2 * lower_edge + below,
+        _diversity(log_zeroth, np.asarray(setting.sigma2)),
+        curvature * upper_edge(ratio) + setting.steepness * slope,
+        curvature * lower_edge + below,
     )
 
 
 def theorem2(
+    setting: Setting,
     k: ArrayLike,
     *,
     eta: ArrayLike,
     rho: ArrayLike,
-    rho0: float,
-    n: int,
-    d: int,
-    sigma2: float,
-    theta_norm: float,
     subsets: int,
     constant: Constant = "corrected",
     finite_size: bool = False,
@@ -167,14 +135,10 @@ def theorem2(
     """Return diversity and a bound of sharpness of SAM on one of S blocks of data.
 
     Args:
+        setting: Data, initial weights and the radius of sharpness.
         k: Steps, an integer or an array.
         eta: Step size, a number or an array.
         rho: SAM's perturbation radius, likewise.
-        rho0: Radius within which sharpness is measured, on all data.
-        n: Rows of the data.
-        d: Columns of the data.
-        sigma2: Variance of the initial weights.
-        theta_norm: Length of the teacher.
         subsets: Blocks of rows, S; with one this is Theorem 1.
         constant: ``"corrected"``, or C as the paper prints it.
         finite_size: Add the corrections of order 1/d to all moments. In C one term,
@@ -188,24 +152,24 @@ def theorem2(
         ValueError: If an argument breaks its rule.
 
     Example:
-        >>> found = theorem2(0, eta=0.1, rho=0.1, rho0=0.1, n=40, d=20, sigma2=0.5,
-        ...                  theta_norm=1.0, subsets=4)
-        >>> float(found.diversity)
+        >>> setting = Setting(rho0=0.1, n=40, d=20, sigma2=0.5, theta_norm=1.0)
+        >>> float(theorem2(setting, 0, eta=0.1, rho=0.1, subsets=4).diversity)
         0.5
     """
-    check_setting(k, rho0, n, d, sigma2, theta_norm)
-    check_subsets(subsets, n)
+    steps = non_negative_integers("k", k)
+    check_subsets(subsets, setting.n)
+    size, ratio = setting.d if finite_size else None, setting.ratio / subsets
     log_scale, scaled, mean = _scaled_constant(
-        k, eta, rho, n / d / subsets, subsets, constant, d if finite_size else None
+        steps, eta, rho, ratio, subsets, constant, size
     )
     with np.errstate(over="ignore"):
         slope = np.exp(log_scale / 2) * np.sqrt(scaled) / subsets
     if np.isinf(slope).any():
         warn_beyond_range("sharpness_upper")
     # A variance, which rounding may make negative.
-    between = np.maximum(1 - mean**2, 0.0) * (1 - 1 / subsets) / d * theta_norm**2
-    diversity = _diversity(log_scale, sigma2 + between)
-    upper = rho0**2 / 2 * upper_edge(n / d) + rho0 * theta_norm * slope
+    between = np.maximum(1 - mean**2, 0.0) * (1 - 1 / subsets) / setting.d
+    diversity = _diversity(log_scale, setting.sigma2 + between * setting.theta_norm**2)
+    upper = setting.rho0**2 / 2 * upper_edge(setting.ratio) + setting.steepness * slope
     return TradeOff(diversity, upper, np.full_like(upper, np.nan))
 
 
@@ -241,11 +205,11 @@ def subset_constant(
         >>> float(subset_constant(0, constant="printed", **options).round(6))
         3800.0
     """
-    non_negative_integers("k", k)
+    steps = non_negative_integers("k", k)
     positive("ratio", ratio)
     integer_from(1, "subsets", subsets)
     log_scale, scaled, _ = _scaled_constant(
-        k, eta, rho, ratio / subsets, subsets, constant, d
+        steps, eta, rho, ratio / subsets, subsets, constant, d
     )
     with np.errstate(over="ignore"):
         values = np.exp(log_scale) * scaled
@@ -254,25 +218,7 @@ def subset_constant(
     return values
 
 
-def check_setting(
-    k: ArrayLike, rho0: float, n: int, d: int, sigma2: float, theta_norm: float
-) -> None:
-    """Raise a ``ValueError`` that names the first argument that breaks its rule."""
-    non_negative_integers("k", k)
-    positive("rho0", rho0)
-    integer_from(1, "n", n)
-    integer_from(1, "d", d)
-    non_negative("sigma2", sigma2)
-    positive("theta_norm", theta_norm)
-
-
-def check_subsets(subsets: int, n: int) -> None:
-    """Raise a ``ValueError`` unless every block of rows holds at least one."""
-    integer_from(1, "subsets", subsets)
-    require(1 <= subsets <= n, "subsets", f"lie between 1 and n = {n}", subsets)
-
-
-def _gap(gap: Gap, rho0: float, theta_norm: float, d: int) -> float:
+def _gap(gap: Gap, setting: Setting) -> float:
     """Return what multiplies (φ(4k,4) - φ(2k,2)²) / φ(2k,2)^1.5 in G.
 
     Jensen's gap of a square root is at most half the relative variance of
@@ -280,10 +226,10 @@ def _gap(gap: Gap, rho0: float, theta_norm: float, d: int) -> float:
     2 (φ(4k,4) / φ(2k,2)² - 1) / (d + 2).
     """
     return {
-        "haar": rho0 * theta_norm / (d + 2),
-        "cauchy_schwarz": rho0 * theta_norm / 2,
-        "notebook": rho0 / (2 * theta_norm),
-        "paper": 1 / (2 * theta_norm),
+        "haar": setting.steepness / (setting.d + 2),
+        "cauchy_schwarz": setting.steepness / 2,
+        "notebook": setting.rho0 / (2 * setting.theta_norm),
+        "paper": 1 / (2 * setting.theta_norm),
     }[gap]
 
 
@@ -310,7 +256,7 @@ def _log_phi(
 
 
 def _scaled_constant(
-    k: ArrayLike,
+    steps: IntArray,
     eta: ArrayLike,
     rho: ArrayLike,
     r: float,
@@ -323,7 +269,6 @@ def _scaled_constant(
     Scaled so, nothing overflows: φ'(k,0)² never exceeds φ'(2k,0).
     """
     one_of("constant", constant, get_args(Constant))
-    steps = np.asarray(k)
     log_scale = _log_phi(2 * steps, 0, eta, rho, r, d)
 
     def moment(power: int, j: int) -> FloatArray:

@@ -82,9 +82,9 @@ def test_what_is_missing_is_named(tmp_path):
     del content["x_test"]
     with pytest.raises(ValueError, match="must hold 'x_test'"):
         ArrayFile(write(tmp_path / "x", content, ".npz"), train=False)
-    with pytest.raises(FileNotFoundError, match=r"x_test\.npy must be there"):
+    with pytest.raises(FileNotFoundError, match=r"x_test\.npy must exist"):
         ArrayFile(write(tmp_path / "x", content, ".npy"), train=False)
-    with pytest.raises(FileNotFoundError, match=r"nothing\.npz must be there"):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz must exist"):
         ArrayFile(tmp_path / "nothing.npz")
     with pytest.raises(ValueError, match="std must be given with mean"):
         ArrayFile(write(tmp_path / "y", arrays(), ".npz"), mean=(0.5,) * 3)

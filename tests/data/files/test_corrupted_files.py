@@ -103,7 +103,7 @@ def empty(folder):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (no_labels, FileNotFoundError, r"labels\.npy must be there"),
+        (no_labels, FileNotFoundError, r"labels\.npy must exist"),
         (odd_labels, ValueError, "hold the labels five times over"),
         (fewer_labels, ValueError, r"fog\.npy must hold bytes of shape \(25,"),
         (floating, ValueError, "got 'float64 of shape"),
@@ -138,8 +138,8 @@ def write_folders(folder, classes=("n01", "n02"), kinds=("fog", "snow"), size=(6
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.released_corruptions.TINY_CLASSES", 2)
-    monkeypatch.setattr("tepui.data.sets.released_corruptions.IMAGENET_CLASSES", 2)
+    monkeypatch.setattr(TinyImageNetC, "num_classes", 2)
+    monkeypatch.setattr(ImageNetC, "num_classes", 2)
 
 
 @pytest.mark.parametrize(

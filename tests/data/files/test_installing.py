@@ -17,7 +17,7 @@ import pytest
 from data_layouts import cifar10_python, images_and_labels
 from tepui.data import CIFAR10
 from tepui.data.files.installing import RECORD, install, located, verify
-from tepui.data.files.sources import Download, Source, data_folder
+from tepui.data.files.origins import Download, Origin, data_folder
 
 FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}
 
@@ -77,8 +77,8 @@ def zipped(files=FILES):
     return stream.getvalue()
 
 
-def source(*downloads):
-    return Source("things", ("things",), downloads)
+def origin(*downloads):
+    return Origin("things", ("things",), downloads)
 
 
 def contents(folder):
@@ -94,7 +94,7 @@ def contents(folder):
 )
 def test_an_archive_is_fetched_checked_and_unpacked(name, content, server, tmp_path):
     root = tmp_path / "not" / "yet"
-    folder = install(source(serve(server, name, content)), root)
+    folder = install(origin(serve(server, name, content)), root)
     assert folder == root / "things"
     assert contents(root) == FILES
     assert [path.name for path in root.iterdir()] == ["things"]
@@ -102,13 +102,13 @@ def test_an_archive_is_fetched_checked_and_unpacked(name, content, server, tmp_p
 
 def test_files_that_are_no_archives_get_a_folder(server, tmp_path):
     downloads = [serve(server, f"{name}.gz", name.encode() * 9) for name in ("a", "b")]
-    install(source(*downloads), tmp_path)
+    install(origin(*downloads), tmp_path)
     assert contents(tmp_path) == {"things/a.gz": b"a" * 9, "things/b.gz": b"b" * 9}
 
 
 def test_sha256_is_taken_too(server, tmp_path):
     known = f"sha256:{hashlib.sha256(tarred()).hexdigest()}"
-    install(source(serve(server, "x.tar.gz", tarred(), known)), tmp_path)
+    install(origin(serve(server, "x.tar.gz", tarred(), known)), tmp_path)
     assert contents(tmp_path) == FILES
 
 
@@ -169,14 +169,14 @@ def test_a_fault_names_itself_and_leaves_nothing(fault, server, tmp_path):
     downloads, message = fault(server)
     root = tmp_path / "data"
     with pytest.raises((ValueError, ConnectionError), match=message):
-        install(source(*downloads), root)
+        install(origin(*downloads), root)
     assert list(root.iterdir()) == []
     assert not (tmp_path / "evil").exists()
 
 
 def test_after_an_interruption_a_second_attempt_succeeds(server, tmp_path):
     server.cut["x.tar.gz"] = 50
-    things = source(serve(server, "x.tar.gz", tarred()))
+    things = origin(serve(server, "x.tar.gz", tarred()))
     with pytest.raises((ConnectionError, ValueError)):
         install(things, tmp_path)
     server.cut.clear()
@@ -199,13 +199,13 @@ def test_what_a_killed_download_left_goes_after_a_day(server, tmp_path):
         for path in (file, file.parent, tmp_path / name):
             os.utime(path, (time.time() - age,) * 2)
     os.utime(tmp_path / ".things.alive.partial" / "below" / "x.tar")
-    install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+    install(origin(serve(server, "x.tar.gz", tarred())), tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"things", *ages} - {".things.old.partial"}
 
 
 def test_an_archive_placed_by_hand_is_used_and_kept(server, tmp_path):
-    things = source(serve(server, "x.tar.gz", tarred()))
+    things = origin(serve(server, "x.tar.gz", tarred()))
     (tmp_path / "x.tar.gz").write_bytes(tarred())
     install(things, tmp_path)
     assert server.asked == []
@@ -217,7 +217,7 @@ def test_an_archive_placed_by_hand_is_used_and_kept(server, tmp_path):
 
 
 def test_a_wrong_file_placed_by_hand_is_not_replaced(server, tmp_path):
-    things = source(serve(server, "x.tar.gz", tarred()))
+    things = origin(serve(server, "x.tar.gz", tarred()))
     (tmp_path / "x.tar.gz").write_bytes(b"mine")
     with pytest.raises(ValueError, match=r"have md5 .*remove it to download"):
         install(things, tmp_path)
@@ -227,13 +227,13 @@ def test_a_wrong_file_placed_by_hand_is_not_replaced(server, tmp_path):
 def test_a_set_that_is_there_is_not_replaced(server, tmp_path):
     (tmp_path / "things").mkdir()
     with pytest.raises(FileExistsError, match="remove it to fetch"):
-        install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+        install(origin(serve(server, "x.tar.gz", tarred())), tmp_path)
     assert server.asked == []
 
 
 @pytest.fixture
 def installed(server, tmp_path):
-    return install(source(serve(server, "x.tar.gz", tarred())), tmp_path)
+    return install(origin(serve(server, "x.tar.gz", tarred())), tmp_path)
 
 
 def test_verify_counts_the_files_of_a_whole_set(installed):
@@ -250,7 +250,7 @@ def test_verify_names_a_file_that_changed(installed):
 
 def test_verify_names_a_file_that_went(installed):
     (installed / "a.txt").unlink()
-    with pytest.raises(ValueError, match=r"a\.txt must be there"):
+    with pytest.raises(ValueError, match=r"a\.txt must exist"):
         verify(installed)
 
 
@@ -273,7 +273,7 @@ def test_a_data_set_downloads_itself(server, tmp_path, monkeypatch):
     }
     download = serve(server, "cifar-10-python.tar.gz", tarred(files))
     monkeypatch.setattr(
-        CIFAR10, "source", replace(CIFAR10.source, downloads=(download,))
+        CIFAR10, "origin", replace(CIFAR10.origin, downloads=(download,))
     )
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
     with pytest.raises(FileNotFoundError, match="tepui data fetch CIFAR10"):
@@ -286,13 +286,13 @@ def test_a_data_set_downloads_itself(server, tmp_path, monkeypatch):
 
 
 def test_what_must_be_placed_by_hand_says_how(tmp_path):
-    by_hand = Source("things", ("things",), by_hand="Ask for it.")
+    by_hand = Origin("things", ("things",), by_hand="Ask for it.")
     with pytest.raises(FileNotFoundError, match=r"Ask for it.*TEPUI_DATA"):
         located("Things", by_hand, tmp_path, download=True)
 
 
 def test_sets_are_found_below_the_root_and_at_the_root(tmp_path, monkeypatch):
-    things = replace(source(), folders=("things", "others"), elsewhere=(str(tmp_path),))
+    things = replace(origin(), folders=("things", "others"), elsewhere=(str(tmp_path),))
     assert things.find(tmp_path) is None
     (tmp_path / "data" / "others").mkdir(parents=True)
     assert things.find(tmp_path / "data") == tmp_path / "data" / "others"

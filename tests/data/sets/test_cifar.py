@@ -55,7 +55,7 @@ def test_a_missing_file_is_named(dataset, write, classes, tmp_path):
     folder, _ = made(tmp_path, write, classes)
     file = next(path for path in folder.iterdir() if path.name.startswith("test"))
     file.unlink()
-    with pytest.raises(FileNotFoundError, match=f"{file.name} must be there"):
+    with pytest.raises(FileNotFoundError, match=f"{file.name} must exist"):
         dataset(tmp_path, train=False)
     dataset(tmp_path)
 
@@ -83,7 +83,7 @@ def test_labels_past_the_classes_are_refused(tmp_path):
     content = bytearray((folder / "test_batch.bin").read_bytes())
     content[3073] = 10
     (folder / "test_batch.bin").write_bytes(content)
-    with pytest.raises(ValueError, match="must label below 10, got 10"):
+    with pytest.raises(ValueError, match="must hold labels below 10, got 10"):
         CIFAR10(tmp_path, train=False)
 
 
@@ -125,7 +125,7 @@ def test_absence_says_how_to_get_it(tmp_path):
 
 
 def test_the_published_hashes_are_those_of_the_authors_page():
-    found = [item.source.downloads[0].known_hash for item in (CIFAR10, CIFAR100)]
+    found = [item.origin.downloads[0].known_hash for item in (CIFAR10, CIFAR100)]
     assert found == [
         "md5:c58f30108f718f92721af3b95e74349a",
         "md5:eb9058c3a382ffc7106e4002c42a8d85",
@@ -163,5 +163,5 @@ def test_real_cifar100(shared_cifar, monkeypatch):
     test = CIFAR100(shared_cifar, train=False)
     assert test.targets.bincount().tolist() == [100] * 100
     assert test.classes[0] == "apple"
-    with pytest.raises(FileNotFoundError, match=r"train\.bin must be there"):
+    with pytest.raises(FileNotFoundError, match=r"train\.bin must exist"):
         CIFAR100(shared_cifar)

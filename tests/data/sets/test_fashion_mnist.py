@@ -40,8 +40,8 @@ def test_images_and_labels_come_out_as_they_went_in(compressed, name, small, tmp
 
 def test_folders_of_other_software_are_found(small, tmp_path, monkeypatch):
     made(tmp_path / "system")
-    source = replace(FashionMNIST.source, elsewhere=(str(tmp_path / "system"),))
-    monkeypatch.setattr(FashionMNIST, "source", source)
+    origin = replace(FashionMNIST.origin, elsewhere=(str(tmp_path / "system"),))
+    monkeypatch.setattr(FashionMNIST, "origin", origin)
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "empty"))
     assert len(FashionMNIST()) == 7
     with pytest.raises(FileNotFoundError, match="apt install dataset-fashion-mnist"):
@@ -105,7 +105,7 @@ def test_idx_files_of_any_shape(tmp_path):
         array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
         idx(tmp_path / "x", array)
         assert (read_idx(tmp_path / "x") == array).all()
-    with pytest.raises(FileNotFoundError, match=r"y\.gz must be there"):
+    with pytest.raises(FileNotFoundError, match=r"y\.gz must exist"):
         read_idx(tmp_path / "y")
 
 

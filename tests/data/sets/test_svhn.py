@@ -59,5 +59,5 @@ def test_foreign_content_is_refused(content, message, tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     (tmp_path / "svhn").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"train_32x32\.mat must be there"):
+    with pytest.raises(FileNotFoundError, match=r"train_32x32\.mat must exist"):
         SVHN(tmp_path)

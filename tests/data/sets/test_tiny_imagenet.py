@@ -93,7 +93,7 @@ def short_list(folder):
         (shorten, ValueError, "must hold 6 images, got 5"),
         (foreign_class, ValueError, "hold a file and its class in each line"),
         (climb, ValueError, "must name files"),
-        (no_list, FileNotFoundError, r"wnids\.txt must be there"),
+        (no_list, FileNotFoundError, r"wnids\.txt must exist"),
         (short_list, ValueError, "must list 3 classes, got 2"),
     ],
 )

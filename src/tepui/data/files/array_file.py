@@ -13,7 +13,7 @@ import torch
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.sources import require_file
+from tepui.data.files.origins import require_file
 
 
 @final

@@ -32,7 +32,7 @@ from tepui.core.storage import read_json
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.corruptions import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES
-from tepui.data.files.sources import require_file
+from tepui.data.files.origins import require_file
 from tepui.data.files.write_corrupted import MANIFEST, digest
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tepui.core.checks import require
-from tepui.data.files.sources import require_file
+from tepui.data.files.origins import require_file
 
 _UNSIGNED_BYTES = 8
 

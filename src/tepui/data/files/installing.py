@@ -18,7 +18,7 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.storage import read_json, write_json
-from tepui.data.files.sources import ENVIRONMENT, Download, Source, data_folder
+from tepui.data.files.origins import ENVIRONMENT, Download, Origin, data_folder
 from tepui.data.files.unpacking import is_archive, unpack
 
 RECORD = ".tepui.json"
@@ -28,32 +28,32 @@ _ABANDONED = 24 * 3600  # seconds without a write, after which no download is al
 
 
 def located(
-    name: str, source: Source, root: str | Path | None = None, download: bool = False
+    name: str, origin: Origin, root: str | Path | None = None, download: bool = False
 ) -> Path:
     """Return the folder of a data set, fetched first if that is asked for."""
-    folder = source.find(root)
+    folder = origin.find(root)
     if folder is not None:
         return folder
-    if download and source.downloads:
-        return install(source, root)
+    if download and origin.downloads:
+        return install(origin, root)
     raise FileNotFoundError(
         f"{name} is not in {data_folder() if root is None else root}. "
-        f"{advice(name, source)}"
+        f"{advice(name, origin)}"
     )
 
 
-def advice(name: str, source: Source) -> str:
+def advice(name: str, origin: Origin) -> str:
     """Return how to get a data set that is absent."""
     ways = []
-    if source.downloads:
+    if origin.downloads:
         ways.append(f"Fetch it with: tepui data fetch {name} (or download=True).")
-    if source.by_hand:
-        ways.append(f"{source.by_hand} Then: tepui data verify {name}.")
+    if origin.by_hand:
+        ways.append(f"{origin.by_hand} Then: tepui data verify {name}.")
     ways.append(f"Another data folder: root, or the variable {ENVIRONMENT}.")
     return " ".join(ways)
 
 
-def install(source: Source, root: str | Path | None = None) -> Path:
+def install(origin: Origin, root: str | Path | None = None) -> Path:
     """Download a data set and put it in its folder, whole or not at all.
 
     An archive that already lies in the data folder is used if it has the known hash,
@@ -61,23 +61,23 @@ def install(source: Source, root: str | Path | None = None) -> Path:
     download of the same set left in the data folder is removed once nothing was written
     there for a day.
     """
-    require(len(source.downloads) > 0, "source", "have downloads", source.by_hand)
+    require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
     base.mkdir(parents=True, exist_ok=True)
-    target = base / source.folders[0]
+    target = base / origin.folders[0]
     if target.exists():
         raise FileExistsError(f"{target} exists; remove it to fetch the set again")
     with _staging(base, target.name) as stage:
         ready = stage / target.name
-        for download in source.downloads:
+        for download in origin.downloads:
             _add(download, base, stage, ready)
         require(
             ready.is_dir(),
-            source.downloads[0].file,
+            origin.downloads[0].file,
             f"hold a folder {target.name}",
             sorted(path.name for path in stage.iterdir()),
         )
-        write_json(ready / RECORD, _record(source, ready))
+        write_json(ready / RECORD, _record(origin, ready))
         ready.rename(target)
     return target
 
@@ -92,7 +92,7 @@ def verify(folder: Path) -> int | None:
         raise ValueError(f"{folder / RECORD} must be a record of hashes, got {known!r}")
     for name, expected in known.items():
         path = folder / name
-        require(path.is_file(), str(path), "be there, as it was installed", "nothing")
+        require(path.is_file(), str(path), "exist, as it was installed", "nothing")
         found = _sha256(path)
         require(found == expected, str(path), f"have sha256 {expected}", found)
     return len(known)
@@ -214,11 +214,11 @@ def _bar(download: Download) -> Iterator[_Bar]:
         yield _Bar(display, display.add_task(download.file, total=None))
 
 
-def _record(source: Source, folder: Path) -> dict[str, Any]:
+def _record(origin: Origin, folder: Path) -> dict[str, Any]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         "format": FORMAT,
-        "from": {item.url: item.known_hash for item in source.downloads},
+        "from": {item.url: item.known_hash for item in origin.downloads},
         "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in files},
     }
 

@@ -9,30 +9,22 @@ References:
 """
 
 from pathlib import Path
-from typing import ClassVar, final
+from typing import final
 
 import torch
 
 from tepui.core.checks import require
-from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays import Normalize
 from tepui.data.files.idx import read_idx
-from tepui.data.files.installing import located
-from tepui.data.files.sources import Download, Source
+from tepui.data.files.origins import Download, Origin
+from tepui.data.files.published_arrays import Contents, PublishedArrays
 
 SAMPLES = {True: 60_000, False: 10_000}
-_SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 _CLASSES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
+    *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
+    *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
+_SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 
 
 def _download(name: str, md5: str, size: int) -> Download:
@@ -41,26 +33,18 @@ def _download(name: str, md5: str, size: int) -> Download:
 
 
 @final
-class FashionMNIST(Arrays):
+class FashionMNIST(PublishedArrays):
     """Fashion-MNIST: ten classes of clothes, 7000 images each.
 
     Images are bytes of shape ``(samples, 1, 28, 28)``, labels int64; the training
-    images' mean and standard deviation normalize them.
-
-    Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
-        train: The 60 000 training images if true, else the 10 000 test images.
-        download: Fetch the set if it is not there.
-
-    Raises:
-        FileNotFoundError: If a file is not there; the message says how to get it.
-        ValueError: If a file is truncated, foreign or of another size.
+    images' mean and standard deviation normalize them. Arguments as in
+    :class:`tepui.data.files.published_arrays.PublishedArrays`.
     """
 
-    source: ClassVar[Source] = Source(
-        about="Fashion-MNIST, 70 000 gray images of 28 px in 10 classes",
-        folders=("fashion-mnist", "FashionMNIST/raw"),
-        downloads=(
+    origin = Origin(
+        "Fashion-MNIST, 70 000 gray images of 28 px in 10 classes",
+        ("fashion-mnist", "FashionMNIST/raw"),
+        (
             _download(
                 "train-images-idx3", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_422_000
             ),
@@ -73,15 +57,9 @@ class FashionMNIST(Arrays):
         by_hand="On Debian: apt install dataset-fashion-mnist.",
         elsewhere=("/usr/share/datasets/fashion-mnist",),
     )
-    normalization: ClassVar[Normalize] = Normalize((0.2860,), (0.3530,))
+    normalization = Normalize((0.2860,), (0.3530,))
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        train: bool = True,
-        download: bool = False,
-    ) -> None:
-        folder = located("FashionMNIST", self.source, root, download)
+    def _read(self, folder: Path, train: bool) -> Contents:
         part = "train" if train else "t10k"
         images = read_idx(folder / f"{part}-images-idx3-ubyte")
         labels = read_idx(folder / f"{part}-labels-idx1-ubyte")
@@ -90,9 +68,5 @@ class FashionMNIST(Arrays):
         rule = f"hold {SAMPLES[train]} labels below 10"
         right = labels.shape == shape[:1] and labels.max() < 10
         require(bool(right), str(folder), rule, labels.shape)
-        super().__init__(
-            torch.from_numpy(images)[:, None],
-            torch.from_numpy(labels).long(),
-            self.normalization,
-            _CLASSES,
-        )
+        digits = torch.from_numpy(labels).long()
+        return torch.from_numpy(images)[:, None], digits, _CLASSES

@@ -26,16 +26,20 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, class_mask, require
 from tepui.data.files.installing import located
-from tepui.data.files.sources import Source
+from tepui.data.files.origins import Origin
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 from tepui.data.prepared_like import whole
 
 CLASSES = 1000
 FRAME = Frame(224, margin=256 / 224)
-_BY_HAND = (
-    "Place it by hand (from {}): {}, one folder per class named by its WordNet "
-    "identifier."
-)
+
+
+def _origin(about: str, folder: str, site: str, parts: str = "") -> Origin:
+    by_hand = (
+        f"Place it by hand (from {site}): {parts or folder}, one folder per class "
+        "named by its WordNet identifier."
+    )
+    return Origin(about, (folder,), by_hand=by_hand)
 
 
 class _ClassFolders(ImageFiles):
@@ -62,10 +66,9 @@ class ImageNet(_ClassFolders):
     """ImageNet of 2012: 1 281 167 training images; the 50 000 of validation as test.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
         train: The folder ``train`` if true, else ``val``.
-        download: It cannot be fetched and must be placed by hand; true changes
-            nothing.
+        download: Has no effect: the set must be placed by hand.
         size: Side of the images in pixels, cut from the center of images whose shorter
             side is 8/7 of it.
 
@@ -74,10 +77,11 @@ class ImageNet(_ClassFolders):
         ValueError: If a folder is not that of a class, or empty.
     """
 
-    source: ClassVar[Source] = Source(
-        about="ImageNet (ILSVRC 2012), 1000 classes",
-        folders=("imagenet",),
-        by_hand=_BY_HAND.format("image-net.org", "imagenet/train and imagenet/val"),
+    origin: ClassVar[Origin] = _origin(
+        "ImageNet (ILSVRC 2012), 1000 classes",
+        "imagenet",
+        "image-net.org",
+        "imagenet/train and imagenet/val",
     )
 
     def __init__(
@@ -87,115 +91,81 @@ class ImageNet(_ClassFolders):
         download: bool = False,
         size: int = 224,
     ) -> None:
-        folder = located("ImageNet", self.source, root, download)
+        folder = located("ImageNet", self.origin, root, download)
         part = folder / ("train" if train else "val")
         super().__init__(part, imagenet_wnids(folder), size)
 
 
+class _TestOnly(_ClassFolders):
+    """A test set for models trained on ImageNet.
+
+    Args:
+        root: The data folder; ImageNet's classes are looked up in it too.
+        train: Must be false: there is a test part only.
+        download: Has no effect: the set must be placed by hand.
+        size: Side of the images in pixels, as for :class:`ImageNet`.
+
+    Raises:
+        FileNotFoundError: If a folder is not there; the message says how to place it.
+        ValueError: If ``train`` is true, or a folder is not that of a class.
+    """
+
+    origin: ClassVar[Origin]
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        train: bool = False,
+        download: bool = False,
+        size: int = 224,
+    ) -> None:
+        rule = "be false for a set with a test part only"
+        require(not train, "train", rule, train)
+        folder = located(type(self).__name__, self.origin, root, download)
+        imagenet = ImageNet.origin.find(root) or folder.parent / "imagenet"
+        super().__init__(folder, imagenet_wnids(imagenet), size)
+
+
 @final
-class ImageNetA(_ClassFolders):
+class ImageNetA(_TestOnly):
     """ImageNet-A: 7500 natural images that fool classifiers, 200 classes.
 
-    Args:
-        root: The data folder; ImageNet's classes are looked up in it too.
-        train: Must be false: there is a test part only.
-        download: It cannot be fetched and must be placed by hand; true changes
-            nothing.
-        size: Side of the images in pixels, as for :class:`ImageNet`.
-
-    Raises:
-        FileNotFoundError: If a folder is not there; the message says how to place it.
-        ValueError: If ``train`` is true, or a folder is not that of a class.
+    Arguments as for :class:`ImageNet`; ``train`` must be false.
     """
 
-    source: ClassVar[Source] = Source(
-        about="ImageNet-A, 7500 natural images that fool classifiers, 200 classes",
-        folders=("imagenet-a",),
-        by_hand=_BY_HAND.format(
-            "github.com/hendrycks/natural-adv-examples", "imagenet-a"
-        ),
+    origin = _origin(
+        "ImageNet-A, 7500 natural images that fool classifiers, 200 classes",
+        "imagenet-a",
+        "github.com/hendrycks/natural-adv-examples",
     )
-
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        train: bool = False,
-        download: bool = False,
-        size: int = 224,
-    ) -> None:
-        _test_only(train)
-        folder = located("ImageNetA", self.source, root, download)
-        super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
 @final
-class ImageNetR(_ClassFolders):
+class ImageNetR(_TestOnly):
     """ImageNet-R: 30 000 renditions (art, toys, sketches), 200 classes.
 
-    Args:
-        root: The data folder; ImageNet's classes are looked up in it too.
-        train: Must be false: there is a test part only.
-        download: It cannot be fetched and must be placed by hand; true changes
-            nothing.
-        size: Side of the images in pixels, as for :class:`ImageNet`.
-
-    Raises:
-        FileNotFoundError: If a folder is not there; the message says how to place it.
-        ValueError: If ``train`` is true, or a folder is not that of a class.
+    Arguments as for :class:`ImageNet`; ``train`` must be false.
     """
 
-    source: ClassVar[Source] = Source(
-        about="ImageNet-R, 30 000 renditions (art, toys, sketches), 200 classes",
-        folders=("imagenet-r",),
-        by_hand=_BY_HAND.format("github.com/hendrycks/imagenet-r", "imagenet-r"),
+    origin = _origin(
+        "ImageNet-R, 30 000 renditions (art, toys, sketches), 200 classes",
+        "imagenet-r",
+        "github.com/hendrycks/imagenet-r",
     )
-
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        train: bool = False,
-        download: bool = False,
-        size: int = 224,
-    ) -> None:
-        _test_only(train)
-        folder = located("ImageNetR", self.source, root, download)
-        super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
 @final
-class ImageNetSketch(_ClassFolders):
+class ImageNetSketch(_TestOnly):
     """ImageNet-Sketch: 50 000 black and white sketches, 1000 classes.
 
-    Args:
-        root: The data folder; ImageNet's classes are looked up in it too.
-        train: Must be false: there is a test part only.
-        download: It cannot be fetched and must be placed by hand; true changes
-            nothing.
-        size: Side of the images in pixels, as for :class:`ImageNet`.
-
-    Raises:
-        FileNotFoundError: If a folder is not there; the message says how to place it.
-        ValueError: If ``train`` is true, or a folder is not that of a class.
+    Arguments as for :class:`ImageNet`; ``train`` must be false.
     """
 
-    source: ClassVar[Source] = Source(
-        about="ImageNet-Sketch, 50 000 black and white sketches, 1000 classes",
-        folders=("imagenet-sketch",),
-        by_hand=_BY_HAND.format(
-            "github.com/HaohanWang/ImageNet-Sketch", "imagenet-sketch"
-        ),
+    origin = _origin(
+        "ImageNet-Sketch, 50 000 black and white sketches, 1000 classes",
+        "imagenet-sketch",
+        "github.com/HaohanWang/ImageNet-Sketch",
     )
-
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        train: bool = False,
-        download: bool = False,
-        size: int = 224,
-    ) -> None:
-        _test_only(train)
-        folder = located("ImageNetSketch", self.source, root, download)
-        super().__init__(folder, imagenet_wnids(_imagenet(root, folder)), size)
 
 
 def imagenet_wnids(folder: Path) -> tuple[str, ...]:
@@ -250,12 +220,3 @@ def held_classes(dataset: Dataset[Any]) -> Tensor | None:
     if not isinstance(source, _ClassFolders) or source.mask.all():
         return None
     return source.mask
-
-
-def _imagenet(root: str | Path | None, folder: Path) -> Path:
-    """Return where ImageNet lies, or should: beside the set that shares its classes."""
-    return ImageNet.source.find(root) or folder.parent / "imagenet"
-
-
-def _test_only(train: bool) -> None:
-    require(not train, "train", "be false for a set with a test part only", train)

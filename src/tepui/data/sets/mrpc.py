@@ -19,7 +19,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.data.arrays import Arrays
 from tepui.data.files.installing import located
-from tepui.data.files.sources import Source, require_file
+from tepui.data.files.origins import Origin, require_file
 from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
 
 Test = Literal["validation", "official"]
@@ -46,7 +46,7 @@ class MRPC(Arrays):
     from the 3668 training pairs, whichever part is asked for.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
         train: The 3668 training pairs if true, else the test part.
         download: No source publishes a hash, so the set must be placed by hand; true
             changes nothing.
@@ -66,7 +66,7 @@ class MRPC(Arrays):
         ValueError: If a file is truncated or foreign.
     """
 
-    source: ClassVar[Source] = Source(
+    origin: ClassVar[Origin] = Origin(
         about="MRPC, 5801 pairs of sentences, paraphrases or not",
         folders=("mrpc", "MRPC"),
         by_hand="Place msr_paraphrase_train.txt and msr_paraphrase_test.txt of the "
@@ -86,7 +86,7 @@ class MRPC(Arrays):
         tokenizer: str | None = None,
     ) -> None:
         one_of("test", test, get_args(Test))
-        folder = located("MRPC", self.source, root, download)
+        folder = located("MRPC", self.origin, root, download)
         kept, held_out = _divided(_read(folder, "train"), folder, validation_ids)
         own: Tokenizer | HuggingFaceTokenizer
         if tokenizer is None:

@@ -9,73 +9,48 @@ References:
 """
 
 from pathlib import Path
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 import torch
 
 from tepui.core.checks import require
-from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.installing import located
-from tepui.data.files.sources import Download, Source, require_file
+from tepui.data.arrays import Normalize
+from tepui.data.files.origins import Download, Origin, require_file
+from tepui.data.files.published_arrays import Contents, PublishedArrays
 
 SAMPLES = {True: 73_257, False: 26_032}
-_SITE = "http://ufldl.stanford.edu/housenumbers/"
-_PUBLISHER = "torchvision; the authors publish none"
+
+
+def _download(part: str, md5: str, size: int) -> Download:
+    url = f"http://ufldl.stanford.edu/housenumbers/{part}_32x32.mat"
+    return Download(url, f"md5:{md5}", "torchvision; the authors publish none", size)
 
 
 @final
-class SVHN(Arrays):
-    """Street View House Numbers, cropped digits.
+class SVHN(PublishedArrays):
+    """Street View House Numbers: 73 257 training and 26 032 test images of digits.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``, labels the digits, int64.
-
-    Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
-        train: The 73 257 training images if true, else the 26 032 test images.
-        download: Fetch the set if it is not there.
-
-    Raises:
-        FileNotFoundError: If a file is not there; the message says how to get it.
-        ValueError: If a file is truncated, foreign or of another size.
+    Arguments as in :class:`tepui.data.files.published_arrays.PublishedArrays`.
     """
 
-    source: ClassVar[Source] = Source(
-        about="SVHN, 99 289 images of 32 px in 10 classes",
-        folders=("svhn",),
-        downloads=(
-            Download(
-                _SITE + "train_32x32.mat",
-                "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
-                _PUBLISHER,
-                182_000_000,
-            ),
-            Download(
-                _SITE + "test_32x32.mat",
-                "md5:eb5a983be6a315427106f1b164d9cef3",
-                _PUBLISHER,
-                64_000_000,
-            ),
+    origin = Origin(
+        "SVHN, 99 289 images of 32 px in 10 classes",
+        ("svhn",),
+        (
+            _download("train", "e26dedcc434d2e4c54c9b2d4a06d8373", 182_000_000),
+            _download("test", "eb5a983be6a315427106f1b164d9cef3", 64_000_000),
         ),
     )
-    normalization: ClassVar[Normalize] = Normalize(
-        (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)
-    )
+    normalization = Normalize((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970))
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        train: bool = True,
-        download: bool = False,
-    ) -> None:
-        folder = located("SVHN", self.source, root, download)
+    def _read(self, folder: Path, train: bool) -> Contents:
         path = folder / f"{'train' if train else 'test'}_32x32.mat"
-        images, labels = _read(path, SAMPLES[train])
-        classes = tuple("0123456789")
-        super().__init__(images, labels, self.normalization, classes)
+        return *_read_mat(path, SAMPLES[train]), tuple("0123456789")
 
 
-def _read(path: Path, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _read_mat(path: Path, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
     from scipy.io import loadmat
 
     require_file(path)

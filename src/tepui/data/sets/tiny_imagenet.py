@@ -9,14 +9,14 @@ References:
 """
 
 from pathlib import Path
-from typing import ClassVar, final
+from typing import final
 
 import torch
 
 from tepui.core.checks import require
-from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.installing import located
-from tepui.data.files.sources import Download, Source, require_file
+from tepui.data.arrays import Normalize
+from tepui.data.files.origins import Download, Origin, require_file
+from tepui.data.files.published_arrays import Contents, PublishedArrays
 from tepui.data.image_files import class_folders, decode_all, labeled
 
 CLASSES = 200
@@ -24,27 +24,18 @@ SAMPLES = {True: 100_000, False: 10_000}
 
 
 @final
-class TinyImageNet(Arrays):
-    """TinyImageNet-200, with the official validation images as test part.
+class TinyImageNet(PublishedArrays):
+    """TinyImageNet-200: 100 000 training images; the 10 000 of validation as test part.
 
     Images are bytes of shape ``(samples, 3, 64, 64)``, labels the position of their
-    class in the sorted list of WordNet identifiers, int64.
-
-    Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.sources`.
-        train: The 100 000 training images if true, else the 10 000 of validation.
-        download: Fetch the set if it is not there.
-
-    Raises:
-        FileNotFoundError: If a file is not there; the message says how to get it.
-        ValueError: If an image is damaged, unlabeled or of another size, or one is
-            missing.
+    class in the sorted list of WordNet identifiers, int64. Arguments as in
+    :class:`tepui.data.files.published_arrays.PublishedArrays`.
     """
 
-    source: ClassVar[Source] = Source(
-        about="TinyImageNet-200, 110 000 images of 64 px in 200 classes",
-        folders=("tiny-imagenet-200",),
-        downloads=(
+    origin = Origin(
+        "TinyImageNet-200, 110 000 images of 64 px in 200 classes",
+        ("tiny-imagenet-200",),
+        (
             Download(
                 "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
                 "md5:90528d7ca1a48142e341f4ef8d21d0de",
@@ -53,31 +44,22 @@ class TinyImageNet(Arrays):
             ),
         ),
     )
-    normalization: ClassVar[Normalize] = Normalize(
-        (0.480, 0.448, 0.397), (0.276, 0.269, 0.282)
-    )
+    normalization = Normalize((0.480, 0.448, 0.397), (0.276, 0.269, 0.282))
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        train: bool = True,
-        download: bool = False,
-    ) -> None:
-        folder = located("TinyImageNet", self.source, root, download)
+    def _read(self, folder: Path, train: bool) -> Contents:
         wnids = read_wnids(folder)
         numbers = {wnid: number for number, wnid in enumerate(wnids)}
-        if train:
-            files, labels = labeled(class_folders(folder / "train"), numbers)
-        elif (folder / "val" / "val_annotations.txt").exists():
-            files, labels = _annotated(folder / "val", numbers)
+        part = folder / ("train" if train else "val")
+        if not train and (part / "val_annotations.txt").exists():
+            files, labels = _annotated(part, numbers)
         else:
-            files, labels = labeled(class_folders(folder / "val"), numbers)
+            files, labels = labeled(class_folders(part), numbers)
         rule = f"hold {SAMPLES[train]} images"
         require(len(files) == SAMPLES[train], str(folder), rule, len(files))
         images = decode_all(files)
         rule = "hold images of 64x64 pixels"
         require(images.shape[2:] == (64, 64), str(folder), rule, images.shape[2:])
-        super().__init__(images, torch.tensor(labels), self.normalization, wnids)
+        return images, torch.tensor(labels), wnids
 
 
 def read_wnids(folder: Path) -> tuple[str, ...]:

@@ -18,7 +18,13 @@ from tepui.papers.claims.comparisons import (
 )
 from tepui.papers.claims.evidence import PRINTED, Evidence, label
 from tepui.studies.results import Record
-from tepui.theory import simulate_subset_constant, subset_constant, theorem1
+from tepui.theory import (
+    Setting,
+    simulate_subset_constant,
+    subset_constant,
+    theorem1,
+)
+from tepui.theory.theorems import Gap
 
 BARS = tuple(f"sharpbalance/figure7{panel}" for panel in "abcdef")
 BASELINES = ("deep_ensemble", "sam")
@@ -183,19 +189,15 @@ def _constant(name: Literal["printed", "corrected"]) -> float:
 
 
 def _lower_bound(name: Literal["printed", "corrected"], length: int) -> float:
-    return float(
-        theorem1(
-            3,
-            eta=0.01,
-            rho=0.1,
-            rho0=0.01 * length,
-            n=3000,
-            d=150,
-            sigma2=0.1 * length**2,
-            theta_norm=length * math.sqrt(15),
-            gap="paper" if name == "printed" else "haar",
-        ).sharpness_lower
+    setting = Setting(
+        rho0=0.01 * length,
+        n=3000,
+        d=150,
+        sigma2=0.1 * length**2,
+        theta_norm=length * math.sqrt(15),
     )
+    gap: Gap = "paper" if name == "printed" else "haar"
+    return float(theorem1(setting, 3, eta=0.01, rho=0.1, gap=gap).sharpness_lower)
 
 
 def agrees(

@@ -41,7 +41,7 @@ from tepui.data import (
     ImageNetR,
     UnlabeledFolder,
 )
-from tepui.data.files.sources import ENVIRONMENT, data_folder
+from tepui.data.files.origins import ENVIRONMENT, data_folder
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, split_last_layers, timm
 from tepui.papers.recipe import Size

@@ -7,6 +7,7 @@ accuracy on corrupted data.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,7 @@ def settings(order: Order) -> dict[str, Any]:
     theory = (QUICK if order.size == "smoke" else FULL).setting
     return {
         **sweep_settings(order, ["cifar10"], grid=OWN_GRIDS[order.size]),
-        "theory": {**theory, "steps": 3, "step size": 0.01},
+        "theory": {**asdict(theory), "steps": 3, "step size": 0.01},
     }
 
 

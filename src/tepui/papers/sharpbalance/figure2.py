@@ -18,9 +18,7 @@ from tepui.theory import largest_stable_rho
 def panels(resolution: Resolution) -> Lettered:
     """Return the published radii, stable ones, and both methods equally sharp."""
     published = np.linspace(0.5, 0.3, resolution.points)
-    limit = float(
-        largest_stable_rho(ETA, resolution.setting["n"] / resolution.setting["d"])
-    )
+    limit = float(largest_stable_rho(ETA, resolution.setting.ratio))
     within = np.linspace(limit, 0, resolution.points)
     curve = curve_at("SAM", 3, ETA, np.append(published, within), resolution, SEED)
     first = curve.part(slice(resolution.points))

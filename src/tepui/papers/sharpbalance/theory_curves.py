@@ -14,7 +14,7 @@ References:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from tepui.studies.results import Record, Results
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
-    simulate_subset_sam,
+    simulate_sam,
     stable,
     theorem1,
     theorem2,
@@ -221,13 +221,13 @@ def matched(
 ) -> list[Panel]:
     """Return a panel per number of steps: both methods stable and equally sharp."""
     setting = resolution.setting
-    start = theorem1(0, eta=0, rho=0, **setting).sharpness_upper
+    start = theorem1(setting, 0, eta=0, rho=0).sharpness_upper
     wanted = start * np.linspace(0.95, 0.1, resolution.points)
     curves: dict[int, list[Curve]] = {step: [] for step in steps}
     for method, subsets in SUBSETS.items():
         lines = [(step, rho) for step in steps for rho in MATCHED_RHO]
         etas = [
-            eta_at_sharpness(wanted, step, rho=rho, subsets=subsets, **setting)
+            eta_at_sharpness(setting, wanted, step, rho=rho, subsets=subsets)
             for step, rho in lines
         ]
         reached = [eta[~np.isnan(eta)] for eta in etas]
@@ -258,22 +258,22 @@ def curve_at(
     subsets, setting = SUBSETS[method], resolution.setting
     k, eta, rho = (part.ravel() for part in np.broadcast_arrays(k, eta, rho))
     if subsets == 1:
-        said = theorem1(k, eta=eta, rho=rho, **setting)
+        said = theorem1(setting, k, eta=eta, rho=rho)
     else:
-        said = theorem2(k, eta=eta, rho=rho, subsets=subsets, **setting)
+        said = theorem2(setting, k, eta=eta, rho=rho, subsets=subsets)
     seen = [np.full(k.shape, np.nan)] * 4
     if seed is not None:
-        simulated = simulate_subset_sam(
+        simulated = simulate_sam(
+            setting,
             k,
             eta=eta,
             rho=rho,
             subsets=subsets,
             matrices=resolution.matrices,
             seed=seed,
-            **setting,
         )
         seen = [getattr(simulated, field.name) for field in fields(simulated)]
-    ratio = setting["n"] / setting["d"] / subsets
+    ratio = setting.ratio / subsets
     bounds = said.sharpness_upper, said.sharpness_lower
     return Curve(
         method, k, eta, rho, stable(eta, rho, ratio), said.diversity, *bounds, *seen
@@ -319,13 +319,13 @@ def _number(value: float | None) -> float:
 def _settings(size: Size) -> dict[str, Any]:
     resolution = RESOLUTIONS[size]
     document = {
-        **{name: float(value) for name, value in resolution.setting.items()},  # type: ignore[arg-type]
+        **{name: float(value) for name, value in asdict(resolution.setting).items()},
         "repetitions": resolution.matrices,
         "points of a curve": resolution.points,
     }
     if size == "paper":
         return document
-    n, d = resolution.setting["n"], resolution.setting["d"]
+    n, d = resolution.setting.n, resolution.setting.d
     differs = f"{resolution.points} points of a curve for {FULL.points}"
     if size == "smoke":
         differs += f"; {resolution.matrices} matrices of {n} x {d} for 50 of 3000 x 150"

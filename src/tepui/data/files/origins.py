@@ -1,8 +1,8 @@
-"""Where data sets lie on disk, and where they come from.
+"""Where published data sets come from, and where they lie on disk.
 
-Every set has one folder below the data folder, under the name its authors gave it. The
-data folder is the one the environment variable ``TEPUI_DATA`` names, else the cache
-folder of the platform.
+Each set has one folder in the data folder, under the name its authors gave it. The
+environment variable ``TEPUI_DATA`` names the data folder; without it, the platform's
+cache folder serves.
 """
 
 import os
@@ -14,7 +14,7 @@ ENVIRONMENT = "TEPUI_DATA"
 
 @dataclass(frozen=True)
 class Download:
-    """One file that can be fetched.
+    """One file to download.
 
     Attributes:
         url: Its address; the last part is the file's name.
@@ -35,16 +35,16 @@ class Download:
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a data set needs on disk.
+class Origin:
+    """Where a data set comes from.
 
     Attributes:
         about: What it is, in a few words.
-        folders: Names under which it may lie below the data folder; the first is the
-            one that downloads create.
-        downloads: Files to fetch; none for a set that must be placed by hand.
+        folders: Names its folder in the data folder may have; downloads create the
+            first.
+        downloads: Files to download; empty if the set must be placed by hand.
         by_hand: How to place it without a download.
-        elsewhere: Folders that other software fills with it.
+        elsewhere: Folders in which other software installs it.
     """
 
     about: str
@@ -54,7 +54,7 @@ class Source:
     elsewhere: tuple[str, ...] = ()
 
     def find(self, root: str | Path | None = None) -> Path | None:
-        """Return the folder the set lies in."""
+        """Return the folder the set lies in, or None."""
         base = data_folder() if root is None else Path(root)
         places = [base / name for name in self.folders]
         if base.name in self.folders:
@@ -78,4 +78,4 @@ def require_file(path: Path) -> None:
     """Raise a ``FileNotFoundError`` that names the file and what its folder holds."""
     if not path.is_file():
         beside = sorted(item.name for item in path.parent.glob("*"))[:20]
-        raise FileNotFoundError(f"{path} must be there; its folder holds {beside}")
+        raise FileNotFoundError(f"{path} must exist; its folder holds {beside}")

@@ -88,9 +88,10 @@ def shown(folder):
     places = found.environment.get("trained_on", [found.environment])
     where_made = "; ".join(f"{at['hardware']}, torch {at['torch']}" for at in places)
     command = found.settings.get("command")
-    by = found.settings.get("made_by", f"`{command}`" if command else "")
-    again = f"; the same is made by `{command}`" if command and "made_by" in found.settings else ""
-    parts.append(f"Made{by and f' by {by}'} on {where_made}{again}.\n")
+    by = found.settings.get("made_by")
+    again = f" `{command}` makes the same." if by and command else ""
+    how = by or (f"`{command}`" if command else "")
+    parts.append(f"Made{how and f' by {how}'} on {where_made}.{again}\n")
     return "\n".join(parts)
 
 

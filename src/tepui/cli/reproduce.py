@@ -44,22 +44,13 @@ EXAMPLE = "tepui reproduce sharpbalance/figure7a"
 
 
 class Item(NamedTuple):
-    """A figure or table as it was asked for.
+    """A figure or table as it was asked for."""
 
-    Attributes:
-        asked: Its name, with the panel if one was asked for.
-        name: Of the recipe.
-        recipe: What it is.
-        order: Size, panels and what is overridden.
-        folder: Where it is written.
-        jobs: What it needs.
-    """
-
-    asked: str
+    asked: str  # its name, with the panel if one was asked for
     name: str
     recipe: Recipe
-    order: Order
-    folder: Path
+    order: Order  # size, panels and what is overridden
+    folder: Path  # where it is written
     jobs: Sequence[Job]
 
 

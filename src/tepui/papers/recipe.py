@@ -16,9 +16,8 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
-from tepui.studies.jobs import Job, merged
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Results, Store
+from tepui.studies.jobs import merged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,11 +151,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A figure that explains and has no numbers.
-
-    Attributes:
-        title: What it explains.
-    """
+    """A figure that explains and has no numbers."""
 
     title: str
 

@@ -12,18 +12,11 @@ from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.figures import as_png, as_svg
+from tepui.studies import DataSource, Job, Record, Results, Store, Trial, carry_out
 from tepui.studies.derived_data import Features
-from tepui.studies.jobs import Job, carry_out
 from tepui.studies.results import FILE as RESULTS
-from tepui.studies.results import Record, Results, as_csv, results, write_results
-from tepui.studies.specifications import (
-    DataSource,
-    Trial,
-    digest,
-    made_from,
-    sources_in,
-)
-from tepui.studies.store import Store
+from tepui.studies.results import as_csv, results, write_results
+from tepui.studies.specifications import digest, made_from, sources_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,19 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan costs.
+    """What a plan costs."""
 
-    Attributes:
-        trials: Ensembles in the plan.
-        trained: Those that the store has.
-        member_epochs: Epochs of training that are left, counted for every member.
-        steps: What is left to do in all, tests and measurements included.
-    """
-
-    trials: int
-    trained: int
-    member_epochs: int
-    steps: int
+    trials: int  # ensembles in the plan
+    trained: int  # those that the store has
+    member_epochs: int  # epochs of training that are left, counted for every member
+    steps: int  # what is left to do in all, tests and measurements included
 
 
 def cost(work: Sequence[Job], store: Store) -> Cost:

@@ -29,19 +29,15 @@ FOLDER = "features"
 @final
 @dataclass(frozen=True)
 class Features(DataSource):
-    """What a frozen extractor says of images, kept on disk.
+    """What a frozen extractor says of images, kept on disk."""
 
-    Attributes:
-        extractor: A trial of one member, or what returns a trained model, such as
-            ``functools.partial`` of :func:`tepui.models.timm`.
-        images: What it looks at. Where the extractor is a trial, images of another form
-            are brought to that of its training data.
-        layers: How many of its last layers are cut off.
-    """
-
+    # A trial of one member, or what returns a trained model, such as
+    # "functools.partial" of tepui.models.timm
     extractor: Trial | Callable[[], nn.Module]
+    # what it looks at. Where the extractor is a trial, images of another form are
+    # brought to that of its training data
     images: DataSource
-    layers: int = 1
+    layers: int = 1  # how many of its last layers are cut off
 
     def load(self, store: Shelf) -> Arrays:
         """Return the features, from the store's folder if they are there."""
@@ -70,21 +66,13 @@ class Features(DataSource):
 @final
 @dataclass(frozen=True)
 class Copies(DataSource):
-    """Corrupted copies of images, those of all types after each other.
-
-    Attributes:
-        images: The clean images.
-        types: The corruptions.
-        severity: Of all of them.
-        strength: Whose parameters they take, see :func:`tepui.data.corrupt`.
-        seed: Same seed, same draws.
-    """
+    """Corrupted copies of images, those of all types after each other."""
 
     images: DataSource
     types: tuple[str, ...]
-    severity: int
-    strength: str = "cifar"
-    seed: int = 0
+    severity: int  # of all of them
+    strength: str = "cifar"  # whose parameters they take, see tepui.data.corrupt
+    seed: int = 0  # same seed, same draws
 
     def load(self, store: Shelf) -> Arrays:
         """Return as many times more images as there are types."""
@@ -104,17 +92,11 @@ class Copies(DataSource):
 @final
 @dataclass(frozen=True)
 class ReleasedCopies(DataSource):
-    """Corrupted copies as their authors released them, those of all types together.
+    """Corrupted copies as their authors released them, those of all types together."""
 
-    Attributes:
-        dataset: Their class, such as ``tepui.data.ImageNetC``.
-        types: The corruptions.
-        severity: Of all of them.
-    """
-
-    dataset: Callable[..., Any]
+    dataset: Callable[..., Any]  # their class, such as "tepui.data.ImageNetC"
     types: tuple[str, ...]
-    severity: int
+    severity: int  # of all of them
 
     def load(self, store: Shelf) -> Dataset[Any]:
         """Return the copies of all types after each other."""
@@ -125,14 +107,10 @@ class ReleasedCopies(DataSource):
 @final
 @dataclass(frozen=True)
 class Changed(DataSource):
-    """Images that a function has changed; labels stay.
-
-    Attributes:
-        images: The images.
-        change: From images to images, floats in [0, 1], of any number.
-    """
+    """Images that a function has changed; labels stay."""
 
     images: DataSource
+    # from images to images, floats in [0, 1], of any number
     change: Callable[[Tensor], Tensor]
 
     def load(self, store: Shelf) -> Arrays:
@@ -147,15 +125,10 @@ class Changed(DataSource):
 @final
 @dataclass(frozen=True)
 class Misjudged(DataSource):
-    """Images that a trained ensemble gets wrong, as ImageNet-A was chosen.
+    """Images that a trained ensemble gets wrong, as ImageNet-A was chosen."""
 
-    Attributes:
-        images: What to choose from.
-        judge: The ensemble; it should not be the one that is to be tested.
-    """
-
-    images: DataSource
-    judge: Trial
+    images: DataSource  # what to choose from
+    judge: Trial  # the ensemble; it should not be the one that is to be tested
 
     def load(self, store: Shelf) -> Arrays:
         """Return those images, in their order."""

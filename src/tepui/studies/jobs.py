@@ -34,25 +34,16 @@ class JobError(RuntimeError):
 
 
 class Started(NamedTuple):
-    """Work that is taken up.
-
-    Attributes:
-        digest: Of its trial.
-    """
+    """Work that is taken up."""
 
     digest: str
 
 
 class Ended(NamedTuple):
-    """Work that is done, or that failed as it may.
-
-    Attributes:
-        digest: Of its trial.
-        failure: What the error said; None if there was none.
-    """
+    """Work that is done, or that failed as it may."""
 
     digest: str
-    failure: str | None = None
+    failure: str | None = None  # what the error said; None if there was none
 
 
 Events = Generator[Started | Ended, None, None]

@@ -31,66 +31,44 @@ from tepui.training.run_folder import EpochRecord, RunFolder
 
 @dataclass(frozen=True)
 class ReportSource:
-    """A folder that numbers come from.
-
-    Attributes:
-        path: The folder.
-        title: What it holds.
-        settings: How its ensembles were trained.
-        environment: Versions, hardware and the command.
-    """
+    """A folder that numbers come from."""
 
     path: Path
     title: str
-    settings: Mapping[str, Any]
-    environment: Mapping[str, Any]
+    settings: Mapping[str, Any]  # how its ensembles were trained
+    environment: Mapping[str, Any]  # versions, hardware and the command
 
 
 @dataclass(frozen=True)
 class Study:
-    """The results of a figure or table, with the picture drawn of them.
-
-    Attributes:
-        path: Their folder.
-        results: The numbers.
-        picture: An SVG document; None where there is none.
-    """
+    """The results of a figure or table, with the picture drawn of them."""
 
     path: Path
     results: Results
-    picture: str | None
+    picture: str | None  # an SVG document; None where there is none
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One method in a group.
+    """One method in a group."""
 
-    Attributes:
-        result: Its ensembles and their scores; their folders are those on disk.
-        sources: Where it comes from; several for repetitions.
-        training: Model, members, epochs, training samples and hardware, where they
-            are known.
-        histories: The epochs of each ensemble; empty where they are not there.
-    """
-
+    # its ensembles and their scores; their folders are those on disk
     result: MethodResult
-    sources: tuple[Path, ...]
+    sources: tuple[Path, ...]  # where it comes from; several for repetitions
+    # model, members, epochs, training samples and hardware, where they are known
     training: Mapping[str, Any]
+    # the epochs of each ensemble; empty where they are not there
     histories: tuple[tuple[EpochRecord, ...], ...]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Methods tested on the same data.
+    """Methods tested on the same data."""
 
-    Attributes:
-        tested: What they were tested on; None where the evaluation does not say.
-        entries: The methods; no two have the same label.
-        notes: What was left out since it could not stand in one column.
-    """
-
+    # what they were tested on; None where the evaluation does not say
     tested: Mapping[str, Any] | None
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...]  # the methods; no two have the same label
+    # what was left out since it could not stand in one column
     notes: tuple[str, ...] = ()
 
     @property

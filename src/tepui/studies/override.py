@@ -38,16 +38,10 @@ _GIVEN = (
 
 
 class Place(NamedTuple):
-    """Where a hyperparameter is.
+    """Where a hyperparameter is."""
 
-    Attributes:
-        owner: Field of the trial that holds it; ``"trial"`` for the trial itself.
-        kind: What that is, in errors.
-        hint: Its declared type.
-    """
-
-    owner: str
-    kind: str
+    owner: str  # field of the trial that holds it; "trial" for the trial itself
+    kind: str  # what that is, in errors
     hint: Any
 
 

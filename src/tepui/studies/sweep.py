@@ -39,19 +39,12 @@ _TRAINING = "be made from training data to choose on"
 @final
 @dataclass(frozen=True)
 class HoldOut(DataSource):
-    """A part of training data: what is kept for training, or what is held out.
-
-    Attributes:
-        source: The training data.
-        part: Which part.
-        share: Share of the samples that is held out.
-        seed: Same seed, same samples.
-    """
+    """A part of training data: what is kept for training, or what is held out."""
 
     source: DataSource
     part: HoldOutPart
-    share: float
-    seed: int = 0
+    share: float  # share of the samples that is held out
+    seed: int = 0  # same seed, same samples
 
     def __post_init__(self) -> None:
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
@@ -65,14 +58,10 @@ class HoldOut(DataSource):
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of values.
+    """One combination of values."""
 
-    Attributes:
-        values: A value for each hyperparameter of the grid.
-        work: One ensemble per repetition, with the samples held out as its test.
-    """
-
-    values: Values
+    values: Values  # A value for each hyperparameter of the grid
+    # one ensemble per repetition, with the samples held out as its test
     work: tuple[Job, ...]
 
     @property
@@ -83,17 +72,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Search:
-    """One method on one data set, at every combination of a grid.
+    """One method on one data set, at every combination of a grid."""
 
-    Attributes:
-        base: The trial that is varied.
-        cells: All combinations, in the order of the grid.
-        label: Data, model and method, with the fields that are not searched and with
-            whatever else tells it from the other searches.
-    """
-
-    base: Trial
-    cells: tuple[Cell, ...]
+    base: Trial  # the trial that is varied
+    cells: tuple[Cell, ...]  # all combinations, in the order of the grid
+    # data, model and method, with the fields that are not searched and with whatever
+    # else tells it from the other searches
     label: str
 
     @property
@@ -104,19 +88,13 @@ class Search:
 
 @dataclass(frozen=True)
 class Row:
-    """How one combination did on the samples held out; one value per repetition.
-
-    Attributes:
-        values: The combination.
-        accuracy: Of the ensemble.
-        nll: Negative log likelihood of the ensemble; None where it is infinite.
-        individual_accuracy: Of its members, on average.
-    """
+    """How one combination did on the samples held out; one value per repetition."""
 
     values: Values
     accuracy: tuple[float, ...] = ()
+    # negative log likelihood of the ensemble; None where it is infinite
     nll: tuple[float | None, ...] = ()
-    individual_accuracy: tuple[float, ...] = ()
+    individual_accuracy: tuple[float, ...] = ()  # of its members, on average
 
     @property
     def diverged(self) -> bool:
@@ -126,16 +104,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found.
-
-    Attributes:
-        rows: One per combination.
-        chosen: The row with the highest mean accuracy; among equals the one with the
-            lowest mean negative log likelihood, then the earlier one; None if all
-            diverged.
-    """
+    """What a search found."""
 
     rows: tuple[Row, ...]
+    # the row with the highest mean accuracy; among equals the one with the lowest mean
+    # negative log likelihood, then the earlier one; None if all diverged
     chosen: Row | None
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.papers.published import AXES, published
-from tepui.studies.results import FILE, Record, Results, read_results
+from tepui.studies import Record, Results, read_results
+from tepui.studies.results import FILE
 
 PRINTED = "printed"
 COMPUTED = "computed"
@@ -19,17 +20,11 @@ NO_EVIDENCE = "smoke"
 
 @dataclass(frozen=True)
 class Datum:
-    """A number and where it comes from.
-
-    Attributes:
-        record: The number.
-        size: Of its study; ``"printed"`` for a paper's own number.
-        command: What makes it again.
-    """
+    """A number and where it comes from."""
 
     record: Record
-    size: str
-    command: str = ""
+    size: str  # of its study; "printed" for a paper's own number
+    command: str = ""  # what makes it again
 
     @cached_property
     def names(self) -> dict[str, Any]:
@@ -42,14 +37,10 @@ Group = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Evidence:
-    """All numbers that claims are judged by.
-
-    Attributes:
-        data: The numbers.
-        smoke: Figures, tables and panels with numbers that are no evidence.
-    """
+    """All numbers that claims are judged by."""
 
     data: tuple[Datum, ...]
+    # figures, tables and panels with numbers that are no evidence
     smoke: frozenset[str] = frozenset()
 
     def __add__(self, other: "Evidence") -> "Evidence":

@@ -43,11 +43,18 @@ from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sed.protocol import GRID
 from tepui.report.figures import COLORS
 from tepui.report.studies import grid, legend_below
+from tepui.studies import (
+    DataSource,
+    EvaluationSpec,
+    Job,
+    Record,
+    Results,
+    Store,
+    Trial,
+    averaged,
+)
 from tepui.studies.derived_data import Copies, Features
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged
-from tepui.studies.specifications import DataSource, EvaluationSpec, Shelf, Trial
-from tepui.studies.store import Store
+from tepui.studies.specifications import Shelf
 from tepui.training import AdamW
 
 if TYPE_CHECKING:
@@ -59,40 +66,25 @@ SEVERITIES = {"severity 1": 1, "severity 5": 5}
 
 
 class Effort(NamedTuple):
-    """How large the study is.
+    """How large the study is."""
 
-    Attributes:
-        images: The data set's class.
-        samples: Images for the extractor, for the heads, and for each test.
-        width: Width of the extractor.
-        extractor_epochs: Passes of the extractor.
-        epochs: Passes of each head.
-        ensembles: Repetitions.
-        types: Corruptions; severities are 1 and 5.
-        others: What no head should recognize.
-    """
-
-    images: Callable[..., Arrays]
+    images: Callable[..., Arrays]  # the data set's class
+    # images for the extractor, for the heads, and for each test
     samples: tuple[int, int, int]
-    width: int
-    extractor_epochs: int
-    epochs: int
+    width: int  # width of the extractor
+    extractor_epochs: int  # passes of the extractor
+    epochs: int  # passes of each head
     ensembles: int
-    types: tuple[str, ...]
-    others: tuple["Kind", ...]
+    types: tuple[str, ...]  # corruptions; severities are 1 and 5
+    others: tuple["Kind", ...]  # what no head should recognize
 
 
 class Variant(NamedTuple):
-    """One row of the study.
+    """One row of the study."""
 
-    Attributes:
-        method: How the heads are trained.
-        label_smoothing: For all heads.
-        varied: Deal learning rate, weight decay and label smoothing from a grid.
-    """
-
-    method: Method
+    method: Method  # how the heads are trained
     label_smoothing: float = 0.0
+    # deal learning rate, weight decay and label smoothing from a grid
     varied: bool = False
 
 
@@ -138,19 +130,12 @@ FAR_OFF = "SED, weight 5, smoothing 0.5"
 @final
 @dataclass(frozen=True)
 class Drawn(DataSource):
-    """Images of a data set at some places of a random order.
+    """Images of a data set at some places of a random order."""
 
-    Attributes:
-        images: The data set's class.
-        train: Whether to draw from its training part.
-        places: The first place, and the one after the last.
-        seed: Same seed, same order.
-    """
-
-    images: Callable[..., Arrays]
-    train: bool
-    places: tuple[int, int]
-    seed: int
+    images: Callable[..., Arrays]  # the data set's class
+    train: bool  # whether to draw from its training part
+    places: tuple[int, int]  # the first place, and the one after the last
+    seed: int  # same seed, same order
 
     def load(self, store: Shelf) -> Arrays:
         """Return the images in their random order."""
@@ -164,17 +149,11 @@ class Drawn(DataSource):
 @final
 @dataclass(frozen=True)
 class Unfamiliar(DataSource):
-    """Images that no head should recognize, in the form of others.
+    """Images that no head should recognize, in the form of others."""
 
-    Attributes:
-        kind: Real digits, the others with light and dark exchanged, or noise.
-        like: The others.
-        seed: Same seed, same noise.
-    """
-
-    kind: Kind
+    kind: Kind  # real digits, the others with light and dark exchanged, or noise
     like: DataSource
-    seed: int
+    seed: int  # same seed, same noise
 
     def load(self, store: Shelf) -> Arrays:
         """Return the images, without labels."""

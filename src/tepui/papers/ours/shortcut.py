@@ -34,10 +34,17 @@ from tepui.metrics import accuracy, disagreement, individual_accuracy
 from tepui.models import MLP
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged
-from tepui.studies.specifications import DataSource, EvaluationSpec, Shelf, Trial
-from tepui.studies.store import Store
+from tepui.studies import (
+    DataSource,
+    EvaluationSpec,
+    Job,
+    Record,
+    Results,
+    Store,
+    Trial,
+    averaged,
+)
+from tepui.studies.specifications import Shelf
 from tepui.training import AdamW
 
 if TYPE_CHECKING:
@@ -49,29 +56,19 @@ MEMBERS = 2
 
 
 class Length(NamedTuple):
-    """How long the study takes.
+    """How long the study takes."""
 
-    Attributes:
-        first: The first of the consecutive seeds, one per ensemble.
-        ensembles: Of each method.
-        epochs: Passes over the labeled images that each member sees.
-    """
-
-    first: int
+    first: int  # the first of the consecutive seeds, one per ensemble
     ensembles: int
-    epochs: int
+    epochs: int  # passes over the labeled images that each member sees
 
 
 class Variant(NamedTuple):
-    """One row of the study.
+    """One row of the study."""
 
-    Attributes:
-        method: How the members are trained.
-        shares: Into how many equal parts the members divide a run, one after the
-            other; the run is as many times longer.
-    """
-
-    method: Method
+    method: Method  # how the members are trained
+    # into how many equal parts the members divide a run, one after the other; the run
+    # is as many times longer
     shares: int = 1
 
 
@@ -135,15 +132,10 @@ def colors_of(images: Any) -> Tensor:
 @final
 @dataclass(frozen=True)
 class Painted(DataSource):
-    """Labeled, unlabeled or test images; no digit is in two of them.
+    """Labeled, unlabeled or test images; no digit is in two of them."""
 
-    Attributes:
-        part: Which: color as the class, color at random, each image in both colors.
-        seed: What the split and the random colors derive from.
-    """
-
-    part: Part
-    seed: int
+    part: Part  # which: color as the class, color at random, each image in both colors
+    seed: int  # what the split and the random colors derive from
 
     def load(self, store: Shelf) -> Arrays:
         """Return the images."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from tepui.data import STANDARD, corrupt
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.corrupted_images import image_grid
-from tepui.studies.results import Record, Results
+from tepui.studies import Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,14 +30,10 @@ CREDIT = "flower.jpg of scikit-learn, by vultilion, CC BY 2.0"
 
 
 class View(NamedTuple):
-    """How the photograph is shown.
-
-    Attributes:
-        pixels: Height and width.
-        strength: Whose parameters the corruptions take.
-    """
+    """How the photograph is shown."""
 
     pixels: int
+    # whose parameters the corruptions take
     strength: Literal["tiny_imagenet", "imagenet"]
 
 

@@ -34,14 +34,8 @@ from tepui.methods import SAM, DeepEnsemble
 from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, timm
 from tepui.papers.recipe import Order, Size
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
+from tepui.studies import EvaluationSpec, Samples, SharpnessSpec, Trial, seeds
 from tepui.studies.augmented_copies import Augmented
-from tepui.studies.specifications import (
-    EvaluationSpec,
-    Samples,
-    SharpnessSpec,
-    Trial,
-    seeds,
-)
 from tepui.training import SGD, Constant, Cosine, Schedule
 from tepui.training.run_folder import to_jsonable
 
@@ -55,40 +49,23 @@ IDENTICAL = (
 
 
 class ControlStudy(NamedTuple):
-    """How the networks of one table are trained, tested and measured.
+    """How the networks of one table are trained, tested and measured."""
 
-    Attributes:
-        dataset: What is trained on.
-        train: Training samples; None takes all.
-        test: Test samples; None takes all.
-        model: Returns a new network.
-        members: Networks, one per seed.
-        epochs: Length of a run.
-        rate: Learning rate.
-        augment: What the augmentation control applies.
-        schedule: Of the learning rate.
-        batch_size: Samples per step.
-        types: Corruptions of the test samples.
-        severities: Of each corruption.
-        strength: Whose parameters corruptions take.
-        places: Random places at which SAM-sharpness is measured.
-        sharp_samples: Training samples for SAM-sharpness; None takes all.
-    """
-
-    dataset: Callable[..., Any]
-    train: int | None
-    test: int | None
-    model: Callable[[], nn.Module]
-    members: int
-    epochs: int
+    dataset: Callable[..., Any]  # what is trained on
+    train: int | None  # training samples; None takes all
+    test: int | None  # test samples; None takes all
+    model: Callable[[], nn.Module]  # returns a new network
+    members: int  # networks, one per seed
+    epochs: int  # length of a run
     rate: float
-    augment: tuple[Augmentation, ...]
-    schedule: Schedule = Constant()
+    augment: tuple[Augmentation, ...]  # what the augmentation control applies
+    schedule: Schedule = Constant()  # of the learning rate
     batch_size: int = 256
-    types: tuple[str, ...] = STANDARD
+    types: tuple[str, ...] = STANDARD  # corruptions of the test samples
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
-    strength: str = "cifar"
-    places: int = 100
+    strength: str = "cifar"  # whose parameters corruptions take
+    places: int = 100  # random places at which SAM-sharpness is measured
+    # training samples for SAM-sharpness; None takes all
     sharp_samples: int | None = None
 
 

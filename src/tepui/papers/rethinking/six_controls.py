@@ -27,11 +27,7 @@ from tepui.papers.rethinking.protocol import (
     study_of,
 )
 from tepui.report.controls import control_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, averaged
-from tepui.studies.specifications import Trial
-from tepui.studies.statistics import pair_pseudo_values
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Store, Trial, averaged, pair_pseudo_values
 
 UNITS = {
     "accuracy": "fraction",

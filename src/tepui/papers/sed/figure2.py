@@ -26,9 +26,8 @@ from tepui.papers.sed.protocol import (
 )
 from tepui.papers.sed.scales import STUDIES
 from tepui.report.studies import grid
+from tepui.studies import Record, Results, Store, averaged
 from tepui.studies.gallery import class_name, images_at
-from tepui.studies.results import Record, Results, averaged
-from tepui.studies.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,8 +27,7 @@ from tepui.papers.sed.protocol import (
 )
 from tepui.papers.sed.scales import HeadStudy
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.results import Record, Results, averaged
-from tepui.studies.store import Store
+from tepui.studies import Record, Results, Store, averaged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,10 +27,7 @@ from tepui.papers.sed.protocol import (
 )
 from tepui.papers.sed.scales import HeadStudy
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged
-from tepui.studies.specifications import Trial
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Results, Store, Trial, averaged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

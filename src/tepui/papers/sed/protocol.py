@@ -18,11 +18,8 @@ from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import auroc, ood_scores
 from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sed.scales import STUDIES, HeadStudy
+from tepui.studies import EvaluationSpec, Job, Record, Samples, Store, Trial, seeds
 from tepui.studies.derived_data import Features
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record
-from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
-from tepui.studies.store import Store
 from tepui.training import AdamW, Constant
 
 ARCHITECTURE = "deit3_base_last2"

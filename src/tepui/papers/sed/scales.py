@@ -45,8 +45,9 @@ from tepui.data.files.origins import ENVIRONMENT, data_folder
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, split_last_layers, timm
 from tepui.papers.recipe import Size
+from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.studies.specifications import DataSource, Samples, Shelf, Trial, seeds
+from tepui.studies.specifications import Shelf
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
@@ -58,51 +59,35 @@ FROM = {
 
 
 class HeadStudy(NamedTuple):
-    """How large the study is.
+    """How large the study is."""
 
-    Attributes:
-        ensembles: Repetitions: extractors, each with images and heads of its own.
-        members: Of an ordinary ensemble.
-        large: Of a large one.
-        sizes: Ensemble sizes whose detection is compared.
-        lambdas: Weights of SED's disagreement that are compared.
-        epochs: Passes of a head over its data.
-        longer: Train SED longer by members over active members, so that each of its
-            heads has as many updates as in other methods.
-        batch_size: Samples per step.
-        images: DataSource of the images of each set, by the paper's name, for one
-            repetition; ``"train"`` is what heads learn from.
-        extractor: What makes features, for one repetition.
-        layers: How many of its last layers are cut off.
-        head: Returns a new head; takes the repetition as ``start``.
-        partial: Sets that hold only some of the classes.
-    """
-
-    ensembles: int
-    members: int
-    large: int
-    sizes: tuple[int, ...]
-    lambdas: tuple[float, ...]
-    epochs: int
+    ensembles: int  # repetitions: extractors, each with images and heads of its own
+    members: int  # of an ordinary ensemble
+    large: int  # of a large one
+    sizes: tuple[int, ...]  # ensemble sizes whose detection is compared
+    lambdas: tuple[float, ...]  # weights of SED's disagreement that are compared
+    epochs: int  # passes of a head over its data
+    # train SED longer by members over active members, so that each of its heads has as
+    # many updates as in other methods
     longer: bool
     batch_size: int
+    # the images of each set, by the paper's name, for one repetition;
+    # "train" is what heads learn from
     images: Callable[[int], Mapping[str, DataSource]]
+    # what makes features, for one repetition
     extractor: Callable[[int], Trial | Callable[[], nn.Module]]
-    layers: int
+    layers: int  # how many of its last layers are cut off
+    # returns a new head; takes the repetition as "start"
     head: Callable[..., nn.Module]
-    partial: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()  # sets that hold only some of the classes
 
 
 @final
 @dataclass(frozen=True)
 class Folder(DataSource):
-    """Unlabeled images in a folder below the data folder.
+    """Unlabeled images in a folder below the data folder."""
 
-    Attributes:
-        name: The folder's, one of :data:`FROM`.
-    """
-
-    name: str
+    name: str  # the folder's, one of FROM
 
     def __post_init__(self) -> None:
         one_of("name", self.name, FROM)

@@ -21,8 +21,7 @@ from tepui.papers.sed.protocol import (
     trials,
 )
 from tepui.papers.sed.scales import HeadStudy
-from tepui.studies.results import Record, averaged
-from tepui.studies.store import Store
+from tepui.studies import Record, Store, averaged
 
 
 def numbers(order: Order) -> Iterator[Numbers]:

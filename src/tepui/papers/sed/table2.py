@@ -31,9 +31,7 @@ from tepui.papers.sed.protocol import (
     trials,
 )
 from tepui.papers.sed.scales import HeadStudy
-from tepui.studies.results import Record, averaged
-from tepui.studies.specifications import Trial
-from tepui.studies.store import Store
+from tepui.studies import Record, Store, Trial, averaged
 
 AGGREGATIONS = ("oracle selection", "prediction ensemble", "uniform soup")
 

@@ -16,10 +16,7 @@ from tepui.papers.sharpbalance.protocol import (
     settings,
     trials,
 )
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, averaged
-from tepui.studies.specifications import Trial
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Store, Trial, averaged
 
 SEVERITIES = (1, 2, 3, 4, 5)
 Runs = Mapping[str, Sequence[Trial]]

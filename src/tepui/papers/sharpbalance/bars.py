@@ -21,9 +21,7 @@ from tepui.papers.sharpbalance.protocol import (
 )
 from tepui.papers.sharpbalance.scores import score_records
 from tepui.report.studies import Bar, bar_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Results, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,31 +30,19 @@ METRICS = ("individual_accuracy", "ensemble_accuracy", "ensemble_improvement", "
 
 
 class Shown(NamedTuple):
-    """What a panel shows.
+    """What a panel shows."""
 
-    Attributes:
-        dataset: Name of the paper's data set.
-        corrupted: Whether it is corrupted.
-    """
-
-    dataset: str
-    corrupted: bool
+    dataset: str  # name of the paper's data set
+    corrupted: bool  # whether it is corrupted
 
 
 class Bars(NamedTuple):
-    """A figure of bars.
-
-    Attributes:
-        item: Its name.
-        architecture: The paper's network.
-        panels: By their letters.
-        protocols: How ensembles are trained, by size and data set.
-    """
+    """A figure of bars."""
 
     item: str
     architecture: str
     panels: Mapping[str, Shown]
-    protocols: Protocols
+    protocols: Protocols  # how ensembles are trained, by size and data set
 
     def numbers(self, order: Order) -> Iterator[Numbers]:
         """Return accuracy of members and ensembles, by panel and method."""

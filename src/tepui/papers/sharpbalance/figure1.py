@@ -38,7 +38,7 @@ from tepui.papers.sharpbalance.theory_curves import (
     figure1b_curves,
 )
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
-from tepui.studies.results import Record, Results
+from tepui.studies import Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

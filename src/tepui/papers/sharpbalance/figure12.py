@@ -31,17 +31,11 @@ if TYPE_CHECKING:
 
 
 class Axes(NamedTuple):
-    """What a panel shows.
-
-    Attributes:
-        measure: Of sharpness.
-        diversity: Measure of diversity.
-        color: Metric that colors the marks.
-    """
+    """What a panel shows."""
 
     measure: str
     diversity: str
-    color: str
+    color: str  # metric that colors the marks
 
 
 PAIRS = (

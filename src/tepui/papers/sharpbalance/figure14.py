@@ -39,10 +39,8 @@ from tepui.sharpness import (
     sample_sam_gap,
     sample_worst_case_gap,
 )
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged, config_hash
-from tepui.studies.specifications import SharpnessSpec
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Results, SharpnessSpec, Store, averaged
+from tepui.studies.results import config_hash
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,8 +17,7 @@ from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings, lines
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Record, Results, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

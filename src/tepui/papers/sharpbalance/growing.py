@@ -26,10 +26,7 @@ from tepui.papers.sharpbalance.protocol import (
     trials,
 )
 from tepui.papers.sharpbalance.scores import Scored, score_records
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.specifications import EvaluationSpec, Trial, seeds
-from tepui.studies.store import Store
+from tepui.studies import EvaluationSpec, Job, Record, Results, Store, Trial, seeds
 
 _ALL = (1, 2, 3, 4, 5)
 # Numbers of members, by size of the study and data set.
@@ -41,15 +38,10 @@ MEMBERS: Mapping[Size, Mapping[str, tuple[int, ...]]] = {
 
 
 class Group(NamedTuple):
-    """An ensemble of some size, in one repetition.
+    """An ensemble of some size, in one repetition."""
 
-    Attributes:
-        trials: What to train; their members are joined in this order.
-        members: How many of them count, from the first.
-    """
-
-    trials: tuple[Trial, ...]
-    members: int
+    trials: tuple[Trial, ...]  # what to train; their members are joined in this order
+    members: int  # how many of them count, from the first
 
 
 def groups(order: Order, dataset: str, name: str, members: int) -> list[Group]:

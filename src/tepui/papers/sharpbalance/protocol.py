@@ -24,8 +24,7 @@ from tepui.data import (
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import Order, Size
-from tepui.studies.results import Results
-from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
+from tepui.studies import EvaluationSpec, Results, Samples, Trial, seeds
 from tepui.training import SGD, MultiStep, Schedule
 from tepui.training.optimizer import Optimizer
 
@@ -33,43 +32,24 @@ DATASETS = ("cifar10", "cifar100", "tiny_imagenet")
 
 
 class Protocol(NamedTuple):
-    """How ensembles are trained and tested on one data set.
+    """How ensembles are trained and tested on one data set."""
 
-    Attributes:
-        dataset: What is trained on.
-        model: Returns a member; a class with its arguments.
-        train: Training samples; None takes all.
-        test: Test samples; None takes all.
-        types: Corruptions of the test samples.
-        epochs: Length of a run.
-        ensembles: Repetitions.
-        members: Of an ensemble.
-        batch_size: Samples per step and member.
-        optimizer: Of each member.
-        schedule: Of the learning rate.
-        rho: Radius of the sharpness-aware methods.
-        fraction: Share of sharp samples that SharpBalance trains others on.
-        switch: When SharpBalance begins, as a share of the run.
-        augment: Random changes of the training images.
-        strength: Whose parameters corruptions take.
-    """
-
-    dataset: Callable[..., Any]
-    model: partial[Any]
-    train: int | None = None
-    test: int | None = None
-    types: tuple[str, ...] = STANDARD
-    epochs: int = 200
+    dataset: Callable[..., Any]  # what is trained on
+    model: partial[Any]  # returns a member; a class with its arguments
+    train: int | None = None  # training samples; None takes all
+    test: int | None = None  # test samples; None takes all
+    types: tuple[str, ...] = STANDARD  # corruptions of the test samples
+    epochs: int = 200  # length of a run
     ensembles: int = 3
     members: int = 3
-    batch_size: int = 128
+    batch_size: int = 128  # samples per step and member
     optimizer: Optimizer = SGD(lr=0.1, momentum=0.9, weight_decay=5e-4)
-    schedule: Schedule = MultiStep()
-    rho: float = 0.2
-    fraction: float = 0.4
-    switch: float = 0.5
-    augment: tuple[Augmentation, ...] = ()
-    strength: str = "cifar"
+    schedule: Schedule = MultiStep()  # of the learning rate
+    rho: float = 0.2  # radius of the sharpness-aware methods
+    fraction: float = 0.4  # share of sharp samples that SharpBalance trains others on
+    switch: float = 0.5  # when SharpBalance begins, as a share of the run
+    augment: tuple[Augmentation, ...] = ()  # random changes of the training images
+    strength: str = "cifar"  # whose parameters corruptions take
 
 
 Protocols = Mapping[Size, Mapping[str, Protocol]]

@@ -24,23 +24,26 @@ from tepui.papers.sharpbalance.protocol import (
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
 from tepui.report.scatter import Cloud
 from tepui.sharpness import average_case, worst_case
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged, config_hash
-from tepui.studies.specifications import EvaluationSpec, SharpnessSpec, Trial
-from tepui.studies.statistics import Slope, tradeoff_slope
-from tepui.studies.store import Store
+from tepui.studies import (
+    EvaluationSpec,
+    Job,
+    Record,
+    Results,
+    SharpnessSpec,
+    Slope,
+    Store,
+    Trial,
+    averaged,
+    tradeoff_slope,
+)
+from tepui.studies.results import config_hash
 
 
 class Grid(NamedTuple):
-    """Which ensembles a sweep has.
-
-    Attributes:
-        radii: Of SAM.
-        ensembles: Repetitions at each radius.
-    """
+    """Which ensembles a sweep has."""
 
     radii: tuple[float, ...]
-    ensembles: int
+    ensembles: int  # repetitions at each radius
 
 
 # The paper draws one ensemble for each radius.
@@ -89,20 +92,13 @@ DIVERSITY = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """Ensembles of one network on one data set, over radii.
+    """Ensembles of one network on one data set, over radii."""
 
-    Attributes:
-        dataset: Name of the paper's data set.
-        method: Name of the method with a radius.
-        trials: An ensemble per repetition, by radius.
-        test: What they are tested on.
-        measures: How their sharpness can be measured, by name.
-    """
-
-    dataset: str
-    method: str
-    trials: Mapping[float, Sequence[Trial]]
-    test: EvaluationSpec
+    dataset: str  # name of the paper's data set
+    method: str  # name of the method with a radius
+    trials: Mapping[float, Sequence[Trial]]  # an ensemble per repetition, by radius
+    test: EvaluationSpec  # what they are tested on
+    # how their sharpness can be measured, by name
     measures: Mapping[str, SharpnessSpec]
 
     def sharpness(self, store: Store, rho: float, measure: str) -> list[float | None]:

@@ -23,29 +23,21 @@ from tepui.papers.sharpbalance.protocol import (
     settings,
     trials,
 )
-from tepui.studies.results import Record, config_hash
-from tepui.studies.store import Store
+from tepui.studies import Record, Store
+from tepui.studies.results import config_hash
 from tepui.studies.sweep import Search, search, searches
 
 
 class Extent(NamedTuple):
-    """How far the search goes.
-
-    Attributes:
-        rho: Radii.
-        fraction: Shares of sharp samples.
-        switch: When SharpBalance begins, as shares of the run.
-        held_out: Share of the training data to choose on.
-        samples: Training samples, those held out included; None takes the protocol's.
-        shortened: How much shorter than the protocol's runs are.
-    """
+    """How far the search goes."""
 
     rho: tuple[float, ...]
-    fraction: tuple[float, ...]
-    switch: tuple[float, ...]
-    held_out: float
+    fraction: tuple[float, ...]  # shares of sharp samples
+    switch: tuple[float, ...]  # when SharpBalance begins, as shares of the run
+    held_out: float  # share of the training data to choose on
+    # training samples, those held out included; None takes the protocol's
     samples: dict[str, int | None]
-    shortened: int
+    shortened: int  # how much shorter than the protocol's runs are
 
 
 ALL = dict.fromkeys(DATASETS)

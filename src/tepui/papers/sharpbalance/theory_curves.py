@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.figures import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
-from tepui.studies.results import Record, Results
+from tepui.studies import Record, Results
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
@@ -51,15 +51,9 @@ METHOD_COLORS = {
 
 
 class Resolution(NamedTuple):
-    """How large a figure's data are and how finely it is drawn.
+    """How large a figure's data are and how finely it is drawn."""
 
-    Attributes:
-        setting: Size of the data, variances and radii.
-        matrices: Repetitions.
-        points: Points per curve.
-    """
-
-    setting: Setting
+    setting: Setting  # size of the data, variances and radii
     matrices: int
     points: int
 

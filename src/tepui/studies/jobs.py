@@ -145,13 +145,13 @@ def carry_out(
     given_up = {}
     named = {each.trial.digest: each.name for each in left}
     with closing(found):
-        for each in found:
-            if isinstance(each, Started):
-                LOG.info("started: %s", named[each.digest])
+        for event in found:
+            if isinstance(event, Started):
+                LOG.info("started: %s", named[event.digest])
                 continue
-            if each.failure is not None:
-                given_up[each.digest] = each.failure
-            LOG.info("%s: %s", each.failure or "finished", named[each.digest])
+            if event.failure is not None:
+                given_up[event.digest] = event.failure
+            LOG.info("%s: %s", event.failure or "finished", named[event.digest])
             ended()
     return given_up
 

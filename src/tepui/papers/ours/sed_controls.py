@@ -298,7 +298,7 @@ def draw(found: Results) -> "Figure":
             at = {"score": score} if names["metric"] == "auroc" else {}
             shown = [found.one(method=each, **names, **at) for each in variants]
             axis.errorbar(
-                [each.value for each in shown],
+                [each.value or 0 for each in shown],
                 [row + 0.2 * number for row in range(len(shown))],
                 xerr=[each.sem or 0 for each in shown],
                 fmt="so"[number],

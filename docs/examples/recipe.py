@@ -16,6 +16,7 @@ from tepui.methods import SAM, DeepEnsemble
 from tepui.models import ConvNet
 from tepui.papers import Numbers, Order, Recipe
 from tepui.studies import EvaluationSpec, Job, Samples, Trial, averaged, seeds
+from tepui.training import TrainingSpec
 
 RADII = (0.0, 0.05, 0.2)
 LENGTHS = {"paper": (30, 5), "small": (10, 3), "smoke": (2, 2)}  # epochs, ensembles
@@ -35,10 +36,12 @@ def at_radius(radius: float, order: Order) -> Numbers:
         Trial(
             data=Samples(Digits, count=400),
             model=partial(ConvNet, width=4),
-            method=SAM(rho=radius) if radius else DeepEnsemble(),
+            training=TrainingSpec(
+                method=SAM(rho=radius) if radius else DeepEnsemble(),
+                epochs=epochs,
+                batch_size=64,
+            ),
             seeds=seeds(repetition, members=2),
-            epochs=epochs,
-            batch_size=64,
         )
         for repetition in range(ensembles)
     ]

@@ -70,7 +70,7 @@ def test_what_is_overridden_is_in_the_label_and_in_the_settings():
     found = recipe.described(order)
     assert found["overrides"] == {"epochs": 80, "methods": ("sam",)}
     assert found["differs"].endswith("; overridden: epochs=80, methods=sam")
-    assert {job.trial.epochs for job in recipe.plan(order)} == {80}
+    assert {job.trial.training.epochs for job in recipe.plan(order)} == {80}
     assert len(recipe.plan(order)) == 3 < len(recipe.plan(plain))
 
 

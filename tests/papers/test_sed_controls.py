@@ -66,7 +66,9 @@ def test_variants_of_a_repetition_share_features_and_first_weights():
 def test_every_head_of_sed_has_as_many_updates_as_elsewhere():
     for effort in EFFORTS.values():
         run = heads(effort, VARIANTS["SED"], 0)
-        assert run.epochs * run.method.active == effort.epochs * MEMBERS
+        assert (
+            run.training.epochs * run.training.method.active == effort.epochs * MEMBERS
+        )
 
 
 def test_the_controls_are_complete():

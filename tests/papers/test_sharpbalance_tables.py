@@ -117,10 +117,10 @@ def test_table6_gains_over_the_better_of_two():
 def test_sam_plus_gives_every_member_its_radius():
     for size in ("paper", "smoke"):
         jobs = look_up("sharpbalance/table6")[1].plan(Order(size))
-        runs = [job.trial for job in jobs if isinstance(job.trial.method, SAM)]
+        runs = [job.trial for job in jobs if isinstance(job.trial.training.method, SAM)]
         assert runs
         for trial in runs:
-            assert trial.method.rho == (0.05, 0.1, 0.2)[: len(trial.seeds)]
+            assert trial.training.method.rho == (0.05, 0.1, 0.2)[: len(trial.seeds)]
 
 
 def test_table7_puts_gsam_inside_sharpbalance():
@@ -128,7 +128,7 @@ def test_table7_puts_gsam_inside_sharpbalance():
     inside = SharpBalance.paper(
         rho=0.2, fraction=0.5, switch_at=0.5, base=GSAM(rho=0.2)
     )
-    assert sum(job.trial.method == inside for job in jobs) == 3
+    assert sum(job.trial.training.method == inside for job in jobs) == 3
 
 
 def test_cost_comes_from_the_records_of_the_run():

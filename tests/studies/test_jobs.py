@@ -25,7 +25,7 @@ from tepui.studies.jobs import (
 from tepui.studies.specifications import Samples
 from tepui.studies.store import Store
 
-OTHER = replace(TRIAL, method=DeepEnsemble())
+OTHER = TRIAL.trained_with(method=DeepEnsemble())
 WORK = [Job(TRIAL, (EXAM,), (MEASURE,)), Job(OTHER, (EXAM,))]
 CONVOLUTIONS = [
     Job(replace(TRIAL, model=partial(ConvNet, width=8), seeds=seeds), (EXAM,))
@@ -199,7 +199,7 @@ from study_cases import EXAM, TRIAL
 from tepui.studies.store import Store
 from tepui.studies.jobs import Job, carry_out
 if __name__ == "__main__":
-    trials = [replace(TRIAL, seeds=(n, n + 1), epochs=8) for n in range(4)]
+    trials = [replace(TRIAL, seeds=(n, n + 1)).trained_with(epochs=8) for n in range(4)]
     work = [Job(trial, (EXAM,)) for trial in trials]
     def advance(steps):
         print("step", flush=True)
@@ -247,10 +247,10 @@ def test_killed_and_started_again_equals_uninterrupted(number, uninterrupted, tm
 
 
 def test_what_happens_is_logged_and_nothing_is_said_by_default(tmp_path, caplog, capfd):
-    store, job = Store(tmp_path, device="cpu"), Job(replace(TRIAL, epochs=1))
+    store, job = Store(tmp_path, device="cpu"), Job(TRIAL.trained_with(epochs=1))
     carry_out([job], store)
     with caplog.at_level(logging.INFO, "tepui.studies"):
-        other = Job(replace(TRIAL, epochs=1, seeds=(8, 9)))
+        other = Job(replace(job.trial, seeds=(8, 9)))
         carry_out([job, other], store)
     assert [record.getMessage() for record in caplog.records] == [
         f"stored already: SAM ({job.trial.digest})",

@@ -22,8 +22,11 @@ from tepui.core.seeding import member_seeds
 from tepui.core.storage import read_json, write_json
 from tepui.data import Corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.evaluate import check_ood, evaluate
+from tepui.evaluation.custom_metrics import Metric, check_metrics
+from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
+from tepui.evaluation.ood import check_ood
+from tepui.evaluation.scores import TAKEN_NAMES
 from tepui.losses import cross_entropy
 from tepui.methods import Method
 from tepui.models.split import frozen
@@ -34,7 +37,7 @@ from tepui.sharpness import worst_case
 from tepui.studies.gallery import write_gallery
 from tepui.studies.statistics import Estimate, estimate
 from tepui.training import fit
-from tepui.training.prepare import check_labels, classes_of
+from tepui.training.inputs import check_labels, classes_of
 from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
 
 FORMAT = 2
@@ -85,7 +88,8 @@ class MethodResult:
 
         Args:
             data: ``"clean"`` or ``"shifted"``.
-            name: A field of :class:`tepui.Scores`.
+            name: A score of :class:`tepui.Scores`, or a metric given to
+                :func:`compare`.
 
         Returns:
             Mean and standard error.
@@ -161,6 +165,16 @@ class Comparison:
         )
 
     @property
+    def custom_metrics(self) -> tuple[str, ...]:
+        """Names of the caller's own metrics by which all ensembles were evaluated."""
+        ensembles = [trained for method in self.methods for trained in method.ensembles]
+        return tuple(
+            name
+            for name in ensembles[0].evaluation.get("metrics", [])
+            if all(name in trained.evaluation["clean"] for trained in ensembles)
+        )
+
+    @property
     def has_sharpness(self) -> bool:
         """Whether the sharpness of any members was measured."""
         return any(
@@ -196,6 +210,7 @@ def compare(
     *,
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
     sharpness: Mapping[str, Any] | None = None,
     unlabeled: Dataset[Any] | None = None,
     extractor: nn.Module | None = None,
@@ -219,6 +234,8 @@ def compare(
         shifted: Shifted test data by (type, severity).
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
+        metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
+            and the report show them beside the other scores.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
@@ -264,6 +281,7 @@ def compare(
     if isinstance(ood, Mapping):
         ood = {name: prepared_like(data, test) for name, data in ood.items()}
     check_ood({} if ood is None else ood, test)
+    check_metrics({} if metrics is None else metrics, TAKEN_NAMES)
     make: Callable[..., Ensemble] = Ensemble.build
     learned, beside = train, unlabeled
     if extractor is not None:
@@ -293,7 +311,7 @@ def compare(
             )
             model = type(run.ensemble.members[0]).__qualname__
             ensemble.to(device_of(run.ensemble))
-            document = _evaluation(ensemble, test, shifted, ood, folder / name)
+            document = _evaluation(ensemble, test, shifted, ood, metrics, folder / name)
             seconds = sum(record.seconds for record in run.history)
             flat = _sharpness(run.ensemble, learned, sharpness, folder / name)
             trained.append(Trained(name, group, seconds, document, run.summary, flat))
@@ -377,7 +395,7 @@ def _check_test(
 ) -> None:
     """Refuse test labels that the members cannot give, before they are trained."""
     loss = training.get("loss", cross_entropy)
-    classes = classes_of(ensemble, train, loss, device_of(ensemble))
+    classes = classes_of(ensemble, train, loss)
     check_labels("test", test, classes, train)
 
 
@@ -403,17 +421,25 @@ def _evaluation(
     test: Dataset[Any],
     shifted: Mapping[tuple[str, int], Dataset[Any]] | None,
     ood: Mapping[str, Dataset[Any]] | None,
+    metrics: Mapping[str, Metric] | None,
     folder: Path,
 ) -> dict[str, Any]:
     """Evaluate once; a resumed comparison reads what was measured on the same data."""
     file = folder / EVALUATION
     about = tested_on(test, shifted, ood)
     if file.exists():
-        known: dict[str, Any] = read_json(file)
-        if known.get("about") == about:
-            return known
+        stored: dict[str, Any] = read_json(file)
+        same_metrics = stored.get("metrics") == list(metrics or {})
+        if stored.get("about") == about and same_metrics:
+            return stored
     evaluation = evaluate(
-        ensemble, test, shifted=shifted, ood=ood, out=folder, overwrite=True
+        ensemble,
+        test,
+        shifted=shifted,
+        ood=ood,
+        metrics=metrics,
+        out=folder,
+        overwrite=True,
     )
     write_gallery(folder, test, ood or {})
     document = {"about": about, **evaluation.document()}

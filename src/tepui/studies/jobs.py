@@ -73,11 +73,11 @@ class Job:
     @property
     def name(self) -> str:
         """Its method, with the name of its trial in a store."""
-        return f"{type(self.trial.method).__name__} ({self.trial.digest})"
+        return f"{type(self.trial.training.method).__name__} ({self.trial.digest})"
 
     def steps_left(self, store: Store) -> int:
         """Return what is left to do: epochs and questions, times members."""
-        epochs = 0 if store.is_trained(self.trial) else self.trial.epochs
+        epochs = 0 if store.is_trained(self.trial) else self.trial.training.epochs
         asked = sum(not store.has(self.trial, each) for each in self.questions)
         return len(self.trial.seeds) * (epochs + asked)
 
@@ -193,7 +193,8 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
             advance(members)
 
         store.run(work.trial, on_epoch=count)
-        advance(members * (work.trial.epochs - done))  # epochs of an earlier start
+        before = work.trial.training.epochs - done  # epochs of an earlier start
+        advance(members * before)
     for question in work.questions:
         if store.has(work.trial, question):
             continue

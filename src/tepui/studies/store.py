@@ -27,7 +27,7 @@ from tepui.studies.specifications import (
     Trial,
     digest,
 )
-from tepui.training import Run, fit
+from tepui.training import ExecutionSpec, Run, train
 from tepui.training.run_folder import EpochRecord, RunFolder, to_jsonable
 
 EVALUATION = "evaluation.json"
@@ -80,23 +80,15 @@ class Store:
         unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
         data = self.dataset(trial.data)
         with self._lock(trial):
-            return fit(
+            return train(
                 Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
                 data,
-                method=trial.method,
-                epochs=trial.epochs,
-                batch_size=trial.batch_size,
-                optimizer=trial.optimizer,
-                schedule=trial.schedule,
-                augment=trial.augment,
-                loss=trial.loss,
-                prune=trial.prune,
+                trial.training,
+                ExecutionSpec(device=self.device, progress="none"),
                 unlabeled=unlabeled,
-                device=self.device,
                 callbacks=() if on_epoch is None else (on_epoch,),
                 out=self.folder(trial),
                 resume=True,
-                progress="none",
             )
 
     def answers(self, trial: Trial, exam: EvaluationSpec) -> StoredLogits:

@@ -37,7 +37,7 @@ class EpochRecord:
 
     Attributes:
         epoch: Which epoch, from 0.
-        loss: Mean training loss.
+        loss: Mean training loss; None for a coupled member that sat out the epoch.
         learning_rate: Learning rate of the last step.
         validation_loss: Mean validation loss, empty without validation data.
         seconds: How long the epoch took.
@@ -47,16 +47,24 @@ class EpochRecord:
             records of old runs.
         peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
             None elsewhere.
+        joint_loss: Mean of the loss that coupled members descended together; None where
+            members train independently.
     """
 
     epoch: int
-    loss: tuple[float, ...]
+    loss: tuple[float | None, ...]
     learning_rate: tuple[float, ...]
     validation_loss: tuple[float, ...]
     seconds: float
     samples_per_second: float
     exchange_seconds: float | None = None
     peak_memory: int | None = None
+    joint_loss: float | None = None
+
+    @property
+    def trained(self) -> tuple[float, ...]:
+        """The losses of the members that took part in the epoch."""
+        return tuple(loss for loss in self.loss if loss is not None)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -298,7 +306,7 @@ def to_jsonable(value: Any) -> Any:
 
 def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
     """Return what tells a data set from another: type, length and content."""
-    known: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "class": type(dataset).__qualname__,
         "samples": length(dataset),
     }
@@ -310,9 +318,9 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         for tensor in (*parts, arrays.targets):
             flat = tensor.detach().cpu().contiguous().flatten()
             digest.update(flat.view(torch.uint8).numpy().data)
-        known["sha256"] = digest.hexdigest()
-        known["normalize"] = to_jsonable(arrays.normalize)
-    return known
+        identity["sha256"] = digest.hexdigest()
+        identity["normalize"] = to_jsonable(arrays.normalize)
+    return identity
 
 
 def _is_leftover(path: Path) -> bool:

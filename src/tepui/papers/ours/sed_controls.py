@@ -32,15 +32,15 @@ from torch.nn.functional import interpolate
 from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.core.seeding import generator, member_seeds
 from tepui.data import STANDARD, Arrays, Digits, FashionMNIST, UniformNoise
-from tepui.evaluation.evaluate import mean_scores
-from tepui.evaluation.evaluate import scores as scores_of
+from tepui.evaluation.scores import mean_scores
+from tepui.evaluation.scores import scores as scores_of
 from tepui.evaluation.stored_logits import StoredLogits
 from tepui.losses import CrossEntropy
 from tepui.methods import SED, DeepEnsemble, Method
 from tepui.metrics import auroc, ood_scores
 from tepui.models import MLP, ConvNet
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sed.protocol import GRID
+from tepui.papers.sed.protocol import GRID, OOD_SCORES
 from tepui.report.figures import COLORS
 from tepui.report.studies import grid, legend_below
 from tepui.studies import (
@@ -55,7 +55,7 @@ from tepui.studies import (
 )
 from tepui.studies.derived_data import Copies, Features
 from tepui.studies.specifications import Shelf
-from tepui.training import AdamW
+from tepui.training import AdamW, TrainingSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -184,9 +184,8 @@ def extractor(effort: Effort, seed: int) -> Trial:
     return Trial(
         Drawn(effort.images, True, (0, effort.samples[0]), seed),
         partial(ConvNet, width=effort.width),
-        DeepEnsemble(),
+        TrainingSpec(method=DeepEnsemble(), epochs=effort.extractor_epochs),
         member_seeds(seed, 1),
-        effort.extractor_epochs,
     )
 
 
@@ -204,11 +203,13 @@ def heads(effort: Effort, variant: Variant, seed: int) -> Trial:
     return Trial(
         Features(extractor(effort, seed), seen),
         partial(MLP, in_features=16 * effort.width, hidden=(HIDDEN,)),
-        method,
+        TrainingSpec(
+            method=method,
+            epochs=round(effort.epochs * longer),
+            optimizer=optimizer,
+            loss=loss,
+        ),
         member_seeds(seed, MEMBERS),
-        round(effort.epochs * longer),
-        optimizer=optimizer,
-        loss=loss,
     )
 
 
@@ -271,10 +272,13 @@ def scores(stored: StoredLogits, types: int) -> dict[tuple[str, str, str], float
         found["unique_predictions", data, ""] = mean.unique_predictions
         found["ensemble_accuracy", data, ""] = mean.accuracy
         found["individual_accuracy", data, ""] = mean.individual_accuracy
-    familiar = ood_scores(clean, ("pds", "bma"))
+    familiar = ood_scores(clean, OOD_SCORES.values())
     for name, logits in stored.ood.items():
-        for score, value in ood_scores(logits, ("pds", "bma")).items():
-            found["auroc", name, score.upper()] = float(auroc(familiar[score], value))
+        values = ood_scores(logits, OOD_SCORES.values())
+        for score, ours in OOD_SCORES.items():
+            found["auroc", name, score.upper()] = float(
+                auroc(familiar[ours], values[ours])
+            )
     return found
 
 

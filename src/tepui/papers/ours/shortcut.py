@@ -45,7 +45,7 @@ from tepui.studies import (
     averaged,
 )
 from tepui.studies.specifications import Shelf
-from tepui.training import AdamW
+from tepui.training import AdamW, TrainingSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,10 +162,12 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
         Trial(
             data=Painted("labeled", seed),
             model=partial(MLP, in_features=128, hidden=(64,), num_classes=2),
-            method=variant.method,
+            training=TrainingSpec(
+                method=variant.method,
+                epochs=length.epochs * variant.shares,
+                optimizer=AdamW(lr=3e-3),
+            ),
             seeds=member_seeds(seed, MEMBERS),
-            epochs=length.epochs * variant.shares,
-            optimizer=AdamW(lr=3e-3),
             unlabeled=Painted("unlabeled", seed) if unlabeled else None,
         )
         for seed in seeds

@@ -46,7 +46,8 @@ def numbers(order: Order) -> Iterator[Numbers]:
         scores = pds(logits)
         ranked = scores.argsort(stable=True)
         images = pictures(order.size, store)
-        together, apart = ensemble_predictions(logits, "logit"), predictions(logits)
+        together = ensemble_predictions(logits, rule="logit")
+        apart = predictions(logits)
         for end, rows in (("most", ranked.flip(0)), ("least", ranked)):
             for rank, row in enumerate(rows[:EACH].tolist(), start=1):
                 yield averaged(

@@ -70,7 +70,10 @@ def at_weight(study: HeadStudy, weight: float) -> Numbers:
                 at={**at, "score": "PDS"},
             )
         yield number(
-            [100 * float(accuracy(*each["imagenet_val"], "logit")) for each in sets],
+            [
+                100 * float(accuracy(*each["imagenet_val"], rule="logit"))
+                for each in sets
+            ],
             dataset="imagenet_val",
             metric="accuracy",
             unit="percent",

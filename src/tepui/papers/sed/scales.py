@@ -48,6 +48,7 @@ from tepui.papers.recipe import Size
 from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
 from tepui.studies.specifications import Shelf
+from tepui.training import TrainingSpec
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
@@ -162,9 +163,8 @@ def _stand_ins(
         return Trial(
             Samples(dataset, "train", 0.5, count, repetition),
             partial(ConvNet, width=width),
-            DeepEnsemble(),
+            TrainingSpec(method=DeepEnsemble(), epochs=epochs),
             seeds(repetition, 1),
-            epochs,
         )
 
     def images(repetition: int) -> dict[str, DataSource]:

@@ -12,7 +12,7 @@ from itertools import product
 
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.combining import oracle_selection
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import uniform_soup
 from tepui.metrics import accuracy
 from tepui.papers.recipe import Numbers, Order, Recipe
@@ -87,12 +87,11 @@ def accuracies(
             seen = store.dataset(features(study, repetition, dataset))
             joined = dataset_logits(soup, seen)[0].cpu()
             own = of_its_classes(study, dataset, logits, labels)
+            of_soup = of_its_classes(study, dataset, joined, labels)
             values = (
                 oracle_selection(*own).accuracy,
-                float(accuracy(*own, "logit")),
-                float(
-                    accuracy(*of_its_classes(study, dataset, joined, labels), "logit")
-                ),
+                float(accuracy(*own, rule="logit")),
+                float(accuracy(*of_soup, rule="logit")),
             )
             for aggregation, value in zip(AGGREGATIONS, values, strict=True):
                 row[aggregation, dataset] = value

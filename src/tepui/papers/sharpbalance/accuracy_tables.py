@@ -25,17 +25,21 @@ Accuracies = Mapping[str, Sequence[float]]
 Further = Callable[..., Iterable[Record]]
 
 
+def runs_of(protocol: Protocol, compared: Mapping[str, Method]) -> Runs:
+    """Return the ensembles of each method."""
+    return {name: trials(protocol, method) for name, method in compared.items()}
+
+
 def accuracy_table(
     protocol: Protocol,
     dataset: str,
-    compared: Mapping[str, Method],
+    runs: Runs,
     further: Further = lambda found, runs, **names: (),
     *,
     by_severity: bool = False,
     **names: Any,
 ) -> Numbers:
     """Return methods' accuracy on clean and corrupted data, and what follows."""
-    runs = {name: trials(protocol, method) for name, method in compared.items()}
     test = evaluation_spec(protocol)
 
     def parts(evaluation: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -113,9 +117,9 @@ def severity_table(item: str, dataset: str) -> Recipe:
 
     def numbers(order: Order) -> Iterator[Numbers]:
         protocol = protocol_of(order, dataset)
-        compared = methods(protocol)
+        runs = runs_of(protocol, methods(protocol))
         yield accuracy_table(
-            protocol, dataset, compared, gain_over_sam, by_severity=True, **names
+            protocol, dataset, runs, gain_over_sam, by_severity=True, **names
         )
 
     return Recipe(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tepui.evaluation.evaluate import mean_scores, scores
+from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sharpbalance.protocol import (
@@ -72,7 +72,7 @@ def group_scores(store: Store, group: Group, test: EvaluationSpec) -> dict[str, 
 
     def joined(parts: Sequence[tuple[Tensor, Tensor]]) -> Any:
         logits = torch.cat([logits for logits, _ in parts])[: group.members]
-        return scores(logits, parts[0][1], found[0].rule)
+        return scores(logits, parts[0][1], rule=found[0].rule)
 
     shifted = [
         joined([each.shifted[copy] for each in found]) for copy in found[0].shifted

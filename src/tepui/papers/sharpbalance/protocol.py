@@ -25,7 +25,7 @@ from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import Order, Size
 from tepui.studies import EvaluationSpec, Results, Samples, Trial, seeds
-from tepui.training import SGD, MultiStep, Schedule
+from tepui.training import SGD, MultiStep, Schedule, TrainingSpec
 from tepui.training.optimizer import Optimizer
 
 DATASETS = ("cifar10", "cifar100", "tiny_imagenet")
@@ -134,24 +134,29 @@ def balanced(protocol: Protocol, **changes: Any) -> SharpBalance:
 
 
 def trials(
-    protocol: Protocol, method: Method, *, members: int | None = None, **changes: Any
+    protocol: Protocol,
+    method: Method,
+    *,
+    members: int | None = None,
+    model: Callable[..., Any] | None = None,
+    **changes: Any,
 ) -> list[Trial]:
     """Return an ensemble per repetition; repetitions share seeds across methods."""
     size = members or protocol.members
     return [
         Trial(
-            **{
-                "data": Samples(protocol.dataset, count=protocol.train),
-                "model": protocol.model,
-                "method": method,
-                "seeds": seeds(repetition, size),
-                "epochs": protocol.epochs,
-                "batch_size": protocol.batch_size,
-                "optimizer": protocol.optimizer,
-                "schedule": protocol.schedule,
-                "augment": protocol.augment,
+            Samples(protocol.dataset, count=protocol.train),
+            model or protocol.model,
+            TrainingSpec(
+                method=method,
+                epochs=protocol.epochs,
+                batch_size=protocol.batch_size,
+                optimizer=protocol.optimizer,
+                schedule=protocol.schedule,
+                augment=protocol.augment,
                 **changes,
-            }
+            ),
+            seeds(repetition, size),
         )
         for repetition in range(protocol.ensembles)
     ]

@@ -18,7 +18,7 @@ from tepui.core.seeding import generator
 from tepui.data import MRPC, Arrays, Digits, Tokenizer
 from tepui.models import Albert, ViTTiny, huggingface, timm
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.accuracy_tables import accuracy_table
+from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
 from tepui.papers.sharpbalance.protocol import (
     LENGTHS,
     PROTOCOLS,
@@ -131,7 +131,9 @@ def numbers(order: Order) -> Iterator[Numbers]:
             "item": "sharpbalance/table5",
             "architecture": architecture,
         }
-        yield accuracy_table(protocol, dataset, methods(protocol), **names)
+        yield accuracy_table(
+            protocol, dataset, runs_of(protocol, methods(protocol)), **names
+        )
 
 
 def described(order: Order) -> dict[str, Any]:

@@ -8,7 +8,7 @@ percent.
 from collections.abc import Iterator
 from typing import Any
 
-from tepui.methods import SAM, EoA
+from tepui.methods import SAM, DeepEnsemble
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.accuracy_tables import (
     Accuracies,
@@ -22,27 +22,29 @@ from tepui.papers.sharpbalance.protocol import (
     few_ensembles,
     protocol_of,
     settings,
+    trials,
 )
 from tepui.studies.results import Record
 
 DATASETS = ("cifar10", "cifar100")
 RADII = (0.05, 0.1, 0.2)  # SAM+ trains every member with a radius of its own
+AVERAGED = 0.25  # EoA averages the weights of plain members from here on
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return accuracy, and SharpBalance's gain over the better of the two others."""
     for dataset in DATASETS:
         protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
-        compared = {
-            "sam_plus": SAM(rho=RADII[: protocol.members]),
-            "eoa": EoA(),
-            "sharpbalance": balanced(protocol),
+        runs = {
+            "sam_plus": trials(protocol, SAM(rho=RADII[: protocol.members])),
+            "eoa": trials(protocol, DeepEnsemble(), average=AVERAGED),
+            "sharpbalance": trials(protocol, balanced(protocol)),
         }
         names: dict[str, Any] = {
             "item": "sharpbalance/table6",
             "architecture": "resnet18",
         }
-        yield accuracy_table(protocol, dataset, compared, gain, **names)
+        yield accuracy_table(protocol, dataset, runs, gain, **names)
 
 
 def gain(found: Accuracies, runs: Runs, **names: Any) -> Iterator[Record]:

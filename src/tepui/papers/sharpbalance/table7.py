@@ -10,7 +10,7 @@ from typing import Any
 
 from tepui.methods import GSAM
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.accuracy_tables import accuracy_table
+from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
 from tepui.papers.sharpbalance.protocol import (
     LENGTHS,
     balanced,
@@ -33,7 +33,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
         "sharpbalance_gsam": balanced(protocol, base=gsam),
     }
     names: dict[str, Any] = {"item": "sharpbalance/table7", "architecture": "resnet18"}
-    yield accuracy_table(protocol, DATASET, compared, **names)
+    yield accuracy_table(protocol, DATASET, runs_of(protocol, compared), **names)
 
 
 def described(order: Order) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def times(name: str, method: Method, runs: Sequence[Trial]) -> Numbers:
         phases = {"whole_run": slice(None)}
         if isinstance(method, SharpBalance):
             yield from cost_records(histories, runs)
-            switch = method.first_exchange(runs[0].epochs)
+            switch = method.first_exchange(runs[0].training.epochs)
             phases = {
                 "before_switch": slice(switch),
                 "after_switch": slice(switch, None),

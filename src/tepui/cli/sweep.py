@@ -142,11 +142,11 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
         "cells": [
             {
                 "values": dict(row.values),
-                "trials": [trial.digest for trial in cell.trials],
+                "trials": [trial.digest for trial in tried.trials],
                 "diverged": row.diverged,
                 **{name: list(getattr(row, name)) for name in _SCORES},
             }
-            for cell, row in zip(planned.cells, outcome.rows, strict=True)
+            for tried, row in zip(planned.combinations, outcome.rows, strict=True)
         ],
     }
 
@@ -160,7 +160,7 @@ def _value(text: str) -> Any:
 
 
 def _headings(planned: Search) -> list[str]:
-    return [*planned.cells[0].values, *_SCORES, "n", "chosen"]
+    return [*planned.combinations[0].values, *_SCORES, "n", "chosen"]
 
 
 def _cells(row: Row, outcome: Outcome) -> list[str]:

@@ -57,7 +57,7 @@ class HoldOut(DataSource):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Combination:
     """One combination of values."""
 
     values: Values  # A value for each hyperparameter of the grid
@@ -75,7 +75,7 @@ class Search:
     """One method on one data set, at every combination of a grid."""
 
     base: Trial  # the trial that is varied
-    cells: tuple[Cell, ...]  # all combinations, in the order of the grid
+    combinations: tuple[Combination, ...]  # all, in the order of the grid
     # data, model and method, with the fields that are not searched and with whatever
     # else tells it from the other searches
     label: str
@@ -83,7 +83,7 @@ class Search:
     @property
     def work(self) -> list[Job]:
         """What to train and to score."""
-        return [work for cell in self.cells for work in cell.work]
+        return [work for each in self.combinations for work in each.work]
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def searches(
         >>> how = TrainingSpec(method=SAM(), epochs=2)
         >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
         >>> found, = searches([trial], {"rho": [0.1, 0.2]})
-        >>> [dict(cell.values) for cell in found.cells]
+        >>> [dict(each.values) for each in found.combinations]
         [{'rho': 0.1}, {'rho': 0.2}]
     """
     require(ensembles > 0, "ensembles", "be positive", ensembles)
@@ -159,7 +159,7 @@ def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
 
 def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
     """Return how every combination did, and which is the best."""
-    rows = tuple(_row(cell, store, diverged) for cell in found.cells)
+    rows = tuple(_row(each, store, diverged) for each in found.combinations)
     sound = [row for row in rows if not row.diverged]
     return Outcome(rows, max(sound, key=_merit, default=None))
 
@@ -230,13 +230,15 @@ def _search(
         dict(zip(grid, values, strict=True)) for values in product(*grid.values())
     ]
     chosen = _repetitions(group, combinations)[:ensembles]
-    cells = tuple(
-        Cell(values, tuple(_without(trial, values, held_out) for trial in chosen))
+    found = tuple(
+        Combination(
+            values, tuple(_without(trial, values, held_out) for trial in chosen)
+        )
         for values in combinations
     )
-    different = len({cell.trials[0].digest for cell in cells}) == len(cells)
+    different = len({each.trials[0].digest for each in found}) == len(found)
     require(different, "grid", "list each value once", dict(grid))
-    return Search(chosen[0], cells, label)
+    return Search(chosen[0], found, label)
 
 
 def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
@@ -257,16 +259,16 @@ def _without(trial: Trial, values: Values, held_out: float) -> Job:
     return Job(replace(override(trial, values), data=kept), (EvaluationSpec(test),))
 
 
-def _row(cell: Cell, store: Store, diverged: Container[str]) -> Row:
-    if any(trial.digest in diverged for trial in cell.trials):
-        return Row(cell.values)
+def _row(tried: Combination, store: Store, diverged: Container[str]) -> Row:
+    if any(trial.digest in diverged for trial in tried.trials):
+        return Row(tried.values)
     scores = [
         store.evaluation(each.trial, exam)["clean"]
-        for each in cell.work
+        for each in tried.work
         for exam in each.exams
     ]
     return Row(
-        cell.values,
+        tried.values,
         tuple(score["accuracy"] for score in scores),
         tuple(score["nll"] for score in scores),
         tuple(score["individual_accuracy"] for score in scores),

@@ -37,14 +37,14 @@ MEMBERS: Mapping[Size, Mapping[str, tuple[int, ...]]] = {
 }
 
 
-class Group(NamedTuple):
+class JoinedEnsemble(NamedTuple):
     """An ensemble of some size, in one repetition."""
 
     trials: tuple[Trial, ...]  # what to train; their members are joined in this order
     members: int  # how many of them count, from the first
 
 
-def groups(order: Order, dataset: str, name: str, members: int) -> list[Group]:
+def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEnsemble]:
     """Return an ensemble of some number of members per repetition."""
     protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
     largest = max(MEMBERS[order.size][dataset])
@@ -52,13 +52,13 @@ def groups(order: Order, dataset: str, name: str, members: int) -> list[Group]:
     if isinstance(method, ExchangingMethod):
         if members > 1:
             whole = trials(protocol, method, members=members)
-            return [Group((trial,), members) for trial in whole]
+            return [JoinedEnsemble((trial,), members) for trial in whole]
         method = methods(protocol)["sam"]
     usual = trials(protocol, method)
     if members <= protocol.members:
-        return [Group((trial,), members) for trial in usual]
+        return [JoinedEnsemble((trial,), members) for trial in usual]
     return [
-        Group(
+        JoinedEnsemble(
             (trial, replace(trial, seeds=seeds(each, largest)[protocol.members :])),
             members,
         )
@@ -66,7 +66,9 @@ def groups(order: Order, dataset: str, name: str, members: int) -> list[Group]:
     ]
 
 
-def group_scores(store: Store, group: Group, test: EvaluationSpec) -> dict[str, Scored]:
+def group_scores(
+    store: Store, group: JoinedEnsemble, test: EvaluationSpec
+) -> dict[str, Scored]:
     """Return the scores of an ensemble, clean and corrupted."""
     found = [store.answers(trial, test) for trial in group.trials]
 
@@ -100,7 +102,7 @@ def growing_numbers(
 
 
 def _records(
-    several: Sequence[Group],
+    several: Sequence[JoinedEnsemble],
     test: EvaluationSpec,
     dataset: str,
     metrics: Mapping[str, Sequence[str]],

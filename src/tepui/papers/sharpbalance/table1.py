@@ -109,8 +109,8 @@ def _records(
         "architecture": "resnet18",
         "method": method,
     }
-    trained = [trial for cell in planned.cells for trial in cell.trials]
-    best = planned.cells[outcome.rows.index(outcome.chosen)]
+    trained = [trial for each in planned.combinations for trial in each.trials]
+    best = planned.combinations[outcome.rows.index(outcome.chosen)]
     chosen = dict(best.values)
     trial = best.trials[0]
     if isinstance(trial.training.method, SharpBalance):
@@ -123,12 +123,12 @@ def _records(
             metric=metric,
             value=float(value),
             unit=unit,
-            n=len(planned.cells),
+            n=len(planned.combinations),
             config_hash=config_hash(trained),
             note="n counts the combinations that were tried",
             **names,
         )
-    for cell, row in zip(planned.cells, outcome.rows, strict=True):
+    for tried, row in zip(planned.combinations, outcome.rows, strict=True):
         yield Record(
             metric="held_out_accuracy",
             value=100 * fmean(row.accuracy),
@@ -136,7 +136,7 @@ def _records(
             n=len(row.accuracy),
             values=tuple(100 * value for value in row.accuracy),
             at=dict(row.values),
-            config_hash=config_hash(cell.trials),
+            config_hash=config_hash(tried.trials),
             **names,
         )
 

@@ -71,7 +71,8 @@ WORDS: dict[str, dict[str, tuple[Any, str | None, str]]] = {
             str,
             "*",
             "Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel, "
-            "sharpbalance for a whole paper, or all.",
+            "sharpbalance for a whole paper, or all; mypackage.figure1 for a module "
+            "with a recipe of your own.",
         ),
     },
     "report": {

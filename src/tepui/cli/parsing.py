@@ -158,7 +158,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
         ['train', '--data', 'Digits', '--methods', '[SAM, GSAM]']
     """
     words = list(arguments)
-    options = known_names()
+    options = _known_for(arguments)
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
         if option not in options:
@@ -173,7 +173,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
 
 def check_names(arguments: Sequence[str]) -> None:
     """Raise if an option names an unknown class; the message lists the known ones."""
-    known = known_names()
+    known = _known_for(arguments)
     for option, value in options_of(arguments):
         names = class_names(option, value) if option in known else []
         for name in filter(str.isidentifier, names):
@@ -225,6 +225,14 @@ def class_names(option: str, value: str) -> list[str]:
         str(item.get("class_path")) if isinstance(item, dict) else str(item)
         for item in json.loads(value).values()
     ]
+
+
+def _known_for(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Return what options can name; methods of a recipe are no classes."""
+    options = known_names()
+    if arguments[:1] == ["reproduce"]:
+        del options["--methods"]
+    return options
 
 
 def _by_name(sets: Sequence[str]) -> dict[str, Any]:

@@ -152,15 +152,20 @@ def test_bad_grids_are_refused(grid, message):
         ("members", 5, "seeds", len),
         ("epochs", 7, "epochs", int),
         ("batch_size", 16, "batch_size", int),
+        ("average", 0.5, "average", float),
     ],
 )
 def test_all_of_a_trial_can_be_varied(name, value, field, read):
     before = trial(SAM(), model=ConvNet)
     (found,) = searches([before], {name: [value]})
     (after,) = found.cells[0].trials
-    assert read(getattr(after, field)) == value
-    unchanged = {field: getattr(before, field), "data": before.data}
-    assert dataclasses.replace(after, **unchanged) == before
+    holder = after if hasattr(after, field) else after.training
+    assert read(getattr(holder, field)) == value
+    if holder is after:
+        back = dataclasses.replace(after, **{field: getattr(before, field)})
+    else:
+        back = after.trained_with(**{field: getattr(before.training, field)})
+    assert dataclasses.replace(back, data=before.data) == before
 
 
 def test_a_dense_trial_has_one_description():
@@ -168,7 +173,7 @@ def test_a_dense_trial_has_one_description():
     (found,) = searches([dense], {"sparsity": [0, 0.5]})
     (without,) = searches([dense], {"epochs": [dense.training.epochs]})
     assert found.cells[0].trials == without.cells[0].trials
-    pruned = dataclasses.replace(dense, prune=Prune(sparsity=0.8, after=0.25))
+    pruned = dense.trained_with(prune=Prune(sparsity=0.8, after=0.25))
     assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
     assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
 
@@ -238,7 +243,7 @@ def test_members_that_extend_an_ensemble_are_no_ensemble():
         (found,) = searches(study, grid, ensembles=3)
         firsts = [[each.seeds[0] for each in cell.trials] for cell in found.cells]
         assert firsts == [[0, 10]] * len(found.cells)
-    study[1] = dataclasses.replace(study[1], epochs=5)
+    study[1] = study[1].trained_with(epochs=5)
     assert len(searches(study, {"rho": [0.1]})) == 2
 
 
@@ -261,8 +266,9 @@ DIFFERENCES = {
 
 
 def test_labels_tell_what_differs():
-    base = trial(SAM(), model=partial(ConvNet, width=4))
-    others = [dataclasses.replace(base, **change) for change in DIFFERENCES.values()]
+    how = {"model": partial(ConvNet, width=4)}
+    base = trial(SAM(), **how)
+    others = [trial(SAM(), **{**how, **change}) for change in DIFFERENCES.values()]
     first, *rest = [each.label for each in searches([base, *others], {"rho": [0.1]})]
     assert len({first, *rest}) == 1 + len(DIFFERENCES)
     for told, name in zip(DIFFERENCES, rest, strict=True):

@@ -11,7 +11,7 @@ from torch import nn
 import tepui
 from tepui.data import Arrays, HorizontalFlip
 from tepui.losses import CrossEntropy
-from tepui.methods import A2D, SED, DivDis
+from tepui.methods import A2D, GSAM, SAM, SED, DivDis
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.member import TrainingMember
@@ -47,6 +47,8 @@ METHODS = [
     SED(main="all"),
     A2D(weight=0.5),
     DivDis(weight=0.5, regularizer=0.5),
+    SED(base=SAM(rho=0.1)),
+    A2D(weight=0.5, base=GSAM(rho=0.1, rho_min=0.05)),
 ]
 OPTIMIZERS = [
     tepui.SGD(lr=0.05),
@@ -319,6 +321,7 @@ def test_graph_equals_eager(method, optimizer):
     assert_close(graph, eager, 1e-5)
     for one, other in zip(graph.history, eager.history, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=1e-5)
+        assert one.joint_loss == pytest.approx(other.joint_loss, rel=1e-5)
 
 
 @captured
@@ -340,6 +343,14 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
         on_gpu(method, out=tmp_path, callbacks=[stop_after(1)], **how)
     resumed = on_gpu(method, out=tmp_path, resume=True, **how)
     assert_same_bits(state(whole), state(resumed))
+
+
+@captured
+def test_averaged_weights_are_those_of_an_eager_run():
+    graph, eager = (
+        on_gpu(SED(), runner=runner, average=0.7) for runner in ("graph", "eager")
+    )
+    assert_close(graph, eager, 1e-5)
 
 
 @captured

@@ -8,7 +8,14 @@ from tepui.data.augment import (
     RandomResizedCrop,
 )
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
+from tepui.data.corruptions import (
+    CORRUPTIONS,
+    STANDARD,
+    Corruption,
+    Draws,
+    corrupt,
+    load_frost,
+)
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.corrupted_files import (
@@ -59,8 +66,10 @@ __all__ = [
     "Corrupted",
     "CorruptedArrays",
     "CorruptedFolders",
+    "Corruption",
     "Digits",
     "Division",
+    "Draws",
     "FashionMNIST",
     "Frame",
     "GaussianNoise",

@@ -132,5 +132,5 @@ class SED(CoupledMethod):
     def _alpha(self, meeting: CoupledBatch) -> Tensor:
         if self.alpha == "none":
             return torch.ones_like(meeting.losses[0])
-        whose = slice(None) if self.alpha == "all" else slice(self.active)
-        return sed_alpha(meeting.outputs[whose], meeting.targets, self.floor)
+        averaged = slice(None) if self.alpha == "all" else slice(self.active)
+        return sed_alpha(meeting.outputs[averaged], meeting.targets, self.floor)

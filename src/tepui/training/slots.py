@@ -288,12 +288,12 @@ class SlotRunner(Runner):
         turn: ActiveMembers,
         batches: BatchPair,
     ) -> None:
-        """Make the slots and, on a GPU, capture their step."""
+        """Make the slots and capture their step; elsewhere only warm up for it."""
         slots, device = Slots(members, turn), members[0].device
+        slots.load(members)
+        slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
+        slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
         if device.type == "cuda":
-            slots.load(members)
-            slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
-            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
             with torch.cuda.device(device):
                 self._captured = captured(slots, method, batches)
             if self._captured is None:
@@ -301,6 +301,9 @@ class SlotRunner(Runner):
                 self._eager = CoupledRunner(self.plan)
                 return
             log.info("captured one step for all %d members", len(members))
+        else:
+            slots.set_noise([0] * len(slots.active))
+            warm_up(slots, method, batches)
         self._slots = slots
 
 

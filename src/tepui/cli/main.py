@@ -31,7 +31,8 @@ from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
 from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
 from tepui.cli.measure import measure
-from tepui.cli.own_metrics import check_written
+from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
+from tepui.cli.own_functions import check_written
 from tepui.cli.parsing import (
     check_names,
     foreign_packages,
@@ -193,7 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = COMMANDS[chosen.subcommand][0]
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
-        check_written(values.get("metrics") or (), words)
+        for option in OF_FUNCTIONS:
+            check_written(option, values.get(option.strip("-")) or (), words)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
             free = _model_arguments(chosen) - _model_arguments(explicit)

@@ -10,6 +10,7 @@ from tepui.cli.main import main
 from tepui.cli.own_functions import own_functions
 from tepui.data import Digits
 from tepui.models import MLP
+from tepui.studies import read_comparison
 
 MINE = """
 print("imported")
@@ -111,3 +112,14 @@ def test_a_result_that_is_no_scalar_is_refused(run, capsys):
         evaluated(run, "--metrics", "my_functions.rows")
     assert "metrics['rows'] must return a scalar" in capsys.readouterr().err
     assert not (run / "evaluation.json").exists()
+
+
+def test_a_comparison_takes_them_too(run, capsys):
+    words = ["--methods", "DeepEnsemble", "--ensembles", "1", "--members", "2"]
+    words += ["--model", "MLP", "--epochs", "1", "--corruptions", "none", "--quiet"]
+    words += ["--sharpness", "0", "--metrics", "my_functions.spread", "--out", "c"]
+    main(["compare", *words])
+    comparison = read_comparison("c")
+    assert comparison.custom_metrics == ("spread",)
+    assert comparison.methods[0].score("clean", "spread").mean > 0
+    assert "spread" in capsys.readouterr().out

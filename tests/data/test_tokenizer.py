@@ -126,6 +126,21 @@ def test_a_hugging_face_tokenizer_has_the_same_layout(tmp_path):
     assert len(theirs) == 8
 
 
+def test_code_beside_a_tokenizer_is_not_run(tmp_path, monkeypatch):
+    pytest.importorskip(
+        "transformers", reason="needs the extra text", exc_type=ImportError
+    )
+    trace = tmp_path / "imported"
+    code = f"from pathlib import Path\nPath({str(trace)!r}).touch()\n"
+    (tmp_path / "code_beside.py").write_text(code)
+    words = {"auto_map": {"AutoTokenizer": ["code_beside.Slow", "code_beside.Fast"]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(words))
+    monkeypatch.setattr("builtins.input", lambda *words: "y")
+    with pytest.raises((ValueError, OSError)):
+        HuggingFaceTokenizer(tmp_path)
+    assert not trace.exists()
+
+
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     message = r'transformers is not installed: pip install "tepui\[text\]"'

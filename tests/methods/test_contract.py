@@ -35,10 +35,12 @@ from tepui.training.graphs import warm_up
 from tepui.training.member import TrainingMember
 from tepui.training.run_folder import to_jsonable
 from tepui.training.runner import EagerRunner, Runner
-from tepui.training.slots import SlotRunner, Slots
-from tepui.training.slots import warm_up as warm_up_slots
+from tepui.training.slot_runner import SlotRunner
+from tepui.training.slot_runner import warm_up as warm_up_slots
+from tepui.training.slots import Slots
 from training.cases import (
     CLASSES,
+    Lookahead,
     Named,
     Plain,
     StoppedError,
@@ -385,38 +387,6 @@ def test_turns_are_drawn_from_their_stream_alone(method):
     who = [*turns[0].active, *turns[0].observed]
     assert len(who) == len(set(who))
     assert set(who) <= set(range(5))
-
-
-def slow_copies(member):
-    copies = (p.detach().clone() for p in member.parameters)
-    return {f"slow/{number}": copy for number, copy in enumerate(copies)}
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Lookahead(MemberMethod):
-    """Goes back halfway to slow weights every few steps; they begin at the weights."""
-
-    every: int = 2
-
-    def start(self, member):
-        slow = {
-            f"slow/{n}": p.detach().clone() for n, p in enumerate(member.parameters)
-        }
-        return {"step": torch.zeros_like(member.progress), **slow}
-
-    def gradient(self, member, batch):
-        return member.gradient(batch)
-
-    def after_update(self, member):
-        member.state["step"].add_(1)
-        share = 0.5 * (member.state["step"] % self.every == 0)
-        with torch.no_grad():
-            for number, parameter in enumerate(member.parameters):
-                slow = member.state[f"slow/{number}"]
-                step = share * (parameter - slow)
-                slow.add_(step)
-                parameter.add_((2 * share) * (slow - parameter))
 
 
 @final

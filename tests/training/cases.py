@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import torch
@@ -12,7 +14,7 @@ import tepui
 from tepui.core.storage import same_bits
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
-from tepui.methods import DeepEnsemble
+from tepui.methods import DeepEnsemble, MemberMethod
 from tepui.training.passes import MemberPasses
 from tepui.training.run_folder import RunFolder
 
@@ -89,6 +91,38 @@ class Named(nn.Module):
 
     def forward(self, left, right):
         return self.layer(left - right)
+
+
+def slow_copies(member):
+    copies = (p.detach().clone() for p in member.parameters)
+    return {f"slow/{number}": copy for number, copy in enumerate(copies)}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Lookahead(MemberMethod):
+    """Goes back halfway to slow weights every few steps; they begin at the weights."""
+
+    every: int = 2
+
+    def start(self, member):
+        slow = {
+            f"slow/{n}": p.detach().clone() for n, p in enumerate(member.parameters)
+        }
+        return {"step": torch.zeros_like(member.progress), **slow}
+
+    def gradient(self, member, batch):
+        return member.gradient(batch)
+
+    def after_update(self, member):
+        member.state["step"].add_(1)
+        share = 0.5 * (member.state["step"] % self.every == 0)
+        with torch.no_grad():
+            for number, parameter in enumerate(member.parameters):
+                slow = member.state[f"slow/{number}"]
+                step = share * (parameter - slow)
+                slow.add_(step)
+                parameter.add_((2 * share) * (slow - parameter))
 
 
 def linear():

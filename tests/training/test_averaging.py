@@ -14,7 +14,7 @@ from tepui.training.averaging import (
     start_average,
     update_average,
 )
-from tepui.training.slots import SlotRunner
+from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     StoppedError,
     assert_different,
@@ -161,11 +161,16 @@ def test_the_mean_is_what_is_validated_and_kept():
 
 @pytest.mark.parametrize("after", [0.25, 0.75])
 def test_pruned_weights_are_zero_in_the_mean(after):
-    prune = tepui.Prune(sparsity=0.5, after=after)
+    how = {"prune": tepui.Prune(sparsity=0.5, after=after), "validation": 0.25}
+    _, held_out = tepui.data.split(images(32), 0.25, seed=0)
     for method in (DeepEnsemble(), SED(weight=0.01)):
-        run = averaged(method, images(), convnet, prune=prune)
-        for member in run.ensemble.members:
+        run = averaged(method, images(32), convnet, **how)
+        outputs = run.ensemble.logits(held_out.inputs)
+        for index, member in enumerate(run.ensemble.members):
             assert sparsity_of(member) == pytest.approx(0.5, abs=0.01)
+            loss = nn.functional.cross_entropy(outputs[index], held_out.targets)
+            validated = run.history[-1].validation_loss[index]
+            assert float(loss) == pytest.approx(validated, rel=1e-5)
 
 
 def test_statistics_of_batchnorm_are_averaged_too():

@@ -11,6 +11,7 @@ from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
+from training.cases import Lookahead
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,6 +23,7 @@ METHODS = [
     SAM(rho=0.1),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.1, rho_min=0.05),
+    Lookahead(),
     SharpBalance(rho=0.1, switch_at=1),
     SharpBalance.paper(rho=0.1, switch_at=1),
 ]
@@ -77,6 +79,31 @@ def test_graph_equals_eager(method, optimizer):
     assert_close(state(graph), state(eager))
     for one, other in zip(graph.history, eager.history, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), METHODS[-1]], ids=repr)
+def test_averaged_weights_are_those_of_an_eager_run(method):
+    graph = trained(method, runner="graph", average=0.7)
+    assert_close(state(graph), state(trained(method, runner="eager", average=0.7)))
+    assert not torch.equal(
+        next(iter(state(graph).values())),
+        next(iter(state(trained(method, runner="graph")).values())),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:SharpBalance needs other members")
+def test_a_single_member_of_sharpbalance_is_captured():
+    ensembles = [
+        tepui.Ensemble.build(lambda: ResNet18(width=8), members=1, seed=3)
+        for _ in range(2)
+    ]
+    how = {"epochs": 2, "batch_size": 32, "device": "cuda", "precision": "float32"}
+    how |= {"deterministic": True, "runner": "graph", "progress": "none"}
+    methods = (SharpBalance(rho=0.1, switch_at=1), SAM(rho=0.1))
+    for ensemble, method in zip(ensembles, methods, strict=True):
+        tepui.fit(ensemble, images(), method=method, **how)
+    balanced, sam = (ensemble.cpu().state_dict() for ensemble in ensembles)
+    assert_close(balanced, sam)
 
 
 def test_graph_repeats_to_the_bit():

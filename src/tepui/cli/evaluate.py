@@ -26,8 +26,9 @@ from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
 from tepui.report.tables import shown_name
-from tepui.studies.compare import EVALUATION, tested_on
 from tepui.studies.gallery import write_gallery
+from tepui.studies.given import tested_on
+from tepui.studies.trained import EVALUATION
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 

@@ -67,6 +67,8 @@ class SED(CoupledMethod):
     """Members that disagree on the training samples the ensemble finds hard.
 
     Attributes:
+        base: The sharpness-aware step of each member, such as ``SAM(rho=0.05)``; None
+            descends the joint loss itself.
         weight: Weight of the disagreement; 0 leaves only the random choice of members.
         active: How many members each step draws.
         kernel: How disagreement is measured: ``"a2d"`` or ``"divdis"``.
@@ -132,5 +134,5 @@ class SED(CoupledMethod):
     def _alpha(self, meeting: CoupledBatch) -> Tensor:
         if self.alpha == "none":
             return torch.ones_like(meeting.losses[0])
-        whose = slice(None) if self.alpha == "all" else slice(self.active)
-        return sed_alpha(meeting.outputs[whose], meeting.targets, self.floor)
+        averaged = slice(None) if self.alpha == "all" else slice(self.active)
+        return sed_alpha(meeting.outputs[averaged], meeting.targets, self.floor)

@@ -82,7 +82,7 @@ def subset_vote(logits: Tensor, mask: Tensor) -> Tensor:
         ValueError: If logits or mask break their rules.
 
     Example:
-        >>> logits = torch.eye(3)[[0, 0, 2]][:, None]  # two of three vote outside
+        >>> logits = torch.eye(3)[[0, 0, 2]].unsqueeze(1)  # two of three vote outside
         >>> subset_vote(logits, torch.tensor([False, True, True]))
         tensor([2])
     """

@@ -9,12 +9,18 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.losses import Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import apply_masks, prune_
 from tepui.modules.state import tensor_state
-from tepui.training.averaging import averaged_tensors, start_average, update_average
+from tepui.training.averaging import (
+    averaged_tensors,
+    means_of,
+    start_average,
+    update_average,
+)
 from tepui.training.batches import BatchSplit
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
@@ -116,6 +122,7 @@ class TrainingMember(MemberPasses):
         self._clip_norm = clip_norm
         self._average_share = average
         self._offload_device = offload_device
+        self._started: dict[str, Tensor] = {}
 
     @property
     def device(self) -> torch.device:
@@ -130,10 +137,9 @@ class TrainingMember(MemberPasses):
     def begin(self) -> None:
         """Let the method declare its state, at the member's first weights."""
         with self.on_device():
-            self.state = dict(self.method.start(self))
+            self.adopt_state(dict(self.method.start(self)))
             if self._average_share is not None:
                 self.average = start_average(self.module, self.progress)
-        self._started = dict(self.state)
 
     def check_state(self) -> None:
         """Raise if the method's state is not made of the tensors it began with."""
@@ -237,6 +243,9 @@ class TrainingMember(MemberPasses):
         """Remove the smallest weights; what was best before counts no more."""
         with self.on_device():
             prune_(self.module, sparsity)
+            if self.average:
+                means = means_of(self.average)[: len(self.parameters)]
+                foreach.copy_(means, self.masked(means))
         self.best = Best()
 
     def keep_best(self, loss: float, epoch: int) -> None:

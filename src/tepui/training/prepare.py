@@ -1,5 +1,6 @@
 """From what was asked to members that are ready to train."""
 
+import logging
 import warnings
 from collections.abc import Sequence
 
@@ -19,8 +20,11 @@ from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import SGD, AdamW, Optimizer, capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.slots import SlotRunner, have_same_structure
+from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
+
+log = logging.getLogger(__name__)
 
 # A compiled step of ResNet-18 on an H200 saves 0.3 ms (of SAM 0.7 ms) and costs 14 s to
 # build.
@@ -146,23 +150,33 @@ def runner_of(
     name: RunnerName, plan: Plan, members: Sequence[TrainingMember]
 ) -> Runner:
     """Return what runs the steps of an epoch."""
-    method = members[0].method
-    coupled = isinstance(method, CoupledMethod)
-    able = (
-        members[0].device.type == "cuda"
-        and all(capturable(member.optimizer) for member in members)
-        and method.fixed_shapes
-        and not members[0].offloaded
-        and (not coupled or have_same_structure(members))
-    )
+    coupled = isinstance(members[0].method, CoupledMethod)
+    obstacles = obstacles_to_capture(members)
     require(
-        name != "graph" or able,
+        name != "graph" or not obstacles,
         "runner",
         'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
         "captured, their method keeps its shapes and, where they are coupled, they "
         "are alike",
         name,
     )
-    if able and name != "eager":
+    if name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)
+    if name != "eager":
+        log.info("steps run eagerly: %s", "; ".join(obstacles))
     return CoupledRunner(plan) if coupled else EagerRunner(plan)
+
+
+def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
+    """Return why the members' steps cannot be captured as graphs, in words."""
+    first = members[0]
+    coupled = isinstance(first.method, CoupledMethod)
+    fits = all(capturable(member.optimizer) for member in members)
+    reasons = {
+        "members are not on a GPU": first.device.type != "cuda",
+        "their optimizer cannot be captured": not fits,
+        "their method changes its shapes": not first.method.fixed_shapes,
+        "they are offloaded": first.offloaded,
+        "they are coupled and differ": coupled and not have_same_structure(members),
+    }
+    return [reason for reason, holds in reasons.items() if holds]

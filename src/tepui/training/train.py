@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import Dataset
@@ -19,6 +19,7 @@ from tepui.training.batches import Source, source_of, steps_per_epoch
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
+    RunData,
     check_data,
     check_execution,
     check_length,
@@ -89,33 +90,20 @@ def train(
     if folder is not None and folder.finished:
         log.info("the run in %s has ended before", folder.path)
         return _finished(ensemble, folder)
-    classes = check_data(ensemble, data, spec)
-    workers, device = execution.workers, numerics.device
-    source = source_of(data.train, spec.augment, device, workers, classes)
-    beside = None
-    if data.unlabeled is not None:
-        beside = source_of(data.unlabeled, spec.augment, device, workers, None)
-    check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     exchange = LocalExchange() if exchange is None else exchange
-    owned = exchange.owned(len(ensemble))
-    members = members_of(ensemble, owned, spec, execution, numerics, source.samples)
-    validation_batches = None
-    if data.held_out is not None:
-        validation_batches = partial(
-            _batches_of, data.held_out, spec, numerics, workers, classes
-        )
+    ready = _prepared(ensemble, data, spec, execution, numerics, exchange)
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        shown = stack.enter_context(_progress(spec, execution, members))
-        plan = _plan(spec, source, beside, shown, interruption)
+        shown = stack.enter_context(_progress(spec, execution, ready.members))
+        plan = _plan(spec, ready, shown, interruption)
         training = Training(
-            members=members,
+            members=ready.members,
             seeds=ensemble.seeds,
-            runner=runner_of(execution.runner, plan, members),
+            runner=runner_of(execution.runner, plan, ready.members),
             dataset=data.train,
-            validation=validation_batches,
+            validation=ready.validation,
             prune=spec.prune,
             keeps_best=spec.keep == "best",
             exchange=exchange,
@@ -133,9 +121,55 @@ def train(
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
-        for member in members:
+        for member in ready.members:
             training.finish(member)
     return _concluded(ensemble, spec, training)
+
+
+class Prepared(NamedTuple):
+    """Members and data, ready for the first step.
+
+    Attributes:
+        members: The members that this process trains.
+        source: Their training data.
+        unlabeled: Unlabeled data that come beside them, if any.
+        validation: Returns the batches to validate on, if there are any.
+    """
+
+    members: list[TrainingMember]
+    source: Source
+    unlabeled: Source | None
+    validation: Callable[[], Iterator[Batch]] | None
+
+
+def _prepared(
+    ensemble: Ensemble,
+    data: RunData,
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
+    numerics: Numerics,
+    exchange: Exchange,
+) -> Prepared:
+    """Check that data, members and method fit, and get all of them ready."""
+    classes = check_data(ensemble, data, spec)
+    workers, device = execution.workers, numerics.device
+    source = source_of(data.train, spec.augment, device, workers, classes)
+    unlabeled, validation = None, None
+    if data.unlabeled is not None:
+        unlabeled = source_of(data.unlabeled, spec.augment, device, workers, None)
+    if data.held_out is not None:
+        validation = partial(
+            in_order,
+            data.held_out,
+            spec.batch_size,
+            device=device,
+            workers=workers,
+            classes=classes,
+        )
+    check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
+    owned = exchange.owned(len(ensemble))
+    members = members_of(ensemble, owned, spec, execution, numerics, source.samples)
+    return Prepared(members, source, unlabeled, validation)
 
 
 def _place(
@@ -150,21 +184,9 @@ def _place(
     to_device(ensemble, cpu if execution.offload else numerics.device)
 
 
-def _batches_of(
-    held_out: Dataset[Any],
-    spec: TrainingSpec,
-    numerics: Numerics,
-    workers: int,
-    classes: int | None,
-) -> Iterator[Batch]:
-    device = numerics.device
-    size = spec.batch_size
-    return in_order(held_out, size, device=device, workers=workers, classes=classes)
-
-
 def _progress(
     spec: TrainingSpec, execution: ExecutionSpec, members: Sequence[TrainingMember]
-) -> Any:
+) -> AbstractContextManager[Progress]:
     """Return the block in which the run is shown."""
     steps = len(members[0].step_losses) * spec.epochs * len(members)
     title = type(spec.method).__name__
@@ -172,15 +194,11 @@ def _progress(
 
 
 def _plan(
-    spec: TrainingSpec,
-    source: Source,
-    unlabeled: Source | None,
-    shown: Progress,
-    interruption: Interruption,
+    spec: TrainingSpec, ready: Prepared, shown: Progress, interruption: Interruption
 ) -> Plan:
     return Plan(
-        source=source,
-        unlabeled=unlabeled,
+        source=ready.source,
+        unlabeled=ready.unlabeled,
         batch_size=spec.batch_size,
         epochs=spec.epochs,
         schedule=spec.schedule,

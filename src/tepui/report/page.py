@@ -15,7 +15,7 @@ from tepui.report.markup import Drawing, definitions, drawn, paragraph
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
 from tepui.report.style import STYLE
-from tepui.studies.load_reports import Group, LoadedReports, Source
+from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -145,7 +145,7 @@ def _why_apart(found: LoadedReports) -> str:
     )
 
 
-def _environment(source: Source) -> Section:
+def _environment(source: ReportSource) -> Section:
     rest = {k: _plain(v) for k, v in source.environment.items() if k != "command"}
     parts = [
         f"<pre>{escape(str(source.environment.get('command', 'not recorded')))}</pre>",

@@ -8,7 +8,7 @@ depend on beside them, a measure likewise. Each has a digest, by which a
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, final, get_args
@@ -34,6 +34,25 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+class Described:
+    """What a store can name, and know again."""
+
+    @property
+    def digest(self) -> str:
+        """Its name in a store."""
+        return digest(self)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Everything it says, as JSON holds it."""
+        described: dict[str, Any] = to_jsonable(self)
+        return described
+
+    def is_answered_by(self, document: Mapping[str, Any]) -> bool:
+        """Return whether a document holds the answer to this."""
+        return bool(document.get("about") == self.about)
+
+
 class Shelf(Protocol):
     """What a source may ask for: other data, trained ensembles, and where they lie.
 
@@ -45,14 +64,14 @@ class Shelf(Protocol):
     path: Path
     device: torch.device
 
-    def dataset(self, source: "Source") -> Dataset[Any]:
+    def dataset(self, source: "DataSource") -> Dataset[Any]:
         """Return the data of a source."""
 
     def run(self, trial: "Trial") -> Run:
         """Return a trained trial."""
 
 
-class Source(ABC):
+class DataSource(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
@@ -62,7 +81,7 @@ class Source(ABC):
 
 @final
 @dataclass(frozen=True)
-class Samples(Source):
+class Samples(DataSource):
     """Samples of a data set.
 
     Attributes:
@@ -106,7 +125,7 @@ class Samples(Source):
 
 @final
 @dataclass(frozen=True)
-class Trial:
+class Trial(Described):
     """One ensemble to train.
 
     Attributes:
@@ -117,19 +136,14 @@ class Trial:
         unlabeled: Data without labels, for methods that need them.
     """
 
-    data: Source
+    data: DataSource
     model: Callable[[], nn.Module]
     training: TrainingSpec
     seeds: tuple[int, ...]
-    unlabeled: Source | None = None
+    unlabeled: DataSource | None = None
 
     def __post_init__(self) -> None:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
-
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
 
     @property
     def member_epochs(self) -> int:
@@ -143,7 +157,7 @@ class Trial:
 
 @final
 @dataclass(frozen=True)
-class EvaluationSpec:
+class EvaluationSpec(Described):
     """What a trained ensemble is asked.
 
     Attributes:
@@ -154,21 +168,16 @@ class EvaluationSpec:
         ood: Unfamiliar data with their names.
     """
 
-    test: Source
+    test: DataSource
     types: tuple[str, ...] = ()
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
-    ood: tuple[tuple[str, Source], ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
+    ood: tuple[tuple[str, DataSource], ...] = ()
 
 
 @final
 @dataclass(frozen=True)
-class SharpnessSpec:
+class SharpnessSpec(Described):
     """A sharpness measure of all members.
 
     Attributes:
@@ -178,37 +187,39 @@ class SharpnessSpec:
     """
 
     function: Callable[..., Any]
-    data: Source | None = None
-
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
+    data: DataSource | None = None
 
 
-def made_from(source: Source) -> list[Source]:
+def made_from(source: DataSource) -> list[DataSource]:
     """Return the sources that another is directly made from."""
-    found: list[Source] = []
+    found: list[DataSource] = []
     for value in vars(source).values():
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
-        found += [each for each in held if isinstance(each, Source)]
+        found += [each for each in held if isinstance(each, DataSource)]
     return found
 
 
-def sources_in(source: Source) -> Iterator[Source]:
+def sources_in(source: DataSource) -> Iterator[DataSource]:
     """Yield a source and all that it is made from, at any depth."""
     yield source
     for inner in made_from(source):
         yield from sources_in(inner)
 
 
-def samples_in(source: Source) -> Iterator[Samples]:
+def samples_in(source: DataSource) -> Iterator[Samples]:
     """Yield the samples that a source is made from, itself if it is that."""
     return (each for each in sources_in(source) if isinstance(each, Samples))
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:
     """Return the members' seeds in one of several ensembles.
+
+    Args:
+        repetition: Which ensemble, from 0.
+        members: How many.
+
+    Returns:
+        One seed per member, the first ones the same for any number of them.
 
     Example:
         >>> seeds(1, 3)

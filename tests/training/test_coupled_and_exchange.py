@@ -182,8 +182,11 @@ def test_stopped_in_the_middle_of_an_epoch_members_do_not_exchange_twice(tmp_pat
 class Divided(ExchangingMethod):
     """Asks for batches of two kinds and notes what came."""
 
+    def start(self, member):
+        return {"kind": torch.zeros(member.samples, dtype=torch.bool)}
+
     def gradient(self, member, batch):
-        LOG.append(("batch", batch.index))
+        LOG.append(("batch", batch.index, batch.division))
         return member.gradient(batch)
 
     def exchanges_before(self, epoch, epochs):
@@ -193,16 +196,18 @@ class Divided(ExchangingMethod):
         return torch.zeros(())
 
     def receive(self, member, index, published, generator):
-        member.state["kind"] = torch.arange(24) < 12
+        member.state["kind"].copy_(torch.arange(24) < 12)
 
-    def strata(self, member):
-        return member.state.get("kind")
+    def divides_by(self, member):
+        return member.state["kind"]
 
 
 def test_divided_data_are_dealt_anew_after_every_exchange():
     """Both times the same sets, so that nothing but the shuffle can differ."""
     fitted(images(), method=Divided(), epochs=5, members=1)
-    epochs = torch.stack([index for _, index in logged("batch")]).view(5, 3, 8)
+    epochs = torch.stack([entry[1] for entry in logged("batch")]).view(5, 3, 8)
+    divisions = [entry[2] for entry in logged("batch")]
+    assert divisions == [(0, 0.0)] * 3 + [(4, 0.5)] * 12
     assert bool((epochs[1:] < 12).sum(2).eq(4).all())
     for epoch in epochs:
         assert sorted(epoch.flatten().tolist()) == list(range(24))

@@ -12,7 +12,16 @@ from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.figures import as_png, as_svg
-from tepui.studies import DataSource, Job, Record, Results, Store, Trial, carry_out
+from tepui.studies import (
+    DataSource,
+    EvaluationSpec,
+    Job,
+    Record,
+    Results,
+    Store,
+    Trial,
+    carry_out,
+)
 from tepui.studies.derived_data import Features
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import as_csv, results, write_results
@@ -213,8 +222,9 @@ def _sources(work: Job) -> Iterator[DataSource]:
     trial: Trial = work.trial
     found: list[DataSource] = [trial.data]
     found += [] if trial.unlabeled is None else [trial.unlabeled]
-    found += [exam.test for exam in work.exams]
-    found += [source for exam in work.exams for _, source in exam.ood]
+    exams = [exam for exam in work.exams if isinstance(exam, EvaluationSpec)]
+    found += [exam.test for exam in exams]
+    found += [source for exam in exams for _, source in exam.ood]
     found += [m.data for m in work.measures if m.data is not None]
     for source in found:
         yield from sources_in(source)

@@ -20,7 +20,8 @@ from typing import NamedTuple
 import torch
 
 from tepui.core.checks import require
-from tepui.studies.specifications import EvaluationSpec, SharpnessSpec, Trial
+from tepui.studies.given import Exam, Question
+from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -62,11 +63,11 @@ class Job:
     """
 
     trial: Trial
-    exams: tuple[EvaluationSpec, ...] = ()
+    exams: tuple[Exam, ...] = ()
     measures: tuple[SharpnessSpec, ...] = ()
 
     @property
-    def questions(self) -> tuple[EvaluationSpec | SharpnessSpec, ...]:
+    def questions(self) -> tuple[Question, ...]:
         """Exams and measures."""
         return (*self.exams, *self.measures)
 
@@ -85,7 +86,7 @@ class Job:
 def merged(work: Iterable[Job]) -> list[Job]:
     """Return the work with each trial once, and each question of it once."""
     trials: dict[str, Trial] = {}
-    questions: dict[str, dict[str, EvaluationSpec | SharpnessSpec]] = {}
+    questions: dict[str, dict[str, Question]] = {}
     for each in work:
         name = each.trial.digest
         trials.setdefault(name, each.trial)
@@ -95,10 +96,11 @@ def merged(work: Iterable[Job]) -> list[Job]:
     return [
         Job(
             trial,
-            tuple(q for q in questions[name].values() if isinstance(q, EvaluationSpec)),
-            tuple(q for q in questions[name].values() if isinstance(q, SharpnessSpec)),
+            tuple(q for q in asked if not isinstance(q, SharpnessSpec)),
+            tuple(q for q in asked if isinstance(q, SharpnessSpec)),
         )
         for name, trial in trials.items()
+        for asked in [questions[name].values()]
     ]
 
 
@@ -110,6 +112,7 @@ def carry_out(
     advance: Advance = lambda steps: None,
     ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
+    threads: int | None = 1,
 ) -> dict[str, str]:
     """Train, test and measure what the store does not have.
 
@@ -123,6 +126,8 @@ def carry_out(
         advance: Told how many steps were done.
         ended: Called whenever a trial has all that is asked of it.
         tolerated: Errors that give up a trial and let the others go on.
+        threads: How many a trial has that runs in this process, on a CPU; None leaves
+            torch's own number.
 
     Returns:
         What the error said, for the digest of each trial that was given up.
@@ -138,7 +143,7 @@ def carry_out(
         else:
             LOG.info("stored already: %s", each.name)
     if workers == 1 or len(left) < 2:
-        found = _in_turn(left, store, advance, tolerated)
+        found = _in_turn(left, store, advance, tolerated, threads)
     else:
         workers = min(workers, len(left))
         found = _in_processes(left, store, workers, advance, tolerated)
@@ -157,11 +162,15 @@ def carry_out(
 
 
 def _in_turn(
-    work: Sequence[Job], store: Store, advance: Advance, tolerated: Errors
+    work: Sequence[Job],
+    store: Store,
+    advance: Advance,
+    tolerated: Errors,
+    threads: int | None,
 ) -> Events:
     for each in work:
         yield Started(each.trial.digest)
-        with _one_thread(store):
+        with _threads(store, threads):
             found = _try(each, store, advance, tolerated)
         yield found
 
@@ -198,18 +207,18 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
     for question in work.questions:
         if store.has(work.trial, question):
             continue
-        if isinstance(question, EvaluationSpec):
-            store.evaluation(work.trial, question)
-        else:
+        if isinstance(question, SharpnessSpec):
             store.measured(work.trial, question)
+        else:
+            store.evaluation(work.trial, question)
         advance(members)
 
 
 @contextmanager
-def _one_thread(store: Store) -> Iterator[None]:
+def _threads(store: Store, threads: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
-    if store.device.type == "cpu":
-        torch.set_num_threads(1)
+    if store.device.type == "cpu" and threads is not None:
+        torch.set_num_threads(threads)
     try:
         yield
     finally:
@@ -299,7 +308,7 @@ def _serve(
             raise SystemExit  # it was killed; what is finished is kept
         messages.put(steps)
 
-    with _one_thread(store):
+    with _threads(store, 1):
         while (work := tasks.get()) is not None:
             messages.put(Started(work.trial.digest))
             try:

@@ -8,7 +8,7 @@ depend on beside them, a measure likewise. Each has a digest, by which a
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, final, get_args
@@ -32,6 +32,25 @@ def digest(value: object) -> str:
     """Return a short name for a description, the same on every machine."""
     text = json.dumps([GENERATION, to_jsonable(value)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Described:
+    """What a store can name, and know again."""
+
+    @property
+    def digest(self) -> str:
+        """Its name in a store."""
+        return digest(self)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Everything it says, as JSON holds it."""
+        described: dict[str, Any] = to_jsonable(self)
+        return described
+
+    def is_answered_by(self, document: Mapping[str, Any]) -> bool:
+        """Return whether a document holds the answer to this."""
+        return bool(document.get("about") == self.about)
 
 
 class Shelf(Protocol):
@@ -106,7 +125,7 @@ class Samples(DataSource):
 
 @final
 @dataclass(frozen=True)
-class Trial:
+class Trial(Described):
     """One ensemble to train.
 
     Attributes:
@@ -127,11 +146,6 @@ class Trial:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
 
     @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
-
-    @property
     def member_epochs(self) -> int:
         """What it costs: members times epochs."""
         return len(self.seeds) * self.training.epochs
@@ -143,7 +157,7 @@ class Trial:
 
 @final
 @dataclass(frozen=True)
-class EvaluationSpec:
+class EvaluationSpec(Described):
     """What a trained ensemble is asked.
 
     Attributes:
@@ -160,15 +174,10 @@ class EvaluationSpec:
     strength: str = "cifar"
     ood: tuple[tuple[str, DataSource], ...] = ()
 
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
-
 
 @final
 @dataclass(frozen=True)
-class SharpnessSpec:
+class SharpnessSpec(Described):
     """A sharpness measure of all members.
 
     Attributes:
@@ -179,11 +188,6 @@ class SharpnessSpec:
 
     function: Callable[..., Any]
     data: DataSource | None = None
-
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
 
 
 def made_from(source: DataSource) -> list[DataSource]:

@@ -220,6 +220,8 @@ class TrainingMember(MemberPasses):
         """Apply a gradient, and do what follows every update."""
         self.update(gradients)
         self.method.after_update(self)
+        if self.sparse:
+            apply_masks(self.module)
         if self._average_share is not None:
             tensors, start = averaged_tensors(self.module), 1 - self._average_share
             update_average(self.average, tensors, self.progress, start)
@@ -241,8 +243,9 @@ class TrainingMember(MemberPasses):
         """Remove the smallest weights; what was best before counts no more."""
         with self.on_device():
             prune_(self.module, sparsity)
-            means = means_of(self.average)[: len(self.parameters)]
-            foreach.copy_(means, self.masked(means))
+            if self.average:
+                means = means_of(self.average)[: len(self.parameters)]
+                foreach.copy_(means, self.masked(means))
         self.best = Best()
 
     def keep_best(self, loss: float, epoch: int) -> None:

@@ -284,6 +284,8 @@ def environment_of(device: torch.device) -> dict[str, Any]:
 def to_jsonable(value: Any) -> Any:
     """Return a hyperparameter in a form JSON can hold.
 
+    Fields that do not count when values are compared are left out.
+
     Example:
         >>> from tepui.methods import SAM
         >>> to_jsonable(SAM(rho=0.2))["rho"]
@@ -297,6 +299,8 @@ def to_jsonable(value: Any) -> Any:
         return {"class": to_jsonable(value.func), **arguments}
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Mapping):
+        return {str(name): to_jsonable(item) for name, item in value.items()}
     if isinstance(value, Sequence):
         return [to_jsonable(item) for item in value]
     if callable(value):
@@ -328,8 +332,8 @@ def _is_leftover(path: Path) -> bool:
     return path.name.startswith(".run.json.") and path.suffix == ".tmp"
 
 
-def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(value)
+def _fields(value: Any) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(value) if field.compare]
 
 
 def _line(record: EpochRecord) -> str:

@@ -11,7 +11,7 @@ from tepui.cli.console import console
 from tepui.cli.datasets import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for
-from tepui.cli.own_metrics import own_metrics
+from tepui.cli.own_functions import own_functions
 from tepui.data import Augmentation, Digits
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
@@ -115,7 +115,7 @@ def compare(
         test,
         shifted=shifted,
         ood=unfamiliar(ood, test),
-        metrics=own_metrics(metrics or ()),
+        metrics=own_functions("--metrics", metrics or ()),
         sharpness={"num_samples": sharpness} if sharpness else None,
         unlabeled=None if unlabeled is None else unlabeled(),
         extractor=front,

@@ -28,7 +28,7 @@ from tepui.evaluation.results import Evaluation
 from tepui.report.tables import shown_name
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
-from tepui.studies.store import EVALUATION
+from tepui.studies.trained import EVALUATION
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 

@@ -1,12 +1,7 @@
 """Studies made of several runs: what to train, and what came of it."""
 
 from tepui.studies.compare import compare
-from tepui.studies.comparison import (
-    Comparison,
-    MethodResult,
-    Trained,
-    read_comparison,
-)
+from tepui.studies.comparison import Comparison, MethodResult, read_comparison
 from tepui.studies.jobs import Job, carry_out
 from tepui.studies.load_reports import LoadedReports, load_reports
 from tepui.studies.results import Record, Results, averaged, read_results
@@ -34,6 +29,7 @@ from tepui.studies.statistics import (
     tradeoff_slope,
 )
 from tepui.studies.store import Store
+from tepui.studies.trained import Trained
 
 __all__ = [
     "Comparison",

@@ -14,18 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json
 from tepui.studies.comparison import FILE as COMPARISON
-from tepui.studies.comparison import (
-    Comparison,
-    MethodResult,
-    Trained,
-    read_comparison,
-)
-from tepui.studies.named_store import read_sharpness
+from tepui.studies.comparison import Comparison, MethodResult, read_comparison
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
-from tepui.studies.store import EVALUATION
+from tepui.studies.trained import EVALUATION, read_trained
 from tepui.training.run_folder import EpochRecord, RunFolder
 
 
@@ -179,22 +172,13 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     run = RunFolder(folder)
     recorded = run.recorded() if run.started else {"config": {}, "environment": {}}
     config, environment = recorded["config"], recorded["environment"]
-    evaluation = _evaluation(folder / EVALUATION)
-    history = run.history()
-    trained = Trained(
-        str(folder),
-        tuple(config.get("seeds", ())),
-        sum(record.seconds for record in history),
-        evaluation,
-        run.outcome()[1] if run.result.is_file() else {},
-        read_sharpness(folder),
-    )
+    trained = read_trained(folder)
     method = config.get("method", {})
     label = method.get("class", folder.name)
     models = [model.get("model") for model in config.get("models", [])]
     training = {
         "model": ", ".join(dict.fromkeys(map(str, models))) or None,
-        "members": evaluation["members"],
+        "members": trained.evaluation["members"],
         "epochs": config.get("epochs"),
         "samples": config.get("data", {}).get("samples"),
         "hardware": environment.get("hardware"),
@@ -204,21 +188,13 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label} in {folder.name}"
     source = ReportSource(folder, title, config, environment)
-    return source, (key, Entry(result, (folder,), training, (history,)))
+    return source, (key, Entry(result, (folder,), training, (run.history(),)))
 
 
 def _of_results(folder: Path) -> Study:
     file = folder / "figure.svg"
     picture = file.read_text() if file.is_file() else None
     return Study(folder, read_results(folder), picture)
-
-
-def _evaluation(file: Path) -> dict[str, Any]:
-    document = read_json(file)
-    needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
-    missing = needed - set(document if isinstance(document, dict) else ())
-    require(not missing, str(file), "be an evaluation by tepui; it lacks", missing)
-    return dict(document)
 
 
 def _groups(entries: Iterable[tuple[str, Entry]]) -> tuple[Group, ...]:

@@ -29,10 +29,10 @@ from tepui.studies.specifications import (
     Trial,
     digest,
 )
+from tepui.studies.trained import EVALUATION
 from tepui.training import ExecutionSpec, Run, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
-EVALUATION = "evaluation.json"
 KEPT_BYTES = 2**29
 IN_SILENCE = ExecutionSpec(progress="none")
 
@@ -186,7 +186,7 @@ class Store:
     def _lock(self, trial: Trial) -> FileLock:
         folder = self.folder(trial)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(folder.with_suffix(".lock"))
+        return FileLock(folder.with_name(f".{folder.name}.lock"))
 
 
 def device_named(asked: str | torch.device | None) -> torch.device:

@@ -302,6 +302,7 @@ def test_the_released_rule_is_trained_only_where_it_is_named(made, capsys):
     [
         (["sharpbalance/figure2", "--epochs", "3"], "epochs must be left out"),
         (["sharpbalance/figure7a", "--epochs", "0"], "epochs must be positive"),
+        (["sharpbalance/figure7a", "--members", "-1"], "members must be positive"),
         (["sharpbalance/figure7a", "--methods", "sm"], "methods must be one of"),
         (["rethinking/table1", "--ensembles", "2"], "ensembles must be left out"),
         (["tests.nothing"], "No module named"),

@@ -112,7 +112,8 @@ def test_methods_are_compared_on_one_extractor(body, tmp_path):
     found = row["ensembles"][0]["evaluation"]
     assert found["clean"]["accuracy"] == whole.clean.accuracy
     assert found["ood"]["few"]["pds"]["samples"] == 40
-    assert len(list((out / "features").iterdir())) == 2
+    # Training, unlabeled, test and unfamiliar data, each once.
+    assert len(list((out / "features").iterdir())) == 4
     before = (out / "report.html").read_bytes()
     compared(body, out, "--ood", FEW, "--resume")
     assert (out / "report.html").read_bytes() == before

@@ -3,17 +3,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests benchmarks
+# One process per core; each computes on one thread (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 
 .PHONY: demo test test-all lint types docs bench format clean
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
 	$(BIN)/tepui compare $(ARGS)
 
-test: $(VENV)/.dev lint types ## everything CI runs
-	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
+	$(PYTEST) $(ARGS)
 
-test-all: $(VENV)/.dev lint types ## the slow tests too
-	$(BIN)/python -m pytest -m "slow or not slow" --cov --cov-report=term $(ARGS)
+test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reaches
+	$(PYTEST) -m "slow or not slow" --cov --cov-report=term $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)

@@ -114,6 +114,13 @@ def test_the_perturbation_of_a_zero_gradient_is_zero(adaptive):
     assert [offset.tolist() for offset in offsets] == [[0, 0], [0, 0, 0]]
 
 
+@adaptive
+def test_a_gradient_as_short_as_the_constant_in_its_norm_moves_half_as_far(adaptive):
+    weight, gradient = (torch.tensor([v], dtype=torch.float64) for v in (1.0, 1e-12))
+    [offset] = sam_perturbation([weight], [gradient], 0.5, adaptive)
+    assert offset.item() == pytest.approx(0.25, rel=1e-12)
+
+
 @base
 @adaptive
 def test_rho_zero_is_the_base_optimizer_bit_for_bit(base, adaptive):

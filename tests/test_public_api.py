@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -73,6 +74,26 @@ def test_all_of_a_package_lists_every_export_and_nothing_else(package):
 def test_no_name_is_listed_twice(package):
     listed = getattr(package, "__all__", [])
     assert len(listed) == len(set(listed))
+
+
+def test_the_reference_shows_what_is_listed_and_nothing_else():
+    """A page shows all names that a module lists, so that each must list some."""
+    pages = (Path(__file__).parents[1] / "docs" / "reference").glob("*.md")
+    shown = [
+        name
+        for page in pages
+        for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)
+    ]
+    listing = {module.__name__ for module in PACKAGES if hasattr(module, "__all__")}
+    listing |= {"tepui.losses", "tepui.optim", "tepui.metrics.torchmetrics_adapter"}
+    assert sorted(shown) == sorted(listing)
+    assert all(importlib.import_module(name).__all__ for name in shown)
+
+
+def test_what_tepui_exports_is_listed_by_one_of_its_packages():
+    listed = {name for package in PACKAGES for name in getattr(package, "__all__", ())}
+    own = {module.__name__.rpartition(".")[2] for module in LISTED_MODULES}
+    assert set(tepui.__all__) - own - listed == {"__version__"}
 
 
 def test_the_names_of_the_design_are_there():

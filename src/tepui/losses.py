@@ -9,6 +9,8 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.per_member import per_member, values_of
 
+__all__ = ["CrossEntropy", "Loss", "cross_entropy"]
+
 
 class Loss(Protocol):
     """A callable ``(outputs, targets) -> (samples,)`` of per-sample losses."""

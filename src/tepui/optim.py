@@ -21,16 +21,20 @@ References:
     Generalization, ICLR 2021. Kwon et al., ASAM, ICML 2021.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 from torch.nn.parallel import DistributedDataParallel as Parallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.utils.weak import TensorWeakRef
 
 from tepui.core.checks import require
+
+__all__ = ["SAM", "sam_perturbation"]
 
 EPSILON = 1e-12
 
@@ -41,7 +45,7 @@ def sam_perturbation(
     rho: float | Tensor,
     adaptive: bool = False,
 ) -> list[Tensor]:
-    r"""Return :math:`\rho g / \lVert g \rVert`, jointly over all parameters.
+    r"""Return :math:`\rho g / (\lVert g \rVert + 10^{-12})`, with one norm for all.
 
     Args:
         parameters: The weights; only their values matter, and only if ``adaptive``.
@@ -85,6 +89,11 @@ class SAM(torch.optim.Optimizer):
     ``step`` takes a closure that zeroes gradients, backpropagates and returns the
     loss; it runs both passes and returns the loss at the unperturbed weights. The
     base optimizer applies weight decay and momentum at the unperturbed weights.
+
+    A closure may backpropagate several times, to accumulate over parts of a large
+    batch, but all of them itself: gradients from before it are refused, as the pass at
+    the perturbed weights must start from none. Training loops that leave gradients from
+    one closure to the next (``accumulate_grad_batches`` of Lightning) cannot use it.
 
     Args:
         params: Parameters or parameter groups; groups may set their own ``rho``.
@@ -154,7 +163,8 @@ class SAM(torch.optim.Optimizer):
         """Move the weights to the perturbed point.
 
         Args:
-            zero_grad: Clear the gradients afterwards.
+            zero_grad: Clear the gradients afterwards; else that is left to the caller,
+                before the pass at the perturbed weights.
 
         Raises:
             RuntimeError: If the weights are perturbed already.
@@ -214,6 +224,7 @@ class SAM(torch.optim.Optimizer):
 
         Raises:
             ValueError: If no closure is given.
+            RuntimeError: If the closure adds to gradients instead of zeroing them.
         """
         if closure is None:
             raise ValueError(
@@ -231,8 +242,9 @@ class SAM(torch.optim.Optimizer):
         self.first_step()
         for stream, state in states:
             stream.set_state(state)
+        parameters = [p for group in self.param_groups for p in group["params"]]
         try:
-            with torch.enable_grad():
+            with torch.enable_grad(), _gradients_begun_anew(parameters):
                 closure()
         except BaseException:
             self._restore()
@@ -299,3 +311,45 @@ class SAM(torch.optim.Optimizer):
             parameter.copy_(before)
         self._before = []
         self._moved = False
+
+
+@contextmanager
+def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
+    """Refuse a block that adds to gradients from before it.
+
+    A gradient is old if, when the block adds to it, it is the same object as before,
+    was not written to, and is not zero. Values are read only where the rest holds, so
+    that no GPU is waited for; references are weak, so that zeroing frees memory.
+    """
+    kept: list[Tensor] = []
+
+    def watch(parameter: Tensor, gradient: Tensor) -> tuple[Any, Any]:
+        reference, version = TensorWeakRef(gradient), gradient._version
+
+        def before_adding(_: Any) -> None:
+            there = parameter.grad
+            if there is None or there is not reference() or there._version != version:
+                return
+            if there.any():
+                kept.append(parameter)
+
+        # Torch keeps the node, and the hook on it, only while somebody holds it.
+        node = get_gradient_edge(parameter).node
+        return node, node.register_prehook(before_adding)
+
+    watched = [
+        watch(p, p.grad) for p in parameters if p.requires_grad and p.grad is not None
+    ]
+    try:
+        yield
+    finally:
+        for _, handle in watched:
+            handle.remove()
+    if kept:
+        raise RuntimeError(
+            "closure must zero gradients before it backpropagates, but it added to "
+            f"those of an earlier pass ({len(kept)} parameters): call zero_grad inside "
+            "the closure, and to accumulate gradients over parts of a batch, "
+            "backpropagate all parts in one closure (in Lightning keep "
+            "accumulate_grad_batches at 1)"
+        )

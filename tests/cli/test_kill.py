@@ -1,59 +1,86 @@
 """``tepui compare`` killed at random moments and resumed ends in the same bits."""
 
-import random
+import os
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
+import tepui
 from tepui.core.storage import read_tensors, same_bits
 
-COMMAND = [sys.executable, "-m", "tepui", "compare", "--members", "2", "--quiet"]
-COMMAND += ["--sharpness", "10"]
-SMALL = ["--epochs", "2", "--ensembles", "1", "--corruptions", "none"]
-MODEL = ["--model", "ConvNet", "--model.width", "4"]
+# Children of one process: it takes longer to import everything than to compare.
+SCRIPT = """
+import os, random, signal, sys, time
+from pathlib import Path
+
+from tepui.cli.main import main
+
+SMALL = ["--members", "2", "--sharpness", "10", "--epochs", "2", "--ensembles", "1"]
+SMALL += ["--corruptions", "none", "--model", "ConvNet", "--model.width", "4"]
 
 
-def command(out, *more):
-    return [*COMMAND, *MODEL, *SMALL, "--out", str(out), *more]
+def compare(out, *more):
+    main(["compare", *SMALL, "--quiet", "--out", str(out), *more])
+
+
+def in_child(out):
+    child = os.fork()
+    if child == 0:
+        compare(out, "--resume")
+        os._exit(0)
+    return child
+
+
+def kill_after(child, out, checkpoints, delay):
+    '''Kill a comparison once it wrote so many checkpoints; return how it ended.'''
+    while len(list(out.rglob("checkpoint.json"))) < checkpoints:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+        time.sleep(0.02)
+    else:
+        time.sleep(delay)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+folder, times = Path(sys.argv[1]), int(sys.argv[2])
+compare(folder / "whole")
+moments, out, ends = random.Random(0), folder / "killed", []
+for number in range(times):
+    # Three methods: kill while the first, the second and the third one trains.
+    checkpoints, delay = 1 + 3 * number // times, moments.uniform(0, 0.3)
+    ends.append(kill_after(in_child(out), out, checkpoints, delay))
+ends.append(os.waitstatus_to_exitcode(os.waitpid(in_child(out), 0)[1]))
+print(*ends)
+"""
 
 
 def trained(out):
     return {
-        str(file.relative_to(out)): read_tensors(file)[0]
+        str(file.relative_to(out)): read_tensors(file, "ensemble")[0]
         for file in sorted(out.rglob("ensemble.safetensors"))
     }
-
-
-def kill_after(process, out, checkpoints, delay):
-    """Kill a comparison once it wrote so many checkpoints; return whether it ran."""
-    while process.poll() is None:
-        if len(list(out.rglob("checkpoint.safetensors"))) >= checkpoints:
-            time.sleep(delay)
-            break
-        time.sleep(0.02)
-    running = process.poll() is None
-    process.kill()
-    process.wait()
-    return running
 
 
 @pytest.mark.parametrize(
     "times", [pytest.param(3), pytest.param(10, marks=pytest.mark.slow)]
 )
 def test_killed_and_resumed_is_bit_identical(tmp_path, times):
-    subprocess.run(command(tmp_path / "whole"), check=True, timeout=300)
-    moments, out = random.Random(0), tmp_path / "killed"
-    kills = 0
-    for number in range(times):
-        process = subprocess.Popen(command(out, "--resume"))
-        # Three methods: kill while the first, the second and the third one trains.
-        checkpoints = 1 + 3 * number // times
-        kills += kill_after(process, out, checkpoints, moments.uniform(0, 0.3))
-    subprocess.run(command(out, "--resume"), check=True, timeout=300)
-    assert kills >= min(times, 5)
-    whole, killed = trained(tmp_path / "whole"), trained(out)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path), str(times)],
+        env={**os.environ, "PYTHONPATH": str(Path(tepui.__file__).parents[1])},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    *killed, last = [int(end) for end in done.stdout.splitlines()[-1].split()]
+    assert killed.count(-9) >= min(times, 5)
+    assert last == 0
+    whole, killed = trained(tmp_path / "whole"), trained(tmp_path / "killed")
     assert whole.keys() == killed.keys()
     assert len(whole) == 3
     for name, tensors in whole.items():

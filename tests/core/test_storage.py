@@ -1,8 +1,10 @@
 """Files are whole or absent, and hold every bit of every tensor."""
 
+import json
 import pickle
 import re
 import struct
+from contextlib import suppress
 
 import pytest
 import torch
@@ -14,10 +16,13 @@ from torch import nn
 
 from strategies import modest
 from tepui.core.storage import (
+    read_document,
     read_json,
     read_tensors,
     replacing,
     same_bits,
+    tensors_digest,
+    write_document,
     write_json,
     write_tensors,
 )
@@ -39,8 +44,8 @@ def file(tmp_path):
 
 
 def written(file, tensors, document=None):
-    write_tensors(file, tensors, document or {})
-    return read_tensors(file)[0]
+    write_tensors(file, "test", tensors, document or {})
+    return read_tensors(file, "test")[0]
 
 
 def stored_names(file):
@@ -83,21 +88,21 @@ def test_an_exception_before_there_was_a_file_leaves_none(tmp_path):
 
 
 def test_a_failing_tensor_file_leaves_the_old_one(file, monkeypatch):
-    write_tensors(file, {"a": torch.ones(2)}, {"epoch": 1})
+    write_tensors(file, "test", {"a": torch.ones(2)}, {"epoch": 1})
 
     def half(tensors, path, metadata):
         fail(path)
 
     monkeypatch.setattr("safetensors.torch.save_file", half)
     with pytest.raises(KeyboardInterrupt):
-        write_tensors(file, {"a": torch.zeros(2)}, {"epoch": 2})
-    tensors, document = read_tensors(file)
+        write_tensors(file, "test", {"a": torch.zeros(2)}, {"epoch": 2})
+    tensors, document = read_tensors(file, "test")
     assert (tensors["a"].tolist(), document) == ([1.0, 1.0], {"epoch": 1})
     assert names(file.parent) == [file.name]
 
 
 def test_files_are_as_readable_as_any_other_new_file(file):
-    write_tensors(file, {"a": torch.ones(2)}, {})
+    write_tensors(file, "test", {"a": torch.ones(2)}, {})
     plain = file.with_name("plain")
     plain.touch()
     assert file.stat().st_mode == plain.stat().st_mode
@@ -195,35 +200,34 @@ def test_views_that_overlap_come_back_each_in_full(file):
 
 
 def test_no_tensors_at_all_still_carry_the_document(file):
-    write_tensors(file, {}, {"epoch": 3})
-    assert read_tensors(file) == ({}, {"epoch": 3})
+    write_tensors(file, "test", {}, {"epoch": 3})
+    assert read_tensors(file, "test") == ({}, {"epoch": 3})
 
 
 def test_the_document_travels_with_the_tensors(file):
     document = {"epoch": 3, "names": ["é", "\u2028"], "nested": {"a": None}}
-    write_tensors(file, {"a": torch.ones(1)}, document)
-    assert read_tensors(file)[1] == document
-    assert "aliases" not in document
+    write_tensors(file, "test", {"a": torch.ones(1)}, document)
+    assert read_tensors(file, "test")[1] == document
 
 
 def test_a_file_can_be_replaced_while_its_tensors_are_in_use(file):
     first = written(file, {"a": torch.ones(1000)})["a"]
-    write_tensors(file, {"a": torch.zeros(1000)}, {})
+    write_tensors(file, "test", {"a": torch.zeros(1000)}, {})
     assert first.eq(1).all()
 
 
 def test_a_missing_file_is_named(file):
     with pytest.raises(FileNotFoundError, match=re.escape(str(file))):
-        read_tensors(file)
+        read_tensors(file, "test")
 
 
 def test_a_file_cut_anywhere_is_refused(file):
-    write_tensors(file, {"a": torch.ones(9), "b": torch.ones(2)}, {"epoch": 1})
+    write_tensors(file, "test", {"a": torch.ones(9), "b": torch.ones(2)}, {"epoch": 1})
     whole = file.read_bytes()
     for length in range(0, len(whole), 7):
         file.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="must be a whole safetensors file, but"):
-            read_tensors(file)
+            read_tensors(file, "test")
 
 
 class Bomb:
@@ -240,21 +244,129 @@ def test_foreign_bytes_are_refused_and_never_unpickled(file, kind):
         content = {"garbage": b"\x00garbage" * 40, "header": huge}
         file.write_bytes(content.get(kind) or pickle.dumps(Bomb()))
     with pytest.raises(ValueError, match=f"^{re.escape(str(file))} must be a whole"):
-        read_tensors(file)
+        read_tensors(file, "test")
 
 
 def test_safetensors_of_others_are_refused(file):
     for metadata in (None, {"format": "pt"}):
         save_file({"a": torch.ones(2)}, file, metadata=metadata)
         with pytest.raises(ValueError, match="written by tepui, but has no header"):
-            read_tensors(file)
+            read_tensors(file, "test")
 
 
-@pytest.mark.parametrize("header", ["{", "[]", "{}", '{"aliases": {"b": "gone"}}'])
+@pytest.mark.parametrize("header", ["{", "nothing", '{"a":'])
 def test_a_damaged_header_is_refused(file, header):
     save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
     with pytest.raises(ValueError, match="header is damaged"):
-        read_tensors(file)
+        read_tensors(file, "test")
+
+
+OLD = ["[]", "{}", '{"kind": "test", "aliases": {}}', '{"kind": "test", "format": 1}']
+
+
+@pytest.mark.parametrize("header", OLD)
+def test_a_file_of_the_first_version_is_refused_in_words(file, header):
+    save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
+    with pytest.raises(ValueError, match=r"must be of format 2; files of tepui 0\.1"):
+        read_tensors(file, "test")
+    file.write_text(header)
+    with pytest.raises(ValueError, match=r"must be of format 2; files of tepui 0\.1"):
+        read_document(file, "test")
+
+
+@pytest.mark.parametrize("number", [0, 3, None, "2"])
+def test_another_format_is_refused(file, number):
+    header = json.dumps({"kind": "test", "format": number})
+    save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
+    message = f"must be of format 2, which this version reads, got format {number!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_tensors(file, "test")
+
+
+def test_another_kind_is_refused(file):
+    write_tensors(file, "logits", {}, {})
+    with pytest.raises(ValueError, match="must hold 'ensemble', got 'logits'"):
+        read_tensors(file, "ensemble")
+    write_document(file, "run", {})
+    with pytest.raises(ValueError, match="must hold 'checkpoint', got 'run'"):
+        read_document(file, "checkpoint")
+
+
+@pytest.mark.parametrize("bit", [0, 7])
+def test_a_changed_bit_anywhere_is_refused(file, bit):
+    """In the tensors, in their names, types and shapes, and in the document."""
+    tensors = {"a": torch.arange(5.0), "b": torch.arange(6).view(2, 3)}
+    write_tensors(file, "test", {**tensors, "c": tensors["b"]}, {"epoch": 1})
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        changed = bytes([whole[place] ^ (1 << bit)])
+        file.write_bytes(whole[:place] + changed + whole[place + 1 :])
+        with suppress(ValueError):
+            read, document = read_tensors(file, "test")
+            # White space between the parts of a header has no meaning.
+            assert same_bits(read, {**tensors, "c": tensors["b"]})
+            assert document == {"epoch": 1}
+
+
+def test_a_changed_tensor_or_document_is_refused_by_its_digest(file):
+    write_tensors(file, "test", {"a": torch.zeros(4)}, {"epoch": 1})
+    whole = file.read_bytes()
+    for old, new in ((b"\x00", b"\x01"), (b"epoch", b"epocH")):
+        place = whole.rindex(old)
+        file.write_bytes(whole[:place] + new + whole[place + len(old) :])
+        with pytest.raises(ValueError, match="digest differs: the file was damaged"):
+            read_tensors(file, "test")
+
+
+def test_the_digest_depends_on_content_alone(file):
+    one, two = torch.arange(3.0), torch.ones(2, 2)
+    first = write_tensors(file, "test", {"a": one, "b": two}, {"x": 1, "y": (2,)})
+    assert tensors_digest(file) == first
+    other = file.with_name("other")
+    again = write_tensors(other, "test", {"b": two, "a": one}, {"y": [2], "x": 1})
+    assert first == again
+    for tensors, document in (
+        ({"a": one, "b": two.flatten()}, {"x": 1, "y": [2]}),
+        ({"a": one, "c": two}, {"x": 1, "y": [2]}),
+        ({"a": one.double(), "b": two}, {"x": 1, "y": [2]}),
+        ({"a": one, "b": two}, {"x": 1, "y": [3]}),
+    ):
+        assert write_tensors(other, "test", tensors, document) != first
+
+
+DOCUMENTS = st.dictionaries(st.text().filter(lambda name: name not in SEAL), JSON)
+SEAL = ("kind", "format", "sha256")
+
+
+@modest
+@given(DOCUMENTS)
+def test_a_sealed_document_comes_back_as_it_was(tmp_path_factory, document):
+    path = tmp_path_factory.mktemp("sealed") / "a.json"
+    write_document(path, "test", document)
+    assert read_document(path, "test") == document
+
+
+def test_numbers_as_names_are_sealed_as_they_are_read_back(tmp_path):
+    path = tmp_path / "a.json"
+    write_document(path, "test", {"by_epoch": {number: number for number in range(20)}})
+    assert len(read_document(path, "test")["by_epoch"]) == 20
+
+
+def test_a_changed_document_is_refused(tmp_path):
+    path = tmp_path / "a.json"
+    write_document(path, "test", {"epochs": 3})
+    path.write_text(path.read_text().replace("3", "4", 1))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} must"):
+        read_document(path, "test")
+    path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 4'))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} must"):
+        read_document(path, "test")
+
+
+@pytest.mark.parametrize("name", SEAL)
+def test_a_document_leaves_the_names_of_its_seal_alone(tmp_path, name):
+    with pytest.raises(ValueError, match="document must leave these names to its seal"):
+        write_document(tmp_path / "a.json", "test", {name: 1})
 
 
 def test_same_bits_sees_every_difference():

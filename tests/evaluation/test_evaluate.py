@@ -247,7 +247,7 @@ def test_the_document_is_json_without_nan_and_holds_everything(members, rule):
 
 def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_path):
     result = evaluate(ensemble, DATA, shifted=shifts(), rule="vote", out=tmp_path)
-    tensors, document = read_tensors(tmp_path / "logits.safetensors")
+    tensors, document = read_tensors(tmp_path / "logits.safetensors", "logits")
     torch.testing.assert_close(tensors["logits/clean"], ensemble.logits(X))
     assert torch.equal(tensors["labels/clean"], Y)
     assert document["cells"] == [list(cell) for cell in shifts()]

@@ -80,21 +80,21 @@ def test_logits_come_back(ensemble, evaluated):
 
 
 def test_damaged_logits_are_refused(evaluated, tmp_path):
-    tensors, document = read_tensors(evaluated[1] / "logits.safetensors")
+    tensors, document = read_tensors(evaluated[1] / "logits.safetensors", "logits")
     file = tmp_path / "logits.safetensors"
     for changed in (tensors["ood/gauss"][:2], tensors["ood/gauss"][..., :9]):
-        write_tensors(file, {**tensors, "ood/gauss": changed}, document)
+        write_tensors(file, "logits", {**tensors, "ood/gauss": changed}, document)
         with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):
             tepui.read_logits(tmp_path)
-    write_tensors(file, tensors, {**document, "ood": ["absent"]})
+    write_tensors(file, "logits", tensors, {**document, "ood": ["absent"]})
     with pytest.raises(ValueError, match="ood/absent"):
         tepui.read_logits(tmp_path)
 
 
 def test_files_from_before_there_were_unfamiliar_sets_are_read(evaluated, tmp_path):
-    tensors, document = read_tensors(evaluated[1] / "logits.safetensors")
+    tensors, document = read_tensors(evaluated[1] / "logits.safetensors", "logits")
     del document["ood"]
-    write_tensors(tmp_path / "logits.safetensors", tensors, document)
+    write_tensors(tmp_path / "logits.safetensors", "logits", tensors, document)
     assert tepui.read_logits(tmp_path).ood == {}
 
 

@@ -64,6 +64,6 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
             {"rule": "vote", "cells": []},
         ),
     ):
-        write_tensors(file, tensors, document)
+        write_tensors(file, "logits", tensors, document)
         with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):
             tepui.read_logits(tmp_path)

@@ -1,19 +1,24 @@
 """SharpBalance: when it scores, what it builds, which gradient it follows."""
 
 import itertools
-import json
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 import tepui
+from strategies import modest
 from tepui.core.seeding import generator
 from tepui.data import Batch
 from tepui.losses import cross_entropy
 from tepui.methods import GSAM, SAM, BatchSplit, Member, SharpBalance
 from tepui.methods.sets import extreme_samples, sharpness_aware_set
+from tepui.modules.running import rows_of
 from tepui.sharpness import sample_fisher_trace
+from tepui.training.run_folder import RunFolder
 from training.cases import (
     CLASSES,
     StoppedError,
@@ -92,7 +97,7 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
     assert run.summary["samples"] == len(data)
     both = (sets[0] & sets[1]).sum() / (sets[0] | sets[1]).sum()
     assert run.summary["overlaps"][0][1] == pytest.approx(float(both))
-    assert json.loads((tmp_path / "method.json").read_text()) == run.summary
+    assert RunFolder(tmp_path).outcome() == ((), run.summary)
 
 
 def test_before_the_switch_it_is_sam_to_the_bit():
@@ -133,7 +138,7 @@ def test_published_split_without_perturbation_is_the_full_batch_gradient(inside)
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-def objective_gradient(member, data, sharp, rho=0.0):
+def objective_gradient(member, data, sharp):
     """The gradient of the whole objective with both terms by their shares."""
     batch = whole(data)
     share = float(sharp.sum()) / len(sharp)
@@ -141,7 +146,7 @@ def objective_gradient(member, data, sharp, rho=0.0):
     def part(mask):
         return Batch(batch.inputs[mask], batch.targets[mask], batch.index[mask])
 
-    aware = SAM(rho=rho).gradient(member, part(sharp)).values
+    aware = SAM(rho=0.0).gradient(member, part(sharp)).values
     plain = member.gradient(part(~sharp)).values
     return [share * a + (1 - share) * p for a, p in zip(aware, plain, strict=True)]
 
@@ -167,25 +172,23 @@ def test_stratified_batches_are_unbiased_for_the_objective(kind):
         torch.testing.assert_close(one / count, other, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("base", [SAM(), GSAM(alpha=0.3)])
-def test_mixed_gradient_weighs_its_parts(base):
+@pytest.mark.parametrize("base", [SAM(), GSAM(alpha=0.3)], ids=["SAM", "GSAM"])
+@pytest.mark.parametrize(
+    ("stratified", "normal"), [(False, [1, 2, 4, 5]), (True, [1, 4])]
+)
+def test_loss_and_gradient_weigh_their_parts_by_their_shares(base, stratified, normal):
+    """A stratified batch may hold other shares than the data, whose count."""
     member, data = member_and_data(6)
-    sharp = torch.tensor([True, False, True, True, False, False])
+    sharp = torch.tensor([True, False, False, True, False, False])
+    aware = replace(base, rho=0.3).gradient(member, rows_of(whole(data), [0, 3]))
+    plain = member.gradient(rows_of(whole(data), normal))
     member.state["sharp"] = sharp
-    found = SharpBalance(rho=0.3, base=base, stratified=False).gradient(
-        member, whole(data)
-    )
-    if isinstance(base, SAM):
-        expected = objective_gradient(member, data, sharp, rho=0.3)
-        for one, other in zip(found.values, expected, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
-    else:
-        inside = Batch(data.inputs[sharp], data.targets[sharp], sharp.nonzero()[:, 0])
-        outside = Batch(data.inputs[~sharp], data.targets[~sharp], inside.index)
-        aware = GSAM(rho=0.3, alpha=0.3).gradient(member, inside).values
-        plain = member.gradient(outside).values
-        for one, a, p in zip(found.values, aware, plain, strict=True):
-            torch.testing.assert_close(one, 0.5 * a + 0.5 * p)
+    member.strata = BatchSplit.of(sharp, batch_size=4) if stratified else None
+    method = SharpBalance(rho=0.3, base=base, stratified=stratified)
+    found = method.gradient(member, rows_of(whole(data), [0, 3, *normal]))
+    torch.testing.assert_close(found.loss, aware.loss / 3 + 2 * plain.loss / 3)
+    for one, a, p in zip(found.values, aware.values, plain.values, strict=True):
+        torch.testing.assert_close(one, a / 3 + 2 * p / 3, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch_size", [2, 3, 7, 16])
@@ -200,6 +203,30 @@ def test_strata_keep_both_kinds_in_every_batch(batch_size, count):
     assert 0 < strata.rows < batch_size
     assert strata.share == count / 16
     assert strata.first.tolist() + strata.second.tolist() == list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("count", "samples", "batch_size", "rows"),
+    [(9, 16, 7, 4), (5, 16, 8, 2), (7, 16, 8, 4), (29, 100, 10, 3), (71, 100, 10, 7)],
+)
+def test_strata_round_to_the_nearest_number_of_rows(count, samples, batch_size, rows):
+    assert BatchSplit.of(torch.arange(samples) < count, batch_size).rows == rows
+
+
+@given(st.integers(8, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(2, n))))
+@modest
+def test_no_other_number_of_rows_comes_nearer_to_the_share(sizes):
+    samples, batch_size = sizes
+    for count in range(1, samples):
+        strata = BatchSplit.of(torch.arange(samples) < count, batch_size)
+        fewest = min(2, batch_size // 2)
+        possible = range(
+            min(fewest, count), batch_size - min(fewest, samples - count) + 1
+        )
+        wanted = batch_size * count / samples
+        nearest = min(abs(rows - wanted) for rows in possible)
+        assert strata.rows in possible
+        assert abs(strata.rows - wanted) == nearest
 
 
 @pytest.mark.parametrize("stratified", [True, False])

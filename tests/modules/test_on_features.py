@@ -198,7 +198,7 @@ def test_the_extractor_is_saved_once_and_everything_comes_back(tmp_path):
     ensemble = on_features(members=4)
     tepui.fit(ensemble, images(), method=DeepEnsemble(), **HOW)
     file = ensemble.save(tmp_path)
-    tensors, document = read_tensors(file)
+    tensors, document = read_tensors(file, "ensemble")
     stored = sum(tensor.numel() for tensor in tensors.values())
     held = [*ensemble.parameters(), *ensemble.extractor.buffers()]
     assert stored == sum(tensor.numel() for tensor in held)
@@ -269,9 +269,9 @@ def test_a_file_cannot_ask_for_other_parts(tmp_path, changed, message):
         split.extractor, lambda: split.tail(fresh=True), members=2
     )
     file = ensemble.save(tmp_path)
-    tensors, document = read_tensors(file)
+    tensors, document = read_tensors(file, "ensemble")
     document["extractor"] |= changed
-    write_tensors(file, tensors, document)
+    write_tensors(file, "ensemble", tensors, document)
     with pytest.raises(ValueError, match=message):
         tepui.load(tmp_path)
 

@@ -28,8 +28,11 @@ UNITS = {
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory):
-    return Store(tmp_path_factory.mktemp("store"), device="cpu")
+def store(tmp_path_factory, worker_id):
+    """One for all processes that test, which share what they train as studies do."""
+    base = tmp_path_factory.getbasetemp()
+    base = base if worker_id == "master" else base.parent
+    return Store(base / "store", device="cpu")
 
 
 @pytest.mark.parametrize("name", NUMBERED)

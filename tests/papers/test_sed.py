@@ -206,7 +206,7 @@ def test_every_head_of_sed_has_as_many_updates_as_elsewhere():
 
 def test_heads_start_near_each_other_and_far_from_another_start():
     def head(seed, start):
-        with seeded(seed, "initialisation"):
+        with seeded(seed, "initialization"):
             made = near_start(start, in_features=6, hidden=5)
         return torch.cat([p.detach().flatten() for p in made.parameters()])
 

@@ -3,8 +3,9 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,6 +26,11 @@ from tepui.studies.store import Store
 
 OTHER = replace(TRIAL, method=DeepEnsemble())
 WORK = [Job(TRIAL, (EXAM,), (MEASURE,)), Job(OTHER, (EXAM,))]
+CONVOLUTIONS = [
+    Job(replace(TRIAL, model=partial(ConvNet, width=8), seeds=seeds), (EXAM,))
+    for seeds in ((3, 4), (5, 6))
+]
+ALL = [*WORK, *CONVOLUTIONS]
 
 
 def files(folder):
@@ -35,12 +41,50 @@ def files(folder):
     }
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What came of all work, what was told of it, and how processes were started."""
+
+    store: Store
+    steps: list[int]
+    left: list[int]
+    threads: list[str]
+    threads_after: str | None
+
+    @property
+    def files(self):
+        return files(self.store.path)
+
+
+def carried_out(path, workers):
+    store, steps, left, threads = Store(path, device="cpu"), [], [], []
+    process = multiprocessing.get_context("spawn").Process
+    start = process.start
+
+    def recording(process):
+        threads.append(os.environ[THREADS_VARIABLE])
+        start(process)
+
+    def ended():
+        left.append(sum(each.steps_left(store) > 0 for each in ALL))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(THREADS_VARIABLE, "3")
+        patch.setattr(process, "start", recording)
+        carry_out(ALL, store, workers=workers, advance=steps.append, ended=ended)
+        after = os.environ.get(THREADS_VARIABLE)
+    return Outcome(store, steps, left, threads, after)
+
+
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    store = Store(tmp_path_factory.mktemp("done"), device="cpu")
-    steps = []
-    carry_out(WORK, store, advance=steps.append)
-    return store, steps
+def in_turn(tmp_path_factory):
+    return carried_out(tmp_path_factory.mktemp("in_turn"), workers=1)
+
+
+@pytest.fixture(scope="module")
+def side_by_side(tmp_path_factory):
+    """In processes, which take long to start: once for all that is to be seen."""
+    return carried_out(tmp_path_factory.mktemp("side_by_side"), workers=2)
 
 
 def test_merged_work_has_each_trial_and_each_question_once():
@@ -54,11 +98,13 @@ def test_merged_work_has_each_trial_and_each_question_once():
     assert (second.trial, second.questions) == (OTHER, ())
 
 
-def test_progress_adds_up_to_what_was_left(done, tmp_path):
-    store, steps = done
+def test_progress_adds_up_to_what_was_left(in_turn, side_by_side, tmp_path):
     fresh = Store(tmp_path, device="cpu")
-    assert sum(steps) == sum(each.steps_left(fresh) for each in WORK) == 2 * (2 * 2 + 3)
-    assert all(each.steps_left(store) == 0 for each in WORK)
+    steps = sum(each.steps_left(fresh) for each in ALL)
+    assert steps == 4 * 2 * 2 + 5 * 2  # epochs and questions of two members
+    for done in (in_turn, side_by_side):
+        assert sum(done.steps) == steps
+        assert all(each.steps_left(done.store) == 0 for each in ALL)
 
 
 def test_progress_counts_epochs_of_an_earlier_start(tmp_path):
@@ -75,23 +121,20 @@ def test_progress_counts_epochs_of_an_earlier_start(tmp_path):
     assert sum(steps) == left
 
 
-def test_results_do_not_depend_on_the_number_of_workers(done, tmp_path):
-    store = Store(tmp_path, device="cpu")
-    steps = []
-    carry_out(WORK, store, workers=2, advance=steps.append)
-    assert files(tmp_path) == files(done[0].path)
-    assert sum(steps) == sum(done[1])
+def test_results_do_not_depend_on_the_number_of_workers(in_turn, side_by_side):
+    assert len(in_turn.files) == 5
+    assert side_by_side.files == in_turn.files
 
 
-def test_results_do_not_depend_on_the_number_of_threads(done, tmp_path):
+def test_results_do_not_depend_on_the_number_of_threads(in_turn, tmp_path):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        carry_out(WORK, Store(tmp_path, device="cpu"))
+        carry_out(ALL, Store(tmp_path, device="cpu"))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert files(tmp_path) == files(done[0].path)
+    assert files(tmp_path) == in_turn.files
 
 
 def test_a_failing_worker_says_which_trial_and_why(tmp_path):
@@ -117,61 +160,29 @@ def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
         carry_out([Job(bad)], store, tolerated=(KeyError,))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_end_of_each_work_is_told_when_its_files_are_there(workers, tmp_path):
-    store = Store(tmp_path, device="cpu")
-    left = []
-    carry_out(
-        WORK,
-        store,
-        workers=workers,
-        ended=lambda: left.append(sum(each.steps_left(store) > 0 for each in WORK)),
+def test_the_end_of_each_work_is_told_when_its_files_are_there(in_turn, side_by_side):
+    assert in_turn.left == [3, 2, 1, 0]
+    assert len(side_by_side.left) == 4
+    assert all(
+        n <= most for n, most in zip(side_by_side.left, (3, 2, 1, 0), strict=True)
     )
-    assert len(left) == 2
-    assert left[0] <= 1
-    assert left[1] == 0
+
+
+def test_workers_are_started_with_one_thread(in_turn, side_by_side):
+    assert (in_turn.threads, side_by_side.threads) == ([], ["1", "1"])
+    assert (in_turn.threads_after, side_by_side.threads_after) == ("3", "3")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_failure_of_the_listener_ends_the_work(workers, tmp_path):
+def test_a_failure_of_the_listener_ends_the_work(workers, monkeypatch, tmp_path):
     def fail():
         raise InterruptedError
 
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
     with pytest.raises(InterruptedError):
         carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, ended=fail)
     assert not multiprocessing.active_children()
-
-
-def test_convolutions_do_not_depend_on_the_number_of_workers(tmp_path):
-    trials = [
-        replace(TRIAL, model=partial(ConvNet, width=8), seeds=seeds)
-        for seeds in ((3, 4), (5, 6))
-    ]
-    stores = [Store(tmp_path / name, device="cpu") for name in ("one", "two")]
-    for store, workers in zip(stores, (1, 2), strict=True):
-        carry_out([Job(each, (EXAM,)) for each in trials], store, workers=workers)
-    one, two = (files(store.path) for store in stores)
-    assert len(one) == 2
-    assert one == two
-
-
-@pytest.mark.parametrize("before", [None, "3"])
-def test_workers_are_started_with_one_thread(before, monkeypatch, tmp_path):
-    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
-    if before:
-        monkeypatch.setenv(THREADS_VARIABLE, before)
-    seen = []
-    context = multiprocessing.get_context("spawn")
-    start = context.Process.start
-
-    def recording(process):
-        seen.append(os.environ[THREADS_VARIABLE])
-        start(process)
-
-    monkeypatch.setattr(context.Process, "start", recording)
-    carry_out(WORK, Store(tmp_path, device="cpu"), workers=2)
-    assert seen == ["1", "1"]
-    assert os.environ.get(THREADS_VARIABLE) == before
+    assert THREADS_VARIABLE not in os.environ
 
 
 def test_workers_must_be_positive(tmp_path):
@@ -181,14 +192,14 @@ def test_workers_must_be_positive(tmp_path):
 
 PROGRAM = """
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from study_cases import EXAM, TRIAL
 from tepui.studies.store import Store
-from tepui.studies.jobs import Work, carry_out
+from tepui.studies.jobs import Job, carry_out
 if __name__ == "__main__":
     trials = [replace(TRIAL, seeds=(n, n + 1), epochs=8) for n in range(4)]
-    work = [Work(trial, (EXAM,)) for trial in trials]
+    work = [Job(trial, (EXAM,)) for trial in trials]
     def advance(steps):
         print("step", flush=True)
     carry_out(work, Store(sys.argv[1], device="cpu"), workers=2, advance=advance)
@@ -198,7 +209,7 @@ if __name__ == "__main__":
 def begin(folder):
     program = folder.parent / "program.py"
     program.write_text(PROGRAM)
-    paths = os.pathsep.join(["tests", *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     return subprocess.Popen(
         [sys.executable, program, folder],
         env={**os.environ, "PYTHONPATH": paths},

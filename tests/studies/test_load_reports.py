@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
+from tepui.core.storage import seal, write_document
 from tepui.studies import load_reports
 from tepui.studies.load_reports import LoadedReports
 from tepui.studies.results import Record, Results, write_results
@@ -37,8 +38,8 @@ def write_run(folder, seeds=(1, 2), method="SAM", rho=0.1, tested=None, **config
     asked = {"method": {"class": method, "rho": rho}, "seeds": seeds, "epochs": 4}
     asked |= {"models": [{"model": "MLP", "config": {}}], "threads": len(folder.name)}
     asked |= config
-    document = {"format": 1, "config": asked, "environment": ENVIRONMENT}
-    (folder / "run.json").write_text(json.dumps(document))
+    document = {"config": asked, "environment": ENVIRONMENT}
+    write_document(folder / "run.json", "run", document)
     written = evaluation() if tested is None else tested
     (folder / "evaluation.json").write_text(json.dumps(written))
     return folder
@@ -183,7 +184,8 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     row |= {"seconds": 2.0, "samples_per_second": 50.0}
     lines = [row, {**row, "epoch": 1, "exchange_seconds": 0.5, "peak_memory": 7}]
     file = folder / "metrics.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]
+    file.write_text("".join(sealed))
     (history,) = load_reports([folder]).groups[0].entries[0].histories
     assert [json.loads(json.dumps(asdict(record))) for record in history] == [
         {**row, "exchange_seconds": None, "peak_memory": None},
@@ -211,7 +213,7 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
             "not evaluated",
         ),
         (lambda f: (f / "evaluation.json").write_text("{}"), ValueError, "it lacks"),
-        (lambda f: (f / "run.json").write_text("{}"), ValueError, "in format 1, got"),
+        (lambda f: (f / "run.json").write_text("{}"), ValueError, "must be of format"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, spoil, error, message):

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -55,7 +56,8 @@ def test_names_are_the_same_in_another_process():
     code = "from study_cases import TRIAL, EXAM, MEASURE as M; "
     code += "print(TRIAL.digest, EXAM.digest, M.digest)"
     run = [sys.executable, "-c", code]
-    found = subprocess.run(run, capture_output=True, text=True, check=True, cwd="tests")
+    tests = Path(__file__).parents[1]
+    found = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tests)
     assert found.stdout.split() == [TRIAL.digest, EXAM.digest, MEASURE.digest]
 
 

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 import tepui
-from tepui.core.storage import read_tensors, same_bits
+from tepui.core.storage import same_bits
 from tepui.data import Arrays
 from tepui.methods import DeepEnsemble
+from tepui.training.run_folder import RunFolder
 
 CLASSES = 3
 
@@ -147,12 +148,20 @@ def assert_same_runs(first, second):
     assert first.best_epochs == second.best_epochs
     assert untimed(first.history) == untimed(second.history)
     if first.path is not None and second.path is not None:
-        one, other = (read_tensors(r.path / CHECKPOINT) for r in (first, second))
-        assert_same_bits(one[0], other[0])
-        assert one[1]["members"] == other[1]["members"]
+        for one, other in zip(
+            checkpointed(first.path), checkpointed(second.path), strict=True
+        ):
+            assert_same_bits(one[0], other[0])
+            assert one[1] == other[1]
 
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT = "checkpoint.json"
+
+
+def checkpointed(folder):
+    """Return tensors and document of every member in a run's last checkpoint."""
+    checkpoint = RunFolder(folder).load_checkpoint()
+    return [checkpoint.member(index) for index in range(len(checkpoint.digests))]
 
 
 def untimed(history):

@@ -9,13 +9,14 @@ from torch import nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import tepui
-from tepui.core.storage import read_tensors
 from tepui.data import Arrays, HorizontalFlip
 from tepui.methods import SAM, DeepEnsemble
+from tepui.training.run_folder import RunFolder
 from training.cases import (
     CHECKPOINT,
     CLASSES,
     Plain,
+    checkpointed,
     fitted,
     images,
     linear,
@@ -166,9 +167,10 @@ def test_divergence_names_member_step_rate_and_checkpoint(tmp_path, value):
     how = {"epochs": 3, "schedule": schedule, "factory": linear}
     with pytest.raises(tepui.TrainingDiverged, match=message):
         fitted(numbers(), loss=ExplodingLoss(11, value), out=tmp_path, **how)
-    tensors, document = read_tensors(tmp_path / CHECKPOINT)
-    assert [row["epoch"] for row in document["history"]] == [0]
-    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+    history = RunFolder(tmp_path).load_checkpoint().history
+    assert [record.epoch for record in history] == [0]
+    for tensors, _ in checkpointed(tmp_path):
+        assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
     whole = fitted(numbers(), loss=ExplodingLoss(0, value), **how)
     resumed = fitted(
         numbers(), loss=ExplodingLoss(0, value), out=tmp_path, resume=True, **how

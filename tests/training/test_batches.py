@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from strategies import modest
-from tepui.core.seeding import generator
+from tepui.core.seeding import derive, generator
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
+from tepui.methods import BatchSplit
 from tepui.training.batches import (
     LoadedSource,
     TensorSource,
     index_stream,
     source_of,
     steps_per_epoch,
+    stratified_stream,
 )
 from training.cases import CLASSES, Noisy, Plain, global_states, images, numbers, pairs
 
@@ -35,6 +37,33 @@ def stream_naive(samples, batch_size, seed, steps):
         endless += shuffle.tolist()
         cycle += 1
     return [endless[step * size : (step + 1) * size] for step in range(steps)]
+
+
+def stratified_naive(strata, batch_size, seed, steps):
+    """Deal every batch from two endless piles, each shuffled on its own."""
+    piles = [
+        [
+            stratum[index].tolist()
+            for index in stream_naive(
+                len(stratum), size, derive(seed, "stratum", number), steps
+            )
+        ]
+        for number, (stratum, size) in enumerate(
+            [(strata.first, strata.rows), (strata.second, batch_size - strata.rows)]
+        )
+    ]
+    return [first + second for first, second in zip(*piles, strict=True)]
+
+
+@st.composite
+def divisions(draw):
+    """Some of the samples but not all, anywhere, and a batch size that fits."""
+    samples = draw(st.integers(2, 30))
+    mask = torch.zeros(samples, dtype=torch.bool)
+    count = draw(st.integers(1, samples - 1))
+    mask[torch.randperm(samples, generator=generator(draw(seeds)))[:count]] = True
+    batch_size = draw(st.integers(2, samples))
+    return BatchSplit.of(mask, batch_size), batch_size
 
 
 def batches_of(source, rows, seed=5, epoch=0):
@@ -100,6 +129,56 @@ def test_seeds_shuffle_differently():
 def test_a_small_data_set_is_one_batch_of_its_own_size():
     rows = index_stream(samples=3, batch_size=128, seed=1, first_step=4, steps=2)
     assert [sorted(row) for row in rows.tolist()] == [[0, 1, 2], [0, 1, 2]]
+
+
+@given(divisions(), seeds, st.integers(0, 12))
+@modest
+def test_stratified_stream_matches_naive(division, seed, steps):
+    strata, batch_size = division
+    rows = stratified_stream(strata, batch_size, seed, 0, steps)
+    assert rows.tolist() == stratified_naive(strata, batch_size, seed, steps)
+    assert rows.shape == (steps, batch_size)
+
+
+@given(divisions(), seeds, st.integers(0, 12), st.integers(0, 12))
+@modest
+def test_any_part_of_a_stratified_stream_is_a_slice_of_the_whole(
+    division, seed, first, steps
+):
+    whole = stratified_stream(*division, seed, 0, first + steps)
+    part = stratified_stream(*division, seed, first, steps)
+    assert torch.equal(part, whole[first:])
+
+
+@given(divisions(), seeds, st.integers(1, 12))
+@modest
+def test_every_batch_holds_the_same_part_of_each_stratum(division, seed, steps):
+    strata, batch_size = division
+    rows = stratified_stream(strata, batch_size, seed, 0, steps)
+    front, back = rows[:, : strata.rows], rows[:, strata.rows :]
+    assert bool(torch.isin(front, strata.first).all())
+    assert bool(torch.isin(back, strata.second).all())
+
+
+@given(divisions(), seeds, st.integers(1, 4))
+@modest
+def test_each_stratum_is_seen_once_a_cycle(division, seed, cycles):
+    """A stratum's cycle is its own size; the other's has no say in it."""
+    strata, batch_size = division
+    rows = stratified_stream(strata, batch_size, seed, 0, cycles * 30)
+    for stratum, part in [
+        (strata.first, rows[:, : strata.rows]),
+        (strata.second, rows[:, strata.rows :]),
+    ]:
+        dealt = part.flatten()[: cycles * len(stratum)].view(cycles, len(stratum))
+        for cycle in dealt:
+            assert sorted(cycle.tolist()) == stratum.tolist()
+
+
+def test_strata_are_shuffled_independently_of_each_other():
+    even = BatchSplit.of(torch.arange(40) < 20, batch_size=20)
+    (row,) = stratified_stream(even, 20, seed=3, first_step=0, steps=1)
+    assert row[10:].tolist() != (row[:10] + 20).tolist()
 
 
 @pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])

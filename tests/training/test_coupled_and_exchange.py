@@ -14,7 +14,6 @@ import torch.nn.functional as F
 import tepui
 from tepui.core.per_member import per_member
 from tepui.core.seeding import derive, generator
-from tepui.core.storage import read_tensors
 from tepui.methods import (
     ActiveMembers,
     CoupledBatch,
@@ -26,12 +25,12 @@ from tepui.training import LocalExchange
 from tepui.training.batches import index_stream
 from tepui.training.learner import Learner
 from training.cases import (
-    CHECKPOINT,
     CLASSES,
     StoppedError,
     assert_different,
     assert_same_bits,
     assert_same_runs,
+    checkpointed,
     copied,
     fitted,
     images,
@@ -141,9 +140,9 @@ def test_state_is_checkpointed_and_survives_resume(tmp_path, epoch):
         fitted(images(), out=out, callbacks=[stop_after(epoch)], **how)
     parts = fitted(images(), out=out, resume=True, **how)
     assert_same_runs(whole, parts)
-    tensors, _ = read_tensors(out / CHECKPOINT)
-    assert tensors["0/method/steps"] == 12
-    assert "1/method/heard" in tensors
+    (first, _), (second, _) = checkpointed(out)
+    assert first["method/steps"] == 12
+    assert "method/heard" in second
 
 
 class SignallingLoss:
@@ -172,6 +171,39 @@ def interrupted_everywhere(tmp_path, method, calls):
 def test_stopped_in_the_middle_of_an_epoch_members_do_not_exchange_twice(tmp_path):
     interrupted_everywhere(tmp_path, Echo(epochs=(1,)), calls=12)
     assert len(logged("publish")) == 2 + 12 * 2
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Divided(ExchangingMethod):
+    """Asks for batches of two kinds and notes what came."""
+
+    def gradient(self, member, batch):
+        LOG.append(("batch", batch.index))
+        return member.gradient(batch)
+
+    def exchanges_before(self, epoch, epochs):
+        return epoch in (1, 3)
+
+    def publish(self, member, index, dataset, generator):
+        return torch.zeros(())
+
+    def receive(self, member, index, published, generator):
+        member.state["kind"] = torch.arange(24) < 12
+
+    def strata(self, member):
+        return member.state.get("kind")
+
+
+def test_divided_data_are_dealt_anew_after_every_exchange():
+    """Both times the same sets, so that nothing but the shuffle can differ."""
+    fitted(images(), method=Divided(), epochs=5, members=1)
+    epochs = torch.stack([index for _, index in logged("batch")]).view(5, 3, 8)
+    assert bool((epochs[1:] < 12).sum(2).eq(4).all())
+    for epoch in epochs:
+        assert sorted(epoch.flatten().tolist()) == list(range(24))
+    orders = {tuple(epoch.flatten().tolist()) for epoch in epochs}
+    assert len(orders) == 5
 
 
 def test_gather_orders_by_member():
@@ -259,11 +291,10 @@ def test_members_that_sit_out_keep_weights_buffers_and_momentum(tmp_path):
     how = {"method": Repelled(chosen=1), "members": 3, "epochs": 1, "batch_size": 24}
     run = fitted(images(), out=tmp_path, **how)
     ((_, (only,)),) = logged("active")
-    tensors, document = read_tensors(tmp_path / CHECKPOINT)
-    for index in range(3):
+    for index, (tensors, document) in enumerate(checkpointed(tmp_path)):
         before, after = copied(start.members[index]), run.ensemble.members[index]
-        momentum = [n for n in tensors if n.startswith(f"{index}/optimizer")]
-        assert document["members"][str(index)]["step"] == 1
+        momentum = [name for name in tensors if name.startswith("optimizer")]
+        assert document["step"] == 1
         if index == only:
             assert_different(before, after)
             assert int(after[2].num_batches_tracked) == 1

@@ -188,9 +188,7 @@ def test_workers_change_no_bit():
     assert_same_runs(none, two)
 
 
-@pytest.mark.parametrize(
-    "wrap", [Plain, lambda a: TensorDataset(a.inputs, a.targets)], ids=str
-)
+@pytest.mark.parametrize("wrap", [Plain, lambda a: TensorDataset(a.inputs, a.targets)])
 def test_any_map_style_data_set_trains_to_the_same_bits(wrap):
     data = images()
     how = {"augment": AUGMENT, "validation": 0.25}

@@ -12,11 +12,13 @@ from tepui.core.storage import read_tensors
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
 from tepui.training.interrupt import Interruption
+from tepui.training.run_folder import RunFolder
 from training.cases import (
     CHECKPOINT,
     Plain,
     assert_same_bits,
     assert_same_runs,
+    checkpointed,
     fitted,
     images,
     one_thread,
@@ -94,10 +96,9 @@ def test_a_step_is_finished_and_the_program_ends_as_asked(tmp_path, number, erro
         fitted(images(), loss=SignallingLoss(3, number), out=tmp_path)
     if error is SystemExit:
         assert info.value.code == 128 + number
-    _, document = read_tensors(tmp_path / CHECKPOINT)
     # Three steps an epoch: the fourth call is the second member's first.
-    assert [document["members"][i]["step"] for i in ("0", "1")] == [3, 1]
-    assert document["history"] == []
+    assert [document["step"] for _, document in checkpointed(tmp_path)] == [3, 1]
+    assert RunFolder(tmp_path).load_checkpoint().history == ()
 
 
 def test_a_signal_to_a_loaded_data_set_checkpoints_too(tmp_path):
@@ -246,10 +247,12 @@ def test_killed_at_random_moments_a_run_ends_at_the_same_bits(tmp_path):
     ends = [int(end) for end in done.stdout.split()]
     assert ends[-1] == 0
     assert ends.count(-signal.SIGKILL) >= 3
-    for name in (CHECKPOINT, "ensemble.safetensors"):
-        whole, killed = (
-            read_tensors(tmp_path / folder / name)[0] for folder in ("whole", "killed")
-        )
-        assert_same_bits(whole, killed)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for (one, _), (other, _) in zip(
+        checkpointed(whole), checkpointed(killed), strict=True
+    ):
+        assert_same_bits(one, other)
+    files = (folder / "ensemble.safetensors" for folder in (whole, killed))
+    assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
     lines = (tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()
     assert len(lines) == 6

@@ -26,7 +26,7 @@ def _restored():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("how", [{}, {"callbacks": [stop_after(0)]}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"callbacks": [stop_after(0)]}])
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 def test_fit_restores_the_switches_of_torch(how, deterministic, precision):

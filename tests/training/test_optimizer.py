@@ -99,7 +99,6 @@ def test_accumulation_adds_gradients_that_share_memory_once():
             ),
         ),
     ],
-    ids=repr,
 )
 def test_specs_step_like_torch(spec, theirs):
     ours = mlp()

@@ -39,7 +39,7 @@ def killed_and_resumed(data, out, *epochs, **how):
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -82,6 +82,56 @@ def test_numbers_in_the_state_of_an_optimizer_survive(tmp_path):
     how = {"factory": mlp, "epochs": 3, "optimizer": optimizer}
     whole = fitted(numbers(), **how)
     assert_same_runs(whole, killed_and_resumed(numbers(), tmp_path, 0, 1, **how))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_fused_updates_of_weights_in_channels_last_survive(tmp_path, kind):
+    """They are silently wrong where a buffer lies otherwise than its parameter."""
+    built = []
+
+    def optimizer(parameters):
+        extra = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+        built.append(kind(parameters, lr=0.01, fused=True, **extra))
+        return built[-1]
+
+    def factory():
+        return convnet().to(memory_format=torch.channels_last)
+
+    how = {"factory": factory, "epochs": 3, "optimizer": optimizer}
+    whole = fitted(images(), **how)
+    assert_same_runs(whole, killed_and_resumed(images(), tmp_path, 1, **how))
+    state = built[-1].state
+    weights = [p for p in state if p.ndim == 4 and not p.is_contiguous()]
+    assert weights
+    for parameter in weights:
+        buffers = [b for b in state[parameter].values() if b.shape == parameter.shape]
+        assert buffers
+        assert all(b.stride() == parameter.stride() for b in buffers)
+
+
+class Captured(torch.optim.SGD):
+    """Reads the learning rates it was built with, as a captured graph does."""
+
+    def __init__(self, parameters):
+        groups = [
+            {"params": [parameter], "lr": torch.tensor(0.1 / (1 + number))}
+            for number, parameter in enumerate(parameters)
+        ]
+        super().__init__(groups)
+        self.read = [group["lr"] for group in self.param_groups]
+
+    def step(self, closure=None):
+        for group, rate in zip(self.param_groups, self.read, strict=True):
+            assert group["lr"] is rate
+            for parameter in group["params"]:
+                parameter.data.sub_(rate * parameter.grad)
+
+
+def test_learning_rates_that_a_graph_reads_stay_the_same_tensors(tmp_path):
+    how = {"factory": mlp, "epochs": 4, "optimizer": Captured}
+    how["schedule"] = tepui.Cosine()
+    whole = fitted(numbers(), **how)
+    assert_same_runs(whole, killed_and_resumed(numbers(), tmp_path, 0, 2, **how))
 
 
 def test_rare_checkpoints_lose_epochs_but_no_bits(tmp_path):

@@ -1,5 +1,6 @@
 """What a run folder refuses: to be overwritten, mixed up or half read."""
 
+import re
 import time
 
 import pytest
@@ -27,7 +28,7 @@ single = pytest.fixture(autouse=True)(one_thread)
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("killed", [True, False])
@@ -48,13 +49,19 @@ def test_a_foreign_folder_is_refused(tmp_path, resume):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="out must be a new or empty folder, got"):
         fitted(images(), out=tmp_path, resume=resume)
-    assert files(tmp_path) == {"thesis.txt": b"mine"}
+    assert files(tmp_path) == {tmp_path / "thesis.txt": b"mine"}
 
 
-@pytest.mark.parametrize("document", ["[1]", '{"config": {}}', '{"format": 1}', "no"])
+@pytest.mark.parametrize("document", ["[1]", '{"config": {}}', '{"format": 3}', "no"])
 def test_a_foreign_description_is_refused(tmp_path, document):
     (tmp_path / "run.json").write_text(document)
-    with pytest.raises(ValueError, match=r"run.json must (describe|be a JSON)"):
+    with pytest.raises(ValueError, match=r"run.json must be (of format|a JSON)"):
+        fitted(images(), out=tmp_path, resume=True)
+
+
+def test_a_folder_of_the_first_version_is_refused_in_words(tmp_path):
+    (tmp_path / "run.json").write_text('{"format": 1, "config": {"threads": 1}}')
+    with pytest.raises(ValueError, match=r"json must be of format 2; files of tepui"):
         fitted(images(), out=tmp_path, resume=True)
 
 
@@ -112,11 +119,21 @@ def test_changed_data_are_noticed(tmp_path):
             fitted(changed, out=tmp_path, resume=True)
 
 
-@pytest.mark.parametrize("file", [CHECKPOINT, "ensemble.safetensors"])
+MEMBER = "checkpoint/member1-2.safetensors"
+
+
+def unfinished(folder):
+    """Return the files of a run that was killed before it saved its ensemble."""
+    fitted(images(), out=folder)
+    (folder / "ensemble.safetensors").unlink()
+    return files(folder)
+
+
+@pytest.mark.parametrize("file", [MEMBER, "ensemble.safetensors"])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
 def test_a_truncated_file_is_named(tmp_path, file, share):
     fitted(images(), out=tmp_path)
-    if file == CHECKPOINT:
+    if file == MEMBER:
         (tmp_path / "ensemble.safetensors").unlink()
     path = tmp_path / file
     content = path.read_bytes()
@@ -125,11 +142,60 @@ def test_a_truncated_file_is_named(tmp_path, file, share):
         fitted(images(), out=tmp_path, resume=True)
 
 
-def test_a_foreign_checkpoint_is_named(tmp_path):
-    fitted(images(), out=tmp_path)
-    (tmp_path / "ensemble.safetensors").rename(tmp_path / CHECKPOINT)
-    with pytest.raises(ValueError, match=f"{CHECKPOINT} must be a checkpoint of"):
+@pytest.mark.parametrize("name", [CHECKPOINT, MEMBER, "run.json", "metrics.jsonl"])
+def test_a_changed_byte_anywhere_in_the_state_of_a_run_is_refused(tmp_path, name):
+    unfinished(tmp_path)
+    path = tmp_path / name
+    content = path.read_bytes()
+    for place in range(3, len(content), max(len(content) // 23, 1)):
+        changed = bytes([content[place] ^ 1])
+        path.write_bytes(content[:place] + changed + content[place + 1 :])
+        if path.name == "metrics.jsonl":
+            with pytest.raises(ValueError, match=r"metrics\.jsonl"):
+                RunFolder(tmp_path).history()
+        else:
+            with pytest.raises(ValueError, match=re.escape(str(path))):
+                fitted(images(), out=tmp_path, resume=True)
+
+
+def test_a_run_has_one_file_per_member_and_no_older_ones(tmp_path):
+    fitted(images(), out=tmp_path, members=3, epochs=4)
+    assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == [
+        f"member{index}-4.safetensors" for index in range(3)
+    ]
+
+
+def test_files_of_a_checkpoint_that_was_never_committed_do_not_count(tmp_path):
+    with pytest.raises(StoppedError):
+        fitted(images(), out=tmp_path, epochs=3, callbacks=[stop_after(1)])
+    folder = RunFolder(tmp_path)
+    tensors, document = folder.load_checkpoint().member(0)
+    ruined = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    folder.write_member(0, 2, ruined, document)
+    resumed = fitted(images(), out=tmp_path, resume=True, epochs=3)
+    assert_same_runs(resumed, fitted(images(), epochs=3))
+
+
+def test_a_member_of_another_run_is_refused(tmp_path):
+    unfinished(tmp_path / "one")
+    fitted(images(), out=tmp_path / "other", seed=[8, 9])
+    (tmp_path / "other" / MEMBER).replace(tmp_path / "one" / MEMBER)
+    with pytest.raises(ValueError, match=r"names for member 1, but its digest is"):
+        fitted(images(), out=tmp_path / "one", resume=True)
+
+
+def test_a_missing_member_is_named(tmp_path):
+    unfinished(tmp_path)
+    (tmp_path / MEMBER).unlink()
+    with pytest.raises(FileNotFoundError, match=r"^no file .*member1-2"):
         fitted(images(), out=tmp_path, resume=True)
+
+
+def test_a_foreign_checkpoint_is_named(tmp_path):
+    unfinished(tmp_path)
+    (tmp_path / "run.json").replace(tmp_path / CHECKPOINT)
+    with pytest.raises(ValueError, match=f"{CHECKPOINT} must hold 'checkpoint', got"):
+        RunFolder(tmp_path).load_checkpoint()
 
 
 def test_the_record_of_an_epoch_says_how_long_the_exchange_before_it_took(tmp_path):

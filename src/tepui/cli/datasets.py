@@ -12,7 +12,6 @@ from torch.utils.data import Dataset
 from tepui import data as datasets
 from tepui.cli.parsing import known_spelling
 from tepui.core.checks import one_of, require
-from tepui.core.storage import read_json
 from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
@@ -21,6 +20,7 @@ from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles
 from tepui.data.prepared_like import image_shape
+from tepui.training.run_folder import RunFolder
 
 Data = Callable[[], Dataset[Any]]
 
@@ -56,8 +56,8 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
 
 def _recorded(run: Path) -> dict[str, Any] | None:
     """Return what a run wrote of its data; None if it wrote nothing."""
-    file = run / "run.json"
-    return read_json(file)["config"]["data"] if file.is_file() else None
+    folder = RunFolder(run)
+    return folder.recorded()["config"]["data"] if folder.started else None
 
 
 def unfamiliar(

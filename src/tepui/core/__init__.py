@@ -1,1 +1,22 @@
-"""The ground: checks, random numbers, files, values that differ between members."""
+"""The ground: checks, random numbers, files, values that differ between members.
+
+What is listed here is what methods, metrics, measures and data sets in a package of
+one's own need.
+"""
+
+from tepui.core.checks import one_of, require
+from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.per_member import for_member, per_member, values_of
+from tepui.core.seeding import derive, generator, seeded
+
+__all__ = [
+    "derive",
+    "for_member",
+    "generator",
+    "hyperparameter_grid",
+    "one_of",
+    "per_member",
+    "require",
+    "seeded",
+    "values_of",
+]

@@ -10,6 +10,15 @@ from torch import Tensor
 def require(condition: bool, argument: str, rule: str, value: object) -> None:
     """Raise a ``ValueError`` that names argument, rule and value.
 
+    Args:
+        condition: Whether the rule holds.
+        argument: The argument's name, as the caller wrote it.
+        rule: What the argument must do or be, to follow the word "must".
+        value: What was given.
+
+    Raises:
+        ValueError: If the condition is false.
+
     Example:
         >>> require(False, "rho", "be non-negative", -1.0)
         Traceback (most recent call last):
@@ -23,6 +32,14 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
     """Raise a ``ValueError`` that lists the known names and the nearest ones.
 
     Nearness does not depend on the case of letters.
+
+    Args:
+        argument: The argument's name.
+        value: What was given.
+        known: The names that are allowed.
+
+    Raises:
+        ValueError: If the value is not among them.
 
     Example:
         >>> one_of("rule", "probabilty", ["probability", "logit", "vote"])

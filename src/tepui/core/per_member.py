@@ -17,12 +17,25 @@ else:
 
 
 def per_member(default: Any) -> Any:
-    """Declare a dataclass field that takes one value or one per member."""
+    """Declare a dataclass field that takes one value or one per member.
+
+    Args:
+        default: The field's default.
+
+    Returns:
+        The field.
+    """
     return field(default=default, metadata={"per_member": True})
 
 
 def values_of(value: Any) -> tuple[Any, ...]:
     """Return the values of all members, or the one they share, as a tuple.
+
+    Args:
+        value: A field's value.
+
+    Returns:
+        A tuple.
 
     Example:
         >>> values_of(0.1), values_of([0.1, 0.2])
@@ -33,6 +46,17 @@ def values_of(value: Any) -> tuple[Any, ...]:
 
 def for_member(spec: Spec, member: int, members: int) -> Spec:
     """Return ``spec`` with every per-member field resolved for one member.
+
+    Args:
+        spec: A dataclass, such as a method.
+        member: Which member, from 0.
+        members: How many members there are.
+
+    Returns:
+        The same dataclass with one value in every field.
+
+    Raises:
+        ValueError: If a field does not hold one value per member.
 
     Example:
         >>> from dataclasses import dataclass

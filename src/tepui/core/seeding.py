@@ -18,6 +18,12 @@ Key = int | str
 def derive(*key: Key) -> int:
     """Return a 63-bit seed that depends on every part of the key.
 
+    Args:
+        key: Integers and words, such as a member's seed, a purpose and a counter.
+
+    Returns:
+        The seed.
+
     Example:
         >>> derive(13, "order", 0) == derive(13, "order", 0)
         True
@@ -30,7 +36,15 @@ def derive(*key: Key) -> int:
 
 
 def generator(*key: Key, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return a fresh generator seeded by :func:`derive`."""
+    """Return a fresh generator seeded by :func:`derive`.
+
+    Args:
+        key: What the draws depend on.
+        device: Where they are made.
+
+    Returns:
+        The generator.
+    """
     return torch.Generator(device).manual_seed(derive(*key))
 
 
@@ -70,6 +84,12 @@ def seeded(*key: Key) -> Iterator[None]:
     """Seed torch's global CPU generator inside the block and restore it after.
 
     For code that can draw only from global state: initializers and dropout.
+
+    Args:
+        key: What the draws depend on.
+
+    Yields:
+        Nothing.
     """
     state = torch.random.get_rng_state()
     torch.default_generator.manual_seed(derive(*key))

@@ -1,10 +1,14 @@
-"""Files that are whole or absent: JSON documents and tensors, never pickles.
+"""Files that are whole or absent, and that say what they hold; never pickles.
 
-A tensor file is one safetensors file whose header carries a JSON document, so that
-tensors and what describes them appear together, by one rename. Tensors that share
-memory (tied weights, members on one extractor) are stored once.
+What tepui writes for itself to read again is of one format, with one number: a tensor
+file (safetensors, with a JSON document in its header, so that tensors and what
+describes them appear together by one rename) or a JSON document. Both name their kind
+and carry a digest of all that they hold, which is checked when they are read: a file
+with a changed bit, of another kind or of another format is refused by name. Tensors
+that share memory (tied weights, members on one extractor) are stored once.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,8 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_DOCUMENT = "tepui"
-_ALIASES = "aliases"
+from tepui.core.checks import require
+
+# Raised when files written before would be misread.
+FORMAT = 2
+_HEADER = "tepui"
+_SEAL = ("kind", "format", "sha256")
 
 
 @contextmanager
@@ -50,28 +58,61 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} must be a JSON document, but: {error}") from error
 
 
+def seal(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document that names its kind and format and carries its digest."""
+    reserved = sorted({*_SEAL} & document.keys())
+    require(not reserved, "document", "leave these names to its seal", reserved)
+    return {
+        "kind": kind,
+        "format": FORMAT,
+        "sha256": _digest(kind, document),
+        **document,
+    }
+
+
+def unseal(kind: str, sealed: Any, where: str) -> dict[str, Any]:
+    """Return a document without its seal; raise if the seal is broken or another's."""
+    _check_kind(kind, sealed, where)
+    document = {name: sealed[name] for name in sealed if name not in _SEAL}
+    _check_digest(sealed, _digest(kind, document), where)
+    return document
+
+
+def write_document(path: Path, kind: str, document: Mapping[str, Any]) -> None:
+    """Write a sealed JSON document atomically."""
+    write_json(path, seal(kind, document))
+
+
+def read_document(path: Path, kind: str) -> dict[str, Any]:
+    """Read what :func:`write_document` wrote."""
+    return unseal(kind, read_json(path), str(path))
+
+
 def write_tensors(
-    path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
-) -> None:
-    """Write tensors and a JSON document into one file, atomically."""
+    path: Path, kind: str, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
+) -> str:
+    """Write tensors and a JSON document into one file, atomically; return a digest."""
     from safetensors.torch import save_file
 
     stored: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
-    first: dict[tuple[Any, ...], str] = {}
+    owners: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
-        owner = first.setdefault(_identity(tensor, name), name)
+        owner = owners.setdefault(_identity(tensor, name), name)
         if owner != name:
             aliases[name] = owner
         else:
             # A fresh copy: safetensors refuses tensors that overlap in memory.
             stored[name] = tensor.detach().to("cpu", copy=True).contiguous()
-    header = {_DOCUMENT: json.dumps({**document, _ALIASES: aliases}, allow_nan=False)}
+    content = {"document": dict(document), "aliases": aliases}
+    digest = _digest(kind, content, stored)
+    header = {"kind": kind, "format": FORMAT, "sha256": digest, **content}
     with replacing(path) as temporary:
-        save_file(stored, temporary, metadata=header)
+        save_file(stored, temporary, metadata={_HEADER: _as_json(header)})
+    return digest
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what :func:`write_tensors` wrote."""
     from safetensors import SafetensorError, safe_open
 
@@ -79,24 +120,80 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise FileNotFoundError(f"no file {path}")
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(
             f"{path} must be a whole safetensors file, but: {error}"
         ) from error
-    if _DOCUMENT not in header:
+    header = _header(metadata, path)
+    _check_kind(kind, header, str(path))
+    content = {name: header.get(name) for name in ("document", "aliases")}
+    _check_digest(header, _digest(kind, content, tensors), str(path))
+    for name, owner in header["aliases"].items():
+        tensors[name] = tensors[owner]
+    return tensors, header["document"]
+
+
+def tensors_digest(path: Path) -> str:
+    """Return the digest that a tensor file claims, without reading its tensors."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return str(_header(file.metadata() or {}, path)["sha256"])
+
+
+def _header(metadata: Mapping[str, str], path: Path) -> Any:
+    if _HEADER not in metadata:
         raise ValueError(f"{path} must be a file written by tepui, but has no header")
     try:
-        document: dict[str, Any] = json.loads(header[_DOCUMENT])
-        for name, owner in document.pop(_ALIASES).items():
-            tensors[name] = tensors[owner]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return json.loads(metadata[_HEADER])
+    except ValueError as error:
         raise ValueError(
             f"{path} must be a file written by tepui, but its header is damaged: "
             f"{error!r}"
         ) from error
-    return tensors, document
+
+
+def _check_kind(kind: str, header: Any, where: str) -> None:
+    if not isinstance(header, dict) or header.get("format", 1) == 1:
+        raise ValueError(
+            f"{where} must be of format {FORMAT}; files of tepui 0.1 and of other "
+            "programs are not read: make it again with this version"
+        )
+    if header["format"] != FORMAT:
+        raise ValueError(
+            f"{where} must be of format {FORMAT}, which this version reads, got "
+            f"format {header['format']!r}"
+        )
+    if header.get("kind") != kind:
+        raise ValueError(f"{where} must hold {kind!r}, got {header.get('kind')!r}")
+
+
+def _check_digest(header: Mapping[str, Any], digest: str, where: str) -> None:
+    if header.get("sha256") != digest:
+        raise ValueError(
+            f"{where} must hold what was written to it, but its digest differs: the "
+            "file was damaged or changed"
+        )
+
+
+def _digest(
+    kind: str, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None
+) -> str:
+    """Return the SHA-256 of a document and of every byte of some tensors."""
+    digest = hashlib.sha256(_as_json([kind, FORMAT, document]).encode())
+    for name, tensor in sorted((tensors or {}).items()):
+        about = [name, str(tensor.dtype), list(tensor.shape)]
+        digest.update(_as_json(about).encode())
+        digest.update(raw_bytes(tensor).numpy().data)
+    return digest.hexdigest()
+
+
+def _as_json(value: object) -> str:
+    """Return JSON that is the same before a value is written and after it is read."""
+    plain = json.loads(json.dumps(value, allow_nan=False))
+    return json.dumps(plain, sort_keys=True)
 
 
 def _identity(tensor: Tensor, name: str) -> tuple[Any, ...]:

@@ -34,7 +34,6 @@ States = dict[str, dict[str, Tensor]]
 
 FILE = "ensemble.safetensors"
 KIND = "ensemble"
-FORMAT = 1
 EXTRACTOR = "extractor"
 
 
@@ -242,8 +241,6 @@ class Ensemble(nn.Module):
             for name, tensor in tensor_state(module).items()
         }
         document: dict[str, Any] = {
-            "kind": KIND,
-            "format": FORMAT,
             "tepui": __version__,
             "seeds": list(self.seeds),
             "members": [description(head) for head in self.heads.members],
@@ -251,7 +248,7 @@ class Ensemble(nn.Module):
         }
         if self.extractor is not None:
             document["extractor"] = description(self.extractor)
-        write_tensors(file, tensors, document)
+        write_tensors(file, KIND, tensors, document)
         return file
 
 
@@ -328,19 +325,7 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
 def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     """Return the state of every part, the document and the file."""
     file = Path(path) / FILE
-    tensors, document = read_tensors(file)
-    require(
-        document.get("kind") == KIND,
-        str(file),
-        "hold an ensemble",
-        document.get("kind"),
-    )
-    require(
-        document.get("format") == FORMAT,
-        f"format of {file}",
-        f"be {FORMAT}",
-        document.get("format"),
-    )
+    tensors, document = read_tensors(file, KIND)
     states: States = {str(index): {} for index in range(len(document["members"]))}
     if document.get("extractor") is not None:
         states[EXTRACTOR] = {}

@@ -243,7 +243,7 @@ def evaluate(
             "cells": [list(cell) for cell in cells],
             "ood": list(unfamiliar),
         }
-        write_tensors(file, kept, document)
+        write_tensors(file, "logits", kept, document)
     members, samples, choices = logits.shape
     return Evaluation(
         rule,

@@ -71,7 +71,7 @@ def read_logits(folder: str | Path) -> StoredLogits:
         torch.Size([2, 2])
     """
     file = Path(folder) / LOGITS
-    tensors, document = read_tensors(file)
+    tensors, document = read_tensors(file, "logits")
     try:
         rule = document["rule"]
         cells = [(str(kind), int(severity)) for kind, severity in document["cells"]]

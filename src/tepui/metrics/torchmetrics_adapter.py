@@ -19,9 +19,15 @@ except ImportError as error:
         "no torchmetrics; get it with: pip install torchmetrics"
     ) from error
 
+__all__ = ["TorchMetric"]
+
 
 class TorchMetric(Metric):
     """A streaming metric of tepui as one of torchmetrics.
+
+    Args:
+        stream: The metric.
+        options: Passed on to torchmetrics.
 
     Example:
         >>> from tepui.metrics import Accuracy

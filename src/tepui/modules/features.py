@@ -28,8 +28,6 @@ from tepui.data.augment import Augmentation, augmented
 from tepui.data.loading import as_arrays, in_order, inputs_to, length, loaded
 from tepui.modules.running import device_of, evaluating, forward
 
-KIND = "features"
-
 
 def cached_features(
     extractor: nn.Module,
@@ -86,10 +84,10 @@ def cached_features(
     file = Path(folder) / f"features-{key[:32]}.safetensors"
     if not file.exists():
         parts = _extracted(extractor, dataset, how)
-        write_tensors(file, parts, {"kind": KIND, "key": key})
-    tensors, document = read_tensors(file)
-    found = document.get("kind"), document.get("key")
-    require(found == (KIND, key), str(file), "hold the features its name says", found)
+        write_tensors(file, "features", parts, {"key": key})
+    tensors, document = read_tensors(file, "features")
+    stored_key = document.get("key")
+    require(stored_key == key, str(file), "hold the features its name says", stored_key)
     require(
         _is_from(extractor, dataset, how, tensors["features"]),
         str(file),

@@ -29,15 +29,26 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Run a block with a module in eval mode; restore modes and buffers after it."""
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    """Run a block with a module in eval mode; restore modes and tensors after it.
+
+    What passes inside the block do to buffers, and to embeddings that they shorten to
+    ``max_norm``, is undone.
+    """
+    changing = [*module.buffers(), *_shortened_by_passes(module)]
+    before = [(tensor, tensor.detach().clone()) for tensor in changing]
     with evaluating(module):
         try:
             yield
         finally:
             with torch.no_grad():
-                for buffer, value in before:
-                    buffer.copy_(value)
+                for tensor, value in before:
+                    tensor.copy_(value)
+
+
+def _shortened_by_passes(module: nn.Module) -> list[Tensor]:
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    tables = [part for part in module.modules() if isinstance(part, kinds)]
+    return [table.weight for table in tables if table.max_norm is not None]
 
 
 def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:

@@ -15,7 +15,7 @@ from tepui.sharpness.input_curvature import (
     input_curvature,
     sample_input_curvature,
 )
-from tepui.sharpness.measurement import Measurement
+from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.ntk_logdet import ntk_logdet
 from tepui.sharpness.per_sample import (
     sample_hessian_trace,
@@ -24,10 +24,14 @@ from tepui.sharpness.per_sample import (
 )
 from tepui.sharpness.relative_flatness import relative_flatness
 from tepui.sharpness.sam_sharpness import sam_sharpness
+from tepui.sharpness.selection import Selection, select
+from tepui.sharpness.weights import WeightVector
 from tepui.sharpness.worst_case import worst_case
 
 __all__ = [
     "Measurement",
+    "Selection",
+    "WeightVector",
     "average_case",
     "cka",
     "fisher_rao",
@@ -36,6 +40,7 @@ __all__ = [
     "hessian_trace",
     "input_curvature",
     "linear_cka",
+    "mean_of",
     "ntk_logdet",
     "pairwise_cka",
     "relative_flatness",
@@ -45,5 +50,6 @@ __all__ = [
     "sample_input_curvature",
     "sample_sam_gap",
     "sample_worst_case_gap",
+    "select",
     "worst_case",
 ]

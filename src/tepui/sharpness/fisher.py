@@ -9,7 +9,8 @@ per batch suffice: each layer's share follows from its inputs and output gradien
 Parameters used more than once are summed over their uses before squaring; parameters
 outside known layers are differentiated per sample on their own. If the model computes
 with its parameters in ways no layer shows, the sum disagrees with plain differentiation
-of two samples, and the whole model is differentiated per sample instead.
+of two samples, in strict float32 so that rounding is no reason to, and the whole model
+is differentiated per sample instead.
 
 Differs from the released code of SharpBalance: no per-sample gradient of the whole
 model is held in memory.
@@ -28,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.precision import strict_float32
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.loading import in_order
 from tepui.losses import Loss, cross_entropy
@@ -169,10 +171,8 @@ def whole_gradient_norms(
         found: dict[str, Tensor] = grad(sample_loss)(inner, inputs, target)
         return found
 
-    size = sum(parameter.numel() for parameter in inner.values())
-    block = max(1, WHOLE_GRADIENT_ELEMENTS // size)
     totals = []
-    for part in blocks(batch, block):
+    for part in blocks(batch, _samples_at_a_time(inner.values())):
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels do not vectorize
             found = over_samples(gradient, part.inputs, part.targets)
         alive = (g * masks[n] if n in masks else g for n, g in found.items())
@@ -223,13 +223,13 @@ class _Recorder:
     def score(self, batch: Batch) -> Tensor:
         """Return each sample's squared gradient norm."""
         if self.whole is None:
-            self.whole = not self._layers_tell_all(next(blocks(batch, 2)))
+            with strict_float32(batch.targets.device):
+                self.whole = not self._layers_tell_all(next(blocks(batch, 2)))
         if self.whole:
             return whole_gradient_norms(self.model, batch, self.loss)
         # Gradients of repeated parameters are summed whole before they are squared.
-        held = sum(p.numel() for p in self.trainable.values() if id(p) in self.repeated)
-        size = max(1, WHOLE_GRADIENT_ELEMENTS // max(1, held))
-        parts = blocks(batch, size)
+        held = [p for p in self.trainable.values() if id(p) in self.repeated]
+        parts = blocks(batch, _samples_at_a_time(held))
         return torch.cat([self._layered(p, self.loss, self.autocast) for p in parts])
 
     def _layers_tell_all(self, few: Batch) -> bool:
@@ -249,10 +249,13 @@ class _Recorder:
         )
         if self.sound and close:
             return True
+        parameters = self.trainable.values()
         warnings.warn(
             f"{type(self.model).__name__} uses parameters in ways its layers do not "
-            "show: the Fisher trace is taken by differentiating every sample on its "
-            "own, which is slower",
+            "show: the Fisher trace needs a gradient of all "
+            f"{_elements(parameters):,} parameters for every sample, at most "
+            f"{_samples_at_a_time(parameters):,} samples at a time, which can take "
+            "minutes where layers take seconds",
             stacklevel=4,
         )
         return False
@@ -297,7 +300,7 @@ class _Recorder:
         if not self._watching:
             return None
         self.calls[layer] += 1
-        if not arguments or len(arguments[0]) != self.samples:
+        if not arguments or arguments[0].shape[:1] != (self.samples,):
             self.sound = False
             return None
         if not output.requires_grad:
@@ -336,6 +339,15 @@ class _Recorder:
 def _own(part: nn.Module, ids: set[int]) -> list[str]:
     """Return the names of a module's own parameters that are among ``ids``."""
     return [n for n, p in part.named_parameters(recurse=False) if id(p) in ids]
+
+
+def _elements(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def _samples_at_a_time(parameters: Iterable[Tensor]) -> int:
+    """Return how many samples' gradients of these parameters fit into a block."""
+    return max(1, WHOLE_GRADIENT_ELEMENTS // max(1, _elements(parameters)))
 
 
 def _memory_format(tensor: Tensor) -> torch.memory_format:

@@ -236,7 +236,7 @@ def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Ten
 
 def _embedding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     """Sum over pairs of positions that look up the same row."""
-    index = inputs.flatten(1)
+    index = _by_position(inputs)
     rows = _kept_rows(module, index, grads)
     same = index[:, :, None] == index[:, None, :]
     products: Tensor = torch.matmul(rows, rows.transpose(1, 2)) * same
@@ -246,11 +246,16 @@ def _embedding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
 def _embedding_gradient(
     module: Any, inputs: Tensor, grads: Tensor
 ) -> dict[str, Tensor]:
-    index = inputs.flatten(1)
+    index = _by_position(inputs)
     rows = _kept_rows(module, index, grads)
     gradient = rows.new_zeros(len(rows), *module.weight.shape)
     gradient.scatter_add_(1, index[:, :, None].expand_as(rows), rows)
     return {"weight": gradient}
+
+
+def _by_position(index: Tensor) -> Tensor:
+    """Return indices of any shape as ``(samples, positions)``, of a type to scatter."""
+    return index.reshape(len(index), -1).long()
 
 
 def _kept_rows(module: Any, index: Tensor, grads: Tensor) -> Tensor:

@@ -43,6 +43,17 @@ def mean_of(
 ) -> Measurement:
     """Return the mean of independent values.
 
+    Args:
+        values: One value per sample, batch or draw.
+        settings: Everything the mean depends on besides model and data.
+        each: What a value stands for, for the error that names a NaN.
+
+    Returns:
+        The mean with its standard error.
+
+    Raises:
+        ValueError: If a value is NaN.
+
     Example:
         >>> found = mean_of(Tensor([1.0, 3.0]), {})
         >>> found.value, found.standard_error

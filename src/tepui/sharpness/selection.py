@@ -101,7 +101,23 @@ def select(
     generator: torch.Generator | None = None,
     mixed: bool = False,
 ) -> Selection:
-    """Choose batches for a model, and check that they fit it."""
+    """Choose batches for a model, and check that they fit it.
+
+    Args:
+        model: The model that will see them.
+        data: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
+        loss: Returns one loss per sample; class labels are checked for cross-entropy.
+        batch_size: Samples per batch of a data set; a loader has its own.
+        num_samples: How many samples; None takes all.
+        generator: Draws them; the first ones without it.
+        mixed: Draw the order too, and leave a last, smaller batch out.
+
+    Returns:
+        Batches on the model's device that can be gone through again and again.
+
+    Raises:
+        ValueError: If an argument breaks its rule, or the data do not fit the model.
+    """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     require(
         num_samples is None or num_samples > 0,

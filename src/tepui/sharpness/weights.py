@@ -72,7 +72,13 @@ def normalized_logits(outputs: Tensor) -> Tensor:
 
 
 class WeightVector:
-    """A model's trainable parameters as one vector.
+    """A model's trainable parameters as one vector; the model stays as it is.
+
+    Args:
+        model: The model.
+        loss: Returns one loss per sample.
+        normalize_logits: Take the scale of the logits out first.
+        with_buffers: Let floating-point buffers be part of the vector.
 
     Attributes:
         vector: The weights as they are.

@@ -52,8 +52,8 @@ class Features(Source):
                 found = self._computed(store)
                 assert isinstance(found.inputs, Tensor)
                 tensors = {"features": found.inputs, "targets": found.targets}
-                write_tensors(file, tensors, {"about": to_jsonable(self)})
-        tensors, _ = read_tensors(file)
+                write_tensors(file, "data", tensors, {"about": to_jsonable(self)})
+        tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
 
     def _computed(self, store: Shelf) -> Arrays:

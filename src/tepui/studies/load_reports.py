@@ -204,7 +204,7 @@ def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
         tuple(config.get("seeds", ())),
         sum(record.seconds for record in history),
         evaluation,
-        read_json(run.summary) if run.summary.is_file() else {},
+        run.outcome()[1] if run.result.is_file() else {},
         read_json(folder / SHARPNESS) if (folder / SHARPNESS).is_file() else None,
     )
     method = config.get("method", {})

@@ -45,6 +45,7 @@ class Training:
         progress: Shows the run to a person.
         interruption: Whether a signal asked to stop.
         history: Records of the epochs done.
+        generation: How many checkpoints the run has written.
     """
 
     learners: Sequence[Learner]
@@ -61,6 +62,7 @@ class Training:
     progress: Progress
     interruption: Interruption
     history: list[EpochRecord] = field(default_factory=list)
+    generation: int = 0
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
@@ -95,19 +97,12 @@ class Training:
         if saved is None:
             self.folder.write_history([])
             return
-        tensors, document = saved
         for learner in self.learners:
-            prefix = f"{learner.index}/"
-            own = {
-                name.removeprefix(prefix): tensor
-                for name, tensor in tensors.items()
-                if name.startswith(prefix)
-            }
-            learner.restore(own, document["members"][str(learner.index)])
+            learner.restore(*saved.member(learner.index))
             if learner.step:
                 learner.set_time(*self.runner.plan.time(learner.step - 1))
             self._divide(learner)
-        self.history = [EpochRecord.of(row) for row in document["history"]]
+        self.history, self.generation = [*saved.history], saved.generation
         self.folder.write_history(self.history)
 
     def finish(self, learner: Learner) -> None:
@@ -236,15 +231,9 @@ class Training:
     def _save(self) -> None:
         if self.folder is None:
             return
-        tensors = {
-            f"{learner.index}/{name}": tensor
-            for learner in self.learners
-            for name, tensor in learner.tensors().items()
-        }
-        document = {
-            "history": [vars(record) for record in self.history],
-            "members": {
-                str(learner.index): learner.document() for learner in self.learners
-            },
-        }
-        self.folder.save_checkpoint(tensors, document)
+        self.generation += 1
+        for learner in self.learners:
+            self.folder.write_member(
+                learner.index, self.generation, learner.tensors(), learner.document()
+            )
+        self.folder.commit(self.generation, len(self.seeds), self.history)

@@ -10,7 +10,6 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.per_member import for_member
-from tepui.core.storage import read_json, write_json
 from tepui.data.arrays import Batch
 from tepui.data.augment import Augmentation
 from tepui.data.class_names import class_names
@@ -298,13 +297,13 @@ def fit(
         for learner in learners:
             training.finish(learner)
     summary = method.summary([learner.member.state for learner in learners])
+    best_epochs = tuple(learner.best.epoch for learner in learners if keep == "best")
     if folder is not None:
-        write_json(folder.summary, summary)
+        folder.write_outcome(best_epochs, summary)
         ensemble.save(folder.path)
     if interruption.requested:
         interruption.leave()
     path = None if folder is None else folder.path
-    best_epochs = tuple(learner.best.epoch for learner in learners if keep == "best")
     return Run(ensemble, tuple(training.history), best_epochs, summary, path)
 
 
@@ -380,12 +379,4 @@ def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     load_into(ensemble, folder.path)
     saved = folder.load_checkpoint()
     assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    _, document = saved
-    best = [state["best"] for state in document["members"].values()]
-    return Run(
-        ensemble,
-        tuple(EpochRecord.of(row) for row in document["history"]),
-        tuple(entry[1] for entry in best if entry is not None),
-        read_json(folder.summary),
-        folder.path,
-    )
+    return Run(ensemble, saved.history, *folder.outcome(), folder.path)

@@ -17,17 +17,18 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.storage import (
-    read_json,
+    read_document,
     read_tensors,
     replacing,
-    write_json,
+    seal,
+    tensors_digest,
+    unseal,
+    write_document,
     write_tensors,
 )
 from tepui.core.version import __version__
 from tepui.data.loading import as_arrays, length
 from tepui.ensembles.ensemble import FILE, Ensemble
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,39 @@ class Run:
     path: Path | None
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run stands at: a document, and a file of tensors for every member.
+
+    Attributes:
+        path: The document.
+        generation: Which checkpoint of the run it is, from 1.
+        history: Records of the epochs done.
+        digests: Of the members' files, in member order.
+    """
+
+    path: Path
+    generation: int
+    history: tuple[EpochRecord, ...]
+    digests: tuple[str, ...]
+
+    def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors of a member, and what else a resumed run needs of it."""
+        file = member_file(self.path, index, self.generation)
+        contents = read_tensors(file, "member")
+        if tensors_digest(file) != self.digests[index]:
+            raise ValueError(
+                f"{file} must be the file that {self.path} names for member {index}, "
+                "but its digest is another"
+            )
+        return contents
+
+
+def member_file(checkpoint: Path, index: int, generation: int) -> Path:
+    """Return where a member's part of a checkpoint lies."""
+    return checkpoint.with_suffix("") / f"member{index}-{generation}.safetensors"
+
+
 class RunFolder:
     """A run folder on disk."""
 
@@ -93,8 +127,8 @@ class RunFolder:
         self.path = Path(path)
         self.description = self.path / "run.json"
         self.metrics = self.path / "metrics.jsonl"
-        self.checkpoint = self.path / "checkpoint.safetensors"
-        self.summary = self.path / "method.json"
+        self.checkpoint = self.path / "checkpoint.json"
+        self.result = self.path / "outcome.json"
         self.ensemble = self.path / FILE
 
     @property
@@ -133,8 +167,8 @@ class RunFolder:
         """Write down what was asked for, unless the run began before."""
         if not self.started:
             environment = environment_of(torch.device(config["device"]))
-            document = {"format": FORMAT, "config": config, "environment": environment}
-            write_json(self.description, document)
+            document = {"config": config, "environment": environment}
+            write_document(self.description, "run", document)
 
     def threads(self) -> int | None:
         """Return the number of threads the run began with."""
@@ -144,14 +178,7 @@ class RunFolder:
 
     def recorded(self) -> dict[str, Any]:
         """Return what was asked for (``config``) and where (``environment``)."""
-        document = read_json(self.description)
-        format = document.get("format") if isinstance(document, dict) else None
-        if format != FORMAT or "config" not in document:
-            raise ValueError(
-                f"{self.description} must describe a run of tepui in format {FORMAT}, "
-                f"got format {format!r}"
-            )
-        return {"environment": {}, **document}
+        return read_document(self.description, "run")
 
     def history(self) -> tuple[EpochRecord, ...]:
         """Return the records of all epochs so far; none where the file is not there."""
@@ -159,8 +186,12 @@ class RunFolder:
             return ()
         lines = self.metrics.read_text().splitlines()
         try:
-            return tuple(EpochRecord.of(json.loads(line)) for line in lines)
-        except (AttributeError, TypeError, ValueError) as error:
+            rows = [
+                unseal("epoch", json.loads(line), f"line {number} of {self.metrics}")
+                for number, line in enumerate(lines, 1)
+            ]
+            return tuple(map(EpochRecord.of, rows))
+        except (AttributeError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(
                 f"{self.metrics} must hold one record per line, but: {error!r}"
             ) from error
@@ -175,23 +206,55 @@ class RunFolder:
         with self.metrics.open("a") as file:
             file.write(_line(record))
 
-    def save_checkpoint(
-        self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
+    def write_member(
+        self,
+        index: int,
+        generation: int,
+        tensors: Mapping[str, Tensor],
+        document: Mapping[str, Any],
     ) -> None:
-        """Replace the checkpoint by a new one."""
-        write_tensors(self.checkpoint, tensors, {"format": FORMAT, **document})
+        """Write a member's part of a checkpoint, which counts once it is committed."""
+        file = member_file(self.checkpoint, index, generation)
+        write_tensors(file, "member", tensors, document)
 
-    def load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def commit(
+        self, generation: int, members: int, history: Sequence[EpochRecord]
+    ) -> None:
+        """Make the files of a generation the run's checkpoint; remove all others."""
+        files = [member_file(self.checkpoint, n, generation) for n in range(members)]
+        document = {
+            "generation": generation,
+            "members": [tensors_digest(file) for file in files],
+            "history": [asdict(record) for record in history],
+        }
+        write_document(self.checkpoint, "checkpoint", document)
+        for file in self.checkpoint.with_suffix("").iterdir():
+            if file not in files:
+                file.unlink(missing_ok=True)
+
+    def write_outcome(
+        self, best_epochs: Sequence[int], summary: Mapping[str, Any]
+    ) -> None:
+        """Write what the run has to say beside its ensemble."""
+        document = {"best_epochs": list(best_epochs), "summary": summary}
+        write_document(self.result, "outcome", document)
+
+    def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
+        """Return the epochs of the best weights, and what the method has to show."""
+        document = read_document(self.result, "outcome")
+        return tuple(document["best_epochs"]), document["summary"]
+
+    def load_checkpoint(self) -> Checkpoint | None:
         """Return the last checkpoint, None if the run has not written one yet."""
         if not self.checkpoint.exists():
             return None
-        tensors, document = read_tensors(self.checkpoint)
-        if document.get("format") != FORMAT or "history" not in document:
-            raise ValueError(
-                f"{self.checkpoint} must be a checkpoint of format {FORMAT}, "
-                f"got format {document.get('format')!r} with {sorted(document)}"
-            )
-        return tensors, document
+        document = read_document(self.checkpoint, "checkpoint")
+        return Checkpoint(
+            self.checkpoint,
+            document["generation"],
+            tuple(map(EpochRecord.of, document["history"])),
+            tuple(document["members"]),
+        )
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
@@ -262,4 +325,4 @@ def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _line(record: EpochRecord) -> str:
-    return json.dumps(asdict(record)) + "\n"
+    return json.dumps(seal("epoch", asdict(record))) + "\n"

@@ -1,0 +1,178 @@
+"""Read the results of decision 001 by its rule: print its tables, draw its picture.
+
+python3 docs/make_radius.py
+"""
+
+import json
+import math
+import runpy
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib.pyplot as plt
+from scipy import stats
+
+from tepui.report.figures import COLORS, MARKERS, STYLE
+from tepui.studies.statistics import estimate, holm, paired_difference
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "decisions" / "001_radius" / "results.json"
+SCRIPT = runpy.run_path(str(HERE.parent / "benchmarks" / "radius.py"))
+RADII, blocks_by_radius = SCRIPT["RADII"], SCRIPT["blocks_by_radius"]
+WIDTH = 32
+LABELS = {
+    "deep_ensemble": "deep ensemble",
+    "sam": "SAM",
+    "sharpbalance": "SharpBalance",
+}
+SHOWN = {
+    "clean %": ("clean", "accuracy", 100, 2),
+    "corrupted %": ("corrupted", "accuracy", 100, 2),
+    "NLL clean": ("clean", "nll", 1, 3),
+    "NLL corrupted": ("corrupted", "nll", 1, 3),
+    "ECE % clean": ("clean", "ece", 100, 2),
+    "ECE % corrupted": ("corrupted", "ece", 100, 2),
+    "DER clean": ("clean", "der", 1, 3),
+    "DER corrupted": ("corrupted", "der", 1, 3),
+    "disagreement % clean": ("clean", "disagreement", 100, 2),
+    "disagreement % corrupted": ("corrupted", "disagreement", 100, 2),
+}
+
+
+def main() -> None:
+    results = json.loads(RESULTS.read_text())
+    for methods in (("sam", "sharpbalance"), ("sam",), ("sharpbalance",)):
+        print(f"\nBalanced accuracy: {', '.join(methods)}")
+        rule(blocks_by_radius(results, WIDTH, methods))
+    for method, label in LABELS.items():
+        print(f"\n{label}")
+        ensembles(results, method)
+    members(results)
+    draw(results)
+
+
+def rule(table: dict[float, list[float]]) -> None:
+    """Print the answer of the rule for a table of radii and blocks."""
+    count, means = len(table[RADII[0]]), {rho: fmean(table[rho]) for rho in RADII}
+    by_block = [fmean(values) for values in zip(*table.values(), strict=True)]
+    overall, freedom = fmean(by_block), (len(RADII) - 1) * (count - 1)
+    squares = sum(
+        (value - means[rho] - by_block[number] + overall) ** 2
+        for rho in RADII
+        for number, value in enumerate(table[rho])
+    )
+    spread = math.sqrt(squares / freedom)
+    error = spread * math.sqrt(2 / count)
+    reach = float(stats.t.ppf(0.975, freedom)) * error
+    best = max(RADII, key=means.__getitem__)
+    answer = min(rho for rho in RADII if means[rho] >= means[best] - error)
+    print(
+        f"s {spread:.3f}, {freedom} degrees of freedom, error {error:.3f}, half-width "
+        f"{reach:.2f}; best {best}, answer {answer}"
+    )
+    others = [rho for rho in RADII if rho != answer]
+    apart = {rho: means[answer] - means[rho] for rho in others}
+    p_values = [
+        2 * float(stats.t.sf(abs(apart[rho]) / error, freedom)) for rho in others
+    ]
+    corrected = dict(zip(others, holm(p_values), strict=True))
+    for rho in RADII:
+        cells = [f"{value:.2f}" for value in table[rho]] + [f"{means[rho]:.2f}"]
+        if rho in apart:
+            low, high = apart[rho] - reach, apart[rho] + reach
+            cells += [f"{apart[rho]:.2f} ({low:.2f} to {high:.2f})"]
+            cells += [f"{p_values[others.index(rho)]:.4f}", f"{corrected[rho]:.4f}"]
+        print(f"| {rho} | " + " | ".join(cells) + " |")
+
+
+def chosen(results: list[dict], method: str, rho: float) -> list[dict]:
+    """Return the ensembles of a method and a radius, by block."""
+    found = [r for r in results if r["method"] == method and r["rho"] == rho]
+    return sorted(found, key=lambda result: result["block"])
+
+
+def ensembles(results: list[dict], method: str) -> None:
+    """Print mean and standard error of each score over blocks, for each radius."""
+    print("| ρ | " + " | ".join(SHOWN) + " |")
+    for rho in sorted({r["rho"] for r in results if r["method"] == method}):
+        cells = []
+        for data, key, scale, digits in SHOWN.values():
+            values = [scale * r[data][key] for r in chosen(results, method, rho)]
+            found = estimate(values)
+            cells.append(f"{found.mean:.{digits}f} ± {found.error:.{digits}f}")
+        print(f"| {rho} | " + " | ".join(cells) + " |")
+
+
+def members(results: list[dict]) -> None:
+    """Print differences between members of equal seeds, ρ = 0.05 less the others."""
+
+    def accuracies(method: str, rho: float, data: str) -> list[float]:
+        several = chosen(results, method, rho)
+        return [100 * a for r in several for a in r[data]["members"]["accuracy"]]
+
+    for method in ("sam", "sharpbalance"):
+        for rho in (0.0, *RADII[1:]):
+            other = "deep_ensemble" if rho == 0 else method
+            cells = []
+            for data in ("clean", "corrupted"):
+                first, second = (
+                    accuracies(method, 0.05, data),
+                    accuracies(other, rho, data),
+                )
+                d = paired_difference(first, second)
+                cells.append(f"{d.mean:.2f} ({d.low:.2f} to {d.high:.2f})")
+            print(f"| {LABELS[method]} | {rho} | " + " | ".join(cells) + " |")
+    for rho in RADII:
+        cells = []
+        for data in ("clean", "corrupted"):
+            pair = (accuracies(method, rho, data) for method in ("sharpbalance", "sam"))
+            d = paired_difference(*pair)
+            cells.append(f"{d.mean:.2f} ({d.low:.2f} to {d.high:.2f})")
+        print(f"| SharpBalance less SAM | {rho} | " + " | ".join(cells) + " |")
+
+
+def draw(results: list[dict]) -> None:
+    """Draw accuracy and diversity against the radius, a point for each ensemble."""
+    panels = {
+        "accuracy on clean images, %": ("clean", "accuracy", 100),
+        "accuracy on corrupted images, %": ("corrupted", "accuracy", 100),
+        "DER on corrupted images": ("corrupted", "der", 1),
+    }
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+        for axis, (title, (data, key, scale)) in zip(axes, panels.items(), strict=True):
+            for method, color, marker in zip(LABELS, COLORS, MARKERS, strict=False):
+                radii = sorted({r["rho"] for r in results if r["method"] == method})
+                values = {
+                    rho: [scale * r[data][key] for r in chosen(results, method, rho)]
+                    for rho in radii
+                }
+                for rho in radii:
+                    axis.plot(
+                        [rho] * len(values[rho]),
+                        values[rho],
+                        color=color,
+                        marker=marker,
+                        linestyle="none",
+                        alpha=0.6,
+                    )
+                axis.plot(
+                    radii,
+                    [fmean(values[rho]) for rho in radii],
+                    color=color,
+                    marker="_" if len(radii) == 1 else None,
+                    markersize=14,
+                    label=LABELS[method],
+                )
+            axis.set_ylabel(title)
+            axis.set_xlabel("radius ρ")
+            axis.set_xticks([0, *RADII])
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=3, frameon=False
+        )
+        figure.savefig(HERE / "images" / "decision_001_radius.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -66,7 +66,7 @@ CASES = {
     "A2D": [Case(A2D()), Case(A2D(parallel=False, weight=0.01))],
     "DeepEnsemble": [Case(DeepEnsemble())],
     "DivDis": [Case(DivDis(weight=0.1, regularizer=0.1))],
-    "EoA": [Case(EoA(start=0.0)), Case(EoA(statistics="estimated"))],
+    "EoA": [Case(EoA(start_at=0.0)), Case(EoA(statistics="estimated"))],
     "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
     "SharpBalance": [
         Case(SharpBalance(rho=0.1)),

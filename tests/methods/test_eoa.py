@@ -19,7 +19,7 @@ def test_average_is_the_mean_of_the_recorded_trajectory():
     module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).double()
     rate = torch.tensor(0.1, dtype=torch.float64)
     member = Member(module, loss=cross_entropy, learning_rate=rate)
-    method, kept = EoA(start=0.5), []
+    method, kept = EoA(start_at=0.5), []
     for step in range(10):
         with torch.no_grad():
             for tensor in (*module.parameters(), *member.buffers[:2]):
@@ -47,7 +47,7 @@ def test_the_run_ends_with_the_average_of_a_plain_run():
     ensemble_of = [tepui.Ensemble.build(mlp, members=2, seed=3)]
     tepui.fit(ensemble_of[0], data, method=DeepEnsemble(), callbacks=[keep], **how)
     averaged = tepui.Ensemble.build(mlp, members=2, seed=3)
-    tepui.fit(averaged, data, method=EoA(start=0.5), **how)
+    tepui.fit(averaged, data, method=EoA(start_at=0.5), **how)
     # One step an epoch: averaging starts with the third, the second is the copy.
     for name, tensor in averaged.state_dict().items():
         mean = torch.stack([state[name] for state in states[1:]]).mean(0)
@@ -55,7 +55,7 @@ def test_the_run_ends_with_the_average_of_a_plain_run():
 
 
 def test_estimated_statistics_are_those_of_the_data():
-    run = fitted(images(), method=EoA(start=0.0, statistics="estimated"), epochs=2)
+    run = fitted(images(), method=EoA(start_at=0.0, statistics="estimated"), epochs=2)
     module = run.ensemble.members[0]
     flat, linear, norm = module[0], module[1], module[2]
     inner = linear(flat(images().inputs)).detach()
@@ -90,7 +90,7 @@ def test_gradient_is_the_plain_one():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"start": 1.0}, r"start must be a share in \[0, 1\), got 1.0"),
+        ({"start_at": 1.0}, r"start_at must be a share in \[0, 1\), got 1.0"),
         ({"statistics": "mean"}, "statistics must be one of averaged, estimated"),
     ],
 )

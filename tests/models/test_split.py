@@ -13,7 +13,11 @@ from training.cases import assert_same_bits, copied, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 
-METHODS = [SAM(rho=0.1), EoA(start=0.0, statistics="estimated"), SharpBalance(rho=0.1)]
+METHODS = [
+    SAM(rho=0.1),
+    EoA(start_at=0.0, statistics="estimated"),
+    SharpBalance(rho=0.1),
+]
 
 
 def trained(ensemble, samples, method=METHODS[0], epochs=2):

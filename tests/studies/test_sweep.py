@@ -166,7 +166,7 @@ def test_a_dense_trial_has_one_description():
     (found,) = searches([dense], {"sparsity": [0, 0.5]})
     (without,) = searches([dense], {"epochs": [dense.epochs]})
     assert found.cells[0].trials == without.cells[0].trials
-    pruned = dataclasses.replace(dense, prune=Prune(sparsity=0.8, after=0.25))
+    pruned = dataclasses.replace(dense, prune=Prune(sparsity=0.8, prune_at=0.25))
     assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
     assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
 
@@ -203,12 +203,13 @@ def test_repetitions_with_data_of_their_own_are_one_search():
     assert [len(cell.trials) for cell in single.cells] == [1]
 
 
-def test_a_field_called_start_tells_methods_apart_but_not_models():
+def test_the_start_of_averaging_tells_methods_apart_that_of_a_model_does_not():
     study = [
-        trial(EoA(start=start), seeds=(seed,)) for seed, start in enumerate((0.5, 0.7))
+        trial(EoA(start_at=start), seeds=(seed,))
+        for seed, start in enumerate((0.5, 0.7))
     ]
     assert len(searches(study, {"lr": [0.1]}, ensembles=2)) == 2
-    (found,) = searches(study, {"start": [0.1]}, ensembles=2)
+    (found,) = searches(study, {"start_at": [0.1]}, ensembles=2)
     assert len(found.cells[0].trials) == 2
     known = hyperparameters(repeated(0, SAM()))
     assert "width" in known

@@ -40,16 +40,17 @@ class EoA(MemberMethod):
     """Members whose weights are averaged over the last part of the run.
 
     Attributes:
-        start: Share of the run after which averaging starts.
+        start_at: Share of the run after which averaging starts.
         statistics: Whether BatchNorm's running statistics are averaged like weights or
             estimated anew at the end.
     """
 
-    start: float = 0.75
+    start_at: float = 0.75
     statistics: Statistics = "averaged"
 
     def __post_init__(self) -> None:
-        require(0 <= self.start < 1, "start", "be a share in [0, 1)", self.start)
+        share = self.start_at
+        require(0 <= share < 1, "start_at", "be a share in [0, 1)", share)
         one_of("statistics", self.statistics, get_args(Statistics))
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
@@ -63,7 +64,7 @@ class EoA(MemberMethod):
             member.state["count"] = torch.zeros_like(member.progress)
             for number, tensor in enumerate(averaged):
                 member.state[f"average/{number}"] = tensor.detach().clone()
-        started = (member.progress >= self.start).to(member.progress.dtype)
+        started = (member.progress >= self.start_at).to(member.progress.dtype)
         count = member.state["count"]
         count.add_(started)
         means = [member.state[f"average/{n}"] for n in range(len(averaged))]

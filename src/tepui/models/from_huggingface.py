@@ -14,7 +14,7 @@ from tepui.core.extras import extra
 from tepui.models.base import Composed, Model, positive
 
 
-def huggingface(
+def from_huggingface(
     name: str | Path, num_classes: int = 2, pretrained: bool = True, **options: Any
 ) -> Model:
     """Return a sequence classifier of transformers.

@@ -19,7 +19,7 @@ from tepui.models.resize import Resize
 HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")
 
 
-def timm(
+def from_timm(
     name: str,
     num_classes: int | None = None,
     in_channels: int = 3,

@@ -33,7 +33,7 @@ class Features(Source):
 
     Attributes:
         extractor: A trial of one member, or what returns a trained model, such as
-            ``functools.partial`` of :func:`tepui.models.timm`.
+            ``functools.partial`` of :func:`tepui.models.from_timm`.
         images: What it looks at. Where the extractor is a trial, images of another form
             are brought to that of its training data.
         layers: How many of its last layers are cut off.

@@ -121,7 +121,7 @@ class Training:
 
     def _prune_before(self, epoch: int) -> None:
         plan = self.runner.plan
-        if self.prune is None or epoch != int(self.prune.after * plan.epochs):
+        if self.prune is None or epoch != int(self.prune.prune_at * plan.epochs):
             return
         for learner in self.learners:
             own = for_member(self.prune, learner.index, len(self.seeds))

@@ -221,8 +221,8 @@ def corrupted_files(
     Args:
         folder: Where they lie.
         like: The clean test set: its normalization, classes and size of images. Each
-            copy must agree with it in number of samples, shape of images and
-            targets, and a manifest that :func:`tepui.data.store` wrote in its images.
+            copy must have as many samples, images of the same shape and the same
+            targets; a manifest by :func:`tepui.data.write_corrupted`, the same images.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 

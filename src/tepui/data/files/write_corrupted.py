@@ -31,7 +31,7 @@ _QUALITY = 85
 _FORMAT = 1
 
 
-def store(
+def write_corrupted(
     copies: Corrupted,
     out: str | Path,
     *,
@@ -63,9 +63,9 @@ def store(
     classes = _class_folders(copies.dataset) if layout == "folders" else ()
     _claim(folder, {"layout": layout, **_about(copies)}, resume)
     if layout == "arrays":
-        _store_arrays(copies, folder, done)
+        _write_arrays(copies, folder, done)
     else:
-        _store_folders(copies, folder, classes, done)
+        _write_folders(copies, folder, classes, done)
 
 
 def _about(copies: Corrupted) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
         require(there == value, name, rule, value)
 
 
-def _store_arrays(
+def _write_arrays(
     copies: Corrupted, folder: Path, done: Callable[[tuple[str, int]], None]
 ) -> None:
     labels = copies.dataset.targets.cpu().numpy()
@@ -144,7 +144,7 @@ def _write_array(
     array.flush()
 
 
-def _store_folders(
+def _write_folders(
     copies: Corrupted,
     folder: Path,
     classes: tuple[str, ...],

@@ -25,7 +25,7 @@ from tepui.data import (
     Tokenizer,
 )
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.models import Albert, ViTTiny, huggingface, timm
+from tepui.models import Albert, ViTTiny, from_huggingface, from_timm
 from tepui.papers.recipe import Order, Recipe, Size
 from tepui.papers.sharpbalance.accuracy_tables import (
     Runs,
@@ -102,7 +102,7 @@ TASKS: dict[Size, tuple[Task, Task]] = {
             test=None,
             types=STANDARD,
             model=partial(
-                timm,
+                from_timm,
                 name="vit_tiny_patch16_224",
                 num_classes=100,
                 pretrained=True,
@@ -121,7 +121,7 @@ TASKS: dict[Size, tuple[Task, Task]] = {
             train=None,
             test=None,
             types=(),
-            model=partial(huggingface, name="albert-base-v2"),
+            model=partial(from_huggingface, name="albert-base-v2"),
             epochs=10,
             ensembles=3,
             members=3,

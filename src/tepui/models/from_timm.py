@@ -86,7 +86,7 @@ def _ends_in_a_class_token(model: Any) -> bool:
 
 
 class _Half(nn.Module):
-    """Half a block: the norm, the branch, its scale and its random dropping."""
+    """Half a block: the norm, the branch, its scale and its stochastic depth."""
 
     def __init__(
         self, norm: nn.Module, branch: nn.Module, scale: nn.Module, drop: nn.Module

@@ -87,7 +87,7 @@ def table(
 
 
 def definitions(items: Mapping[str, object]) -> Markup:
-    """Return names with what they mean or hold."""
+    """Return a list of names with their meanings or values."""
     return part("definitions", items)
 
 

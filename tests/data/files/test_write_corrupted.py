@@ -151,13 +151,13 @@ def test_other_types_can_be_added_but_not_other_images(clean, copies, tmp_path):
 @pytest.mark.parametrize("name", ["..", "a/b", ""])
 def test_classes_must_be_names_of_folders(clean, name, tmp_path):
     bad = Arrays(clean.inputs, clean.targets, None, ("a", "b", name))
-    with pytest.raises(ValueError, match="classes must be names of folders"):
+    with pytest.raises(ValueError, match="classes must be valid folder names"):
         write_corrupted(corrupted(bad), tmp_path / "x", layout="folders")
     assert not (tmp_path / "x").exists()
 
 
 def test_what_a_layout_cannot_hold_is_refused(clean, tmp_path):
-    with pytest.raises(ValueError, match="severities must be all of 1 to 5"):
+    with pytest.raises(ValueError, match="severities must be 1 to 5"):
         write_corrupted(corrupted(clean, severities=(1,)), tmp_path / "x")
     five = Arrays(torch.zeros(2, 5, 4, 4), torch.tensor([0, 1]))
     with pytest.raises(ValueError, match="layout must be arrays unless 1 or 3"):
@@ -174,7 +174,7 @@ def test_damaged_files_are_refused(clean, copies, tmp_path):
     read, file = corrupted_files(tmp_path / "x", clean), tmp_path / "x" / "fog.npy"
     whole = file.read_bytes()
     file.write_bytes(whole[:-7])
-    with pytest.raises(ValueError, match=r"fog\.npy must be a whole \.npy file"):
+    with pytest.raises(ValueError, match=r"fog\.npy must be a valid \.npy file"):
         read["fog", 1]
     np.save(file, np.zeros((59, 8, 10, 3), np.uint8))
     with pytest.raises(ValueError, match=r"bytes of shape \(60, height.* got .*\(59,"):
@@ -183,7 +183,7 @@ def test_damaged_files_are_refused(clean, copies, tmp_path):
     with pytest.raises(ValueError, match="hold bytes of shape"):
         read["fog", 1]
     np.save(file, np.array([{"a": 1}] * 60, dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"must be a whole \.npy file"):
+    with pytest.raises(ValueError, match=r"must be a valid \.npy file"):
         read["fog", 1]
     with pytest.raises(KeyError, match=r"key must be one of .*got .*'snow', 1"):
         read["snow", 1]

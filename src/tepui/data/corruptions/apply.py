@@ -119,7 +119,7 @@ def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
     one_of("name", name, CORRUPTIONS)
     one_of("strength", strength, PARAMETERS)
     whole = isinstance(severity, int) and 1 <= severity <= 5
-    require(whole, "severity", "be a whole number from 1 to 5", severity)
+    require(whole, "severity", "be an integer from 1 to 5", severity)
     return PARAMETERS[strength][name][severity - 1]
 
 
@@ -140,7 +140,7 @@ def check_images(argument: str, images: object) -> Tensor:
         kind = type(images).__name__
         raise ValueError(f"{argument} must hold images in one tensor, got {kind}")
     shape = tuple(images.shape)
-    rule = "be images of shape (samples, channels, height, width), none of them 0"
+    rule = "be images of shape (samples, channels, height, width), each at least 1"
     require(len(shape) == 4 and min(shape) > 0, argument, rule, shape)
     if images.dtype != torch.uint8:
         rule = "be uint8 or floating point"

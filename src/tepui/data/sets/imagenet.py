@@ -119,7 +119,7 @@ class _TestOnly(_ClassFolders):
         download: bool = False,
         size: int = 224,
     ) -> None:
-        rule = "be false for a set with a test part only"
+        rule = "be false, since there is only a test part"
         require(not train, "train", rule, train)
         folder = located(type(self).__name__, self.origin, root, download)
         imagenet = ImageNet.origin.find(root) or folder.parent / "imagenet"
@@ -178,7 +178,7 @@ def imagenet_wnids(folder: Path) -> tuple[str, ...]:
         if part is None:
             raise FileNotFoundError(
                 f"{folder / 'wnids.txt'} must list the {CLASSES} WordNet identifiers "
-                "of ImageNet's classes, or val beside it hold their folders"
+                "of ImageNet's classes, or val beside it must hold their folders"
             )
         found = [item.name for item in class_folders(part)]
     right = len(found) == len(set(found)) == CLASSES
@@ -187,7 +187,7 @@ def imagenet_wnids(folder: Path) -> tuple[str, ...]:
 
 
 def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Leave logits and labels with some of the classes.
+    """Restrict logits and labels to some of the classes.
 
     Args:
         logits: Of all classes, along the last axis.
@@ -210,7 +210,8 @@ def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Te
     class_mask(mask, classes)
     class_indices(labels, classes)
     outside = int((~mask[labels]).sum())
-    require(outside == 0, "labels", "be of classes in the mask", f"{outside} outside")
+    rule = "belong to classes in the mask"
+    require(outside == 0, "labels", rule, f"{outside} outside")
     return logits[..., mask], (mask.cumsum(0) - 1)[labels]
 
 

@@ -39,17 +39,17 @@ def made_up(members: int, samples: int, classes: int) -> tuple[Tensor, Tensor]:
 def streams() -> metrics.Collection:
     return metrics.Collection(
         individual_accuracy=metrics.IndividualAccuracy(),
-        variance_logits=metrics.Variance(),
-        variance_probs=metrics.Variance("probs"),
+        variance_logits=metrics.LogitVariance(),
+        variance_probs=metrics.ProbabilityVariance(),
         pairwise_disagreement=metrics.PairwiseDisagreement(),
         disagreement=metrics.Disagreement(),
         der=metrics.DER(),
         pairwise_kl=metrics.PairwiseKL(),
-        kl=metrics.KL(),
-        kl_symmetric=metrics.KL(symmetric=True),
+        kl=metrics.MeanKL(),
+        kl_symmetric=metrics.MeanKL(symmetric=True),
         unique_predictions=metrics.UniquePredictions(),
-        **{f"accuracy_{rule}": metrics.Accuracy(rule) for rule in RULES},
-        **{f"eir_{rule}": metrics.EIR(rule) for rule in RULES},
+        **{f"accuracy_{rule}": metrics.Accuracy(rule=rule) for rule in RULES},
+        **{f"eir_{rule}": metrics.EIR(rule=rule) for rule in RULES},
         nll=metrics.NLL(),
         brier_decomposition=metrics.BrierDecomposition(),
         brier=metrics.Brier(),
@@ -57,9 +57,9 @@ def streams() -> metrics.Collection:
         mce=metrics.MCE(),
         ece=metrics.ECE(),
         ece_torchmetrics=metrics.ECE(torchmetrics_bins=True),
-        ece_mass=metrics.ECE(binning="equal-mass"),
-        ece_classes=metrics.ECE(of="classwise"),
-        ece_classes_mass=metrics.ECE(of="classwise", binning="equal-mass"),
+        ece_mass=metrics.ECE(binning="equal_mass"),
+        ece_classes=metrics.ECE(scope="classwise"),
+        ece_classes_mass=metrics.ECE(scope="classwise", binning="equal_mass"),
         selective_curve=metrics.SelectiveCurve(),
         aurc=metrics.AURC(),
     )
@@ -70,11 +70,11 @@ def separately() -> dict[str, Callable[[Tensor, Tensor], object]]:
     m = metrics
     return {
         "individual_accuracy": m.individual_accuracy,
-        "variance of logits": lambda x, y: m.variance(x),
-        "variance of probs": lambda x, y: m.variance(x, of="probs"),
+        "variance of logits": lambda x, y: m.logit_variance(x),
+        "variance of probs": lambda x, y: m.probability_variance(x),
         "disagreement": lambda x, y: m.disagreement(x),
         "der": m.der,
-        "kl": lambda x, y: m.kl(x),
+        "kl": lambda x, y: m.mean_kl(x),
         "unique_predictions": lambda x, y: m.unique_predictions(x),
         **{f"eir, {rule}": lambda x, y, r=rule: m.eir(x, y, r) for rule in RULES},
         "nll": m.nll,
@@ -82,10 +82,10 @@ def separately() -> dict[str, Callable[[Tensor, Tensor], object]]:
         "reliability": m.reliability,
         "mce": m.mce,
         "ece": m.ece,
-        "ece, equal mass": lambda x, y: m.ece(x, y, binning="equal-mass"),
-        "ece, classwise": lambda x, y: m.ece(x, y, of="classwise"),
+        "ece, equal mass": lambda x, y: m.ece(x, y, binning="equal_mass"),
+        "ece, classwise": lambda x, y: m.ece(x, y, scope="classwise"),
         "ece, classwise, equal mass": lambda x, y: m.ece(
-            x, y, of="classwise", binning="equal-mass"
+            x, y, scope="classwise", binning="equal_mass"
         ),
         "aurc": m.aurc,
     }

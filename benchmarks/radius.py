@@ -29,7 +29,8 @@ from torch import Tensor
 import tepui
 from tepui.core.storage import read_json, write_document, write_json
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
-from tepui.evaluation.evaluate import dataset_logits, mean_scores, scores
+from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ResNet18
 from tepui.training.run_folder import RunFolder, environment_of, to_jsonable

@@ -15,7 +15,7 @@ import torch
 import tepui
 from tepui import metrics
 from tepui.data import Digits, corrupted
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import ConvNet
 from tepui.sharpness import sample_fisher_trace
@@ -112,7 +112,11 @@ def likelihoods(data):
     alone = [sum(metrics.nll(m[None], y) for m in x) / len(x) for x, y in rows]
     lines = [
         ("members", style(UNFAMILIAR, "s", "--"), alone),
-        ("mean of logits", style(THIRD), [metrics.nll(x, y, "logit") for x, y in rows]),
+        (
+            "mean of logits",
+            style(THIRD),
+            [metrics.nll(x, y, rule="logit") for x, y in rows],
+        ),
         (
             "mean of probabilities",
             style(FAMILIAR),
@@ -140,8 +144,8 @@ def reliability(logits, labels):
         ("ensemble of 8", FAMILIAR, "o", logits),
         ("one member", UNFAMILIAR, "s", logits[:1]),
     ):
-        bins = metrics.reliability(x, labels, binning="equal-mass")
-        error = metrics.ece(x, labels, binning="equal-mass")
+        bins = metrics.reliability(x, labels, binning="equal_mass")
+        error = metrics.ece(x, labels, binning="equal_mass")
         axes.plot(
             bins.confidence,
             bins.accuracy,
@@ -160,8 +164,10 @@ def numbers_of_bins(logits, labels):
         ("MCE", metrics.mce, UNFAMILIAR),
         ("ECE", metrics.ece, FAMILIAR),
     ):
-        for binning, line in (("equal-width", "-"), ("equal-mass", "--")):
-            values = [metric(logits, labels, bins=n, binning=binning) for n in counts]
+        for binning, line in (("equal_width", "-"), ("equal_mass", "--")):
+            values = [
+                metric(logits, labels, num_bins=n, binning=binning) for n in counts
+            ]
             axes.plot(
                 counts,
                 values,
@@ -237,12 +243,10 @@ def ders(cells):
 
 
 def eirs(data):
-    colors = dict(
-        zip(("probability", "logit", "vote"), COLORS.values(), strict=False)
-    )
+    colors = dict(zip(("probability", "logit", "vote"), COLORS.values(), strict=False))
     colors["vote"] = THIRD
     lines = [
-        (rule, style(color), [metrics.eir(*each, rule) for each in data["SGD"]])
+        (rule, style(color), [metrics.eir(*each, rule=rule) for each in data["SGD"]])
         for rule, color in colors.items()
     ]
     by_severity("eir", "Ensemble improvement rate", "share of the error removed", lines)
@@ -275,21 +279,21 @@ def unique(data):
 
 
 SCORES = {
-    "bma": ("bma", "largest mean probability"),
-    "pds": ("pds", "predictive diversity score"),
-    "entropy": ("entropy", "entropy in nats"),
-    "mutual_information": ("mutual_information", "mutual information in nats"),
-    "energy": ("energy", "energy"),
-    "max_logit": ("max_logit", "mean largest logit"),
-    "predictive_variance": ("variance", "variance of the probabilities"),
+    "max_mean_probability": "largest mean probability",
+    "pds": "predictive diversity score",
+    "entropy": "entropy in nats",
+    "mutual_information": "mutual information in nats",
+    "energy": "energy",
+    "max_logit": "mean largest logit",
+    "predictive_variance": "variance of the probabilities",
 }
 
 
 def scores(inside, outside):
-    for name, (score, label) in SCORES.items():
+    for name, label in SCORES.items():
         values = [getattr(metrics, name)(x) for x in (inside, outside)]
         area = metrics.auroc(
-            *(metrics.ood_scores(x, [score])[score] for x in (inside, outside))
+            *(metrics.ood_scores(x, [name])[name] for x in (inside, outside))
         )
         canvas, axes = figure(f"AUROC {area:.3f}", label, "samples in %")
         low, high = (float(bound) for bound in torch.cat(values).aminmax())
@@ -318,7 +322,11 @@ def roc(inside, outside):
     )
     axes.plot([0, 1], [0, 1], "k--", linewidth=1)
     first, second = metrics.ood_scores(inside), metrics.ood_scores(outside)
-    for name, color in (("pds", FAMILIAR), ("bma", UNFAMILIAR), ("energy", THIRD)):
+    for name, color in (
+        ("pds", FAMILIAR),
+        ("max_mean_probability", UNFAMILIAR),
+        ("energy", THIRD),
+    ):
         low, high = first[name], second[name]
         edges = torch.cat([low, high]).unique().flip(0)
         axes.plot(
@@ -333,7 +341,7 @@ def roc(inside, outside):
 
 
 def precision(inside, outside):
-    low, high = (metrics.ood_scores(x, ["bma"])["bma"] for x in (inside, outside))
+    low, high = (1 - metrics.max_mean_probability(x) for x in (inside, outside))
     counts = [4, 8, 16, 32, 64, 128, 256, len(high)]
     shares = [n / (n + len(low)) for n in counts]
     spread = [high[:: len(high) // n][:n] for n in counts]
@@ -343,7 +351,11 @@ def precision(inside, outside):
     for text, color, metric in (
         ("AUROC", THIRD, metrics.auroc),
         ("AUPR, positive='ood'", UNFAMILIAR, metrics.aupr),
-        ("AUPR, positive='in'", FAMILIAR, lambda x, y: metrics.aupr(x, y, "in")),
+        (
+            "AUPR, positive='in'",
+            FAMILIAR,
+            lambda x, y: metrics.aupr(x, y, positive="in"),
+        ),
     ):
         values = [metric(low, some) for some in spread]
         axes.plot(shares, values, color=color, marker="o", label=text)
@@ -416,11 +428,13 @@ def tradeoff():
     sharpness, diversity, radii = [], [], [0.02, 0.05, 0.1, 0.15, 0.2, 0.3]
     for rho in radii:
         ensemble = trained(SAM(rho=rho), 3)
-        traces = [sample_fisher_trace(member, TRAIN).mean() for member in ensemble.members]
+        traces = [
+            sample_fisher_trace(member, TRAIN).mean() for member in ensemble.members
+        ]
         sharpness.append(float(sum(traces)) / 3)
         rows = cells_by_severity(ensemble)
         logits, _ = pooled([cell for s in range(1, 6) for cell in rows[s]])
-        diversity.append(float(metrics.variance(logits, of="probs")))
+        diversity.append(float(metrics.probability_variance(logits)))
     line = tradeoff_slope(sharpness, diversity)
     canvas, axes = figure(
         f"β = {line.slope:.2f}, 95 % interval {line.low:.2f} to {line.high:.2f}",
@@ -471,10 +485,12 @@ def main():
     eirs(data)
     unique(data)
     disagreement(data)
-    lines = of_both(data, lambda x, _: metrics.variance(x, of="probs"))
-    by_severity("variance", "Variance of the probabilities", "variance", lines)
-    lines = of_both(data, lambda x, _: metrics.kl(x))
-    by_severity("kl", "Divergence between members", "nats", lines)
+    lines = of_both(data, lambda x, _: metrics.probability_variance(x))
+    by_severity(
+        "probability_variance", "Variance of the probabilities", "variance", lines
+    )
+    lines = of_both(data, lambda x, _: metrics.mean_kl(x))
+    by_severity("mean_kl", "Divergence between members", "nats", lines)
     third = data["SGD"][3]
     for draw in (reliability, numbers_of_bins, selective, temperatures, sizes):
         draw(*third)

@@ -7,14 +7,13 @@ from tepui.methods import SAM
 from tepui.models import MLP
 from tepui.sharpness import worst_case
 from tepui.studies.specifications import EvaluationSpec, Samples, SharpnessSpec, Trial
+from tepui.training import TrainingSpec
 
 TRIAL = Trial(
     data=Samples(Digits, count=64),
     model=partial(MLP, hidden=(6,)),
-    method=SAM(rho=0.1),
+    training=TrainingSpec(method=SAM(rho=0.1), epochs=2, batch_size=32),
     seeds=(3, 4),
-    epochs=2,
-    batch_size=32,
 )
 EXAM = EvaluationSpec(
     Samples(Digits, part="test", count=30), types=("contrast",), severities=(1, 5)

@@ -1,5 +1,7 @@
 """Deep ensembles whose members are flat and different from each other."""
 
+import logging
+
 from tepui import (
     data,
     losses,
@@ -20,9 +22,11 @@ from tepui.evaluation.combining import (
     aggregations,
     oracle_selection,
 )
-from tepui.evaluation.evaluate import Evaluation, Scores, evaluate
+from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.ood import Detection
+from tepui.evaluation.results import Evaluation
+from tepui.evaluation.scores import Scores
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
 from tepui.modules.features import cached_features
@@ -39,6 +43,9 @@ from tepui.training import (
     TrainingDiverged,
     fit,
 )
+
+# Quiet unless an application asks: logging.getLogger("tepui").setLevel("INFO").
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "SGD",

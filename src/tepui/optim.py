@@ -32,6 +32,7 @@ from torch.nn.parallel import DistributedDataParallel as Parallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.utils.weak import TensorWeakRef
 
+from tepui.core import foreach
 from tepui.core.checks import require
 
 __all__ = ["SAM", "sam_perturbation"]
@@ -70,17 +71,17 @@ def _scaled(
     parameters: Sequence[Tensor], gradients: Sequence[Tensor], adaptive: bool
 ) -> list[Tensor]:
     if adaptive:
-        return list(torch._foreach_mul(list(gradients), list(parameters)))
+        return foreach.multiply(gradients, parameters)
     return list(gradients)
 
 
 def _offsets(
     parameters: Sequence[Tensor], scaled: list[Tensor], scale: Tensor, adaptive: bool
 ) -> list[Tensor]:
-    offsets = torch._foreach_mul(scaled, scale)
+    offsets = foreach.scale(scaled, scale)
     if adaptive:
-        torch._foreach_mul_(offsets, list(parameters))
-    return list(offsets)
+        foreach.multiply_(offsets, parameters)
+    return offsets
 
 
 class SAM(torch.optim.Optimizer):
@@ -177,7 +178,7 @@ class SAM(torch.optim.Optimizer):
         self._before = [(p, p.detach().clone()) for p in parameters]
         self._moved = True
         if parameters:
-            torch._foreach_add_(parameters, offsets)
+            foreach.add_(parameters, offsets)
         if zero_grad:
             self.zero_grad()
 

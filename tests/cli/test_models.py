@@ -122,6 +122,28 @@ def test_a_missing_extra_ends_in_one_line(tmp_path, monkeypatch, capsys):
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            "{class_path: huggingface, init_args: {name: some/body}, "
+            "dict_kwargs: {trust_remote_code: true}}",
+            "trust_remote_code must be left out, since no code of a model is run",
+        ),
+        (
+            "{class_path: timm, init_args: {name: 'local-dir:/tmp', pretrained: true}}",
+            "name must be a model of timm's own list",
+        ),
+    ],
+)
+def test_a_file_makes_no_library_run_code(model, message, tmp_path, capsys):
+    config = tmp_path / "c.yaml"
+    config.write_text(f"model: {model}\n")
+    with pytest.raises(SystemExit):
+        main(["train", "--config", str(config), *SHORT, "--out", str(tmp_path / "r")])
+    assert message in capsys.readouterr().err
+
+
 def test_the_text_run(tmp_path, capsys):
     write(tmp_path)
     data = ["--data", "MRPC", "--data.root", str(tmp_path), "--data.length", "24"]

@@ -8,7 +8,7 @@ from PIL import Image
 
 import tepui
 from tepui.cli.main import main
-from tepui.cli.parsing import check_names, foreign_packages, named_set, normalized
+from tepui.cli.parsing import check_names, class_names, named_set, normalized
 from tepui.data import Digits, UniformNoise, UnlabeledFolder, prepared_like
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
@@ -63,7 +63,7 @@ def test_a_file_of_options_maps_names_to_data_sets(trained, tmp_path):
     )
     main(["evaluate", str(trained), "--config", str(config)])
     found = json.loads((trained / "evaluation.json").read_text())["ood"]
-    assert {k: v["bma"]["samples"] for k, v in found.items()} == {
+    assert {k: v["max_mean_probability"]["samples"] for k, v in found.items()} == {
         "plain": 10_000,
         "few": 7,
     }
@@ -100,11 +100,12 @@ def test_sets_are_gathered_from_anywhere_on_the_line():
     assert normalized(found[:-2]) == found[:-2]
 
 
-def test_names_values_and_packages():
+def test_names_and_values():
     assert named_set("a=mine.sets.Far") == ("a", "mine.sets.Far")
     assert named_set("a=UnlabeledFolder:x=y:z")[1]["init_args"] == {"path": "x=y:z"}
     words = normalized(["--ood", "a=mine.sets.Far", "b=tepui.data.Digits", "c=Digits"])
-    assert foreign_packages(words) == ["mine"]
+    named = ["mine.sets.Far", "tepui.data.Digits", "Digits"]
+    assert class_names(*words) == named
     check_names(words)
 
 

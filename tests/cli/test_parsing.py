@@ -2,7 +2,6 @@ import pytest
 
 from tepui.cli.parsing import (
     check_names,
-    foreign_packages,
     known_names,
     normalized,
     spelled,
@@ -42,7 +41,6 @@ def test_known_names_hold_no_abstract_classes():
         "A2D",
         "DeepEnsemble",
         "DivDis",
-        "EoA",
         "GSAM",
         "SAM",
         "SED",
@@ -100,14 +98,6 @@ def test_no_two_names_differ_by_case_alone():
 def test_known_names_pass():
     words = ["--methods", "[SAM, DeepEnsemble]", "--model", "ConvNet"]
     check_names(words)
-    assert foreign_packages(words) == []
-
-
-def test_only_packages_written_on_the_command_line_are_foreign():
-    assert foreign_packages(["--model", "mine.nets.Net"]) == ["mine"]
-    assert foreign_packages(["--model=mine.Net"]) == ["mine"]
-    assert foreign_packages(["--model", "tepui.models.MLP"]) == []
-    assert foreign_packages(["--out", "other.Thing", "--config", "c.yaml"]) == []
 
 
 def test_lists_of_mappings_stay_as_they_are():

@@ -148,7 +148,7 @@ def test_diversity_is_that_of_clean_and_corrupted_data(ran):
     found = json.loads((ran / "runs/sam/evaluation.json").read_text())
     assert len(found["cells"]) == 15 * 5
     for scores in (found["clean"], found["shifted"]):
-        assert {"der", "disagreement", "variance", "kl"} <= set(scores)
+        assert {"der", "disagreement", "logit_variance", "mean_kl"} <= set(scores)
 
 
 def test_sharpness_has_the_released_modes(ran):

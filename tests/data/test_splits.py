@@ -74,7 +74,9 @@ def test_fraction_outside_is_refused(fraction):
 
 @pytest.mark.parametrize("fraction", [0.01, 0.99])
 def test_empty_side_is_refused(fraction):
-    with pytest.raises(ValueError, match=f"one of 10 samples on each side, got {fraction}"):
+    with pytest.raises(
+        ValueError, match=f"one of 10 samples on each side, got {fraction}"
+    ):
         split(_arrays(10), fraction, seed=0)
 
 

@@ -91,7 +91,10 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
             {"kind": "tokenizer", "words": ["a"], "buckets": 0},
             "buckets must be positive",
         ),
-        ({"kind": "tokenizer", "words": ["a", "a"], "buckets": 1}, "words must be distinct"),
+        (
+            {"kind": "tokenizer", "words": ["a", "a"], "buckets": 1},
+            "words must be distinct",
+        ),
     ],
 )
 def test_foreign_files_are_refused(tmp_path, document, message):
@@ -124,6 +127,21 @@ def test_a_hugging_face_tokenizer_has_the_same_layout(tmp_path):
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in found)
     assert len(theirs) == 8
+
+
+def test_code_beside_a_tokenizer_is_not_run(tmp_path, monkeypatch):
+    pytest.importorskip(
+        "transformers", reason="needs the extra text", exc_type=ImportError
+    )
+    trace = tmp_path / "imported"
+    code = f"from pathlib import Path\nPath({str(trace)!r}).touch()\n"
+    (tmp_path / "code_beside.py").write_text(code)
+    words = {"auto_map": {"AutoTokenizer": ["code_beside.Slow", "code_beside.Fast"]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(words))
+    monkeypatch.setattr("builtins.input", lambda *words: "y")
+    with pytest.raises((ValueError, OSError)):
+        HuggingFaceTokenizer(tmp_path)
+    assert not trace.exists()
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):

@@ -19,7 +19,8 @@ from tepui.core.seeding import member_seeds
 from tepui.core.storage import same_bits
 
 OF_HEIGHT = ["energy", "max_logit"]
-SCORES = ["bma", "pds", "entropy", "mutual_information", *OF_HEIGHT, "variance"]
+SCORES = ["max_mean_probability", "pds", "entropy", "mutual_information"]
+SCORES += [*OF_HEIGHT, "predictive_variance"]
 
 
 def linear():
@@ -255,9 +256,9 @@ def test_bad_calls_are_refused():
 @modest
 @given(ensembles(), st.sampled_from(RULES))
 def test_a_prediction_says_what_the_metrics_say(logits, rule):
-    out = Prediction(logits, rule)
-    assert torch.equal(out.probs, metrics.ensemble_probs(logits, rule))
-    assert torch.equal(out.labels, metrics.ensemble_predictions(logits, rule))
+    out = Prediction(logits, rule=rule)
+    assert torch.equal(out.probs, metrics.ensemble_probs(logits, rule=rule))
+    assert torch.equal(out.labels, metrics.ensemble_predictions(logits, rule=rule))
     chosen = out.probs[torch.arange(len(out.labels)), out.labels]
     assert torch.equal(out.confidence, chosen)
     assert torch.equal(out.confidence, out.probs.amax(1))
@@ -266,9 +267,9 @@ def test_a_prediction_says_what_the_metrics_say(logits, rule):
 def test_predict_runs_the_members_once_and_keeps_the_rule():
     ensemble = Ensemble.build(linear, members=3).double()
     for rule in RULES:
-        out = ensemble.predict(X, rule, batch_size=2)
+        out = ensemble.predict(X, rule=rule, batch_size=2)
         torch.testing.assert_close(out.logits, ensemble.logits(X))
-        assert torch.equal(out.probs, metrics.ensemble_probs(out.logits, rule))
+        assert torch.equal(out.probs, metrics.ensemble_probs(out.logits, rule=rule))
 
 
 def ood_naive(logits, score):
@@ -278,13 +279,13 @@ def ood_naive(logits, score):
     mean = probs.mean(0)
     entropy = torch.special.entr(mean).sum()
     return {
-        "bma": 1 - mean.max(),
+        "max_mean_probability": 1 - mean.max(),
         "pds": probs.amax(0).mean(),
         "entropy": entropy,
         "mutual_information": entropy - torch.special.entr(probs).sum(1).mean(),
         "energy": -logits.exp().sum(1).log().mean(),
         "max_logit": -logits.amax(1).mean(),
-        "variance": (probs - mean).square().sum() / max(1, len(probs) - 1),
+        "predictive_variance": (probs - mean).square().sum() / max(1, len(probs) - 1),
     }[score]
 
 

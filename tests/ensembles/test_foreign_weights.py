@@ -5,8 +5,10 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
-from tepui.ensembles.foreign_weights import ensemble_of, read_checkpoint
+from tepui.ensembles import ensemble_of
+from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.models import MLP
 
 
@@ -93,3 +95,49 @@ def test_weights_that_do_not_fit_are_listed(tmp_path):
 def test_no_files_are_refused():
     with pytest.raises(ValueError, match="paths must name at least one file"):
         ensemble_of([], network)
+
+
+def with_batchnorm(width=5):
+    return nn.Sequential(
+        nn.Linear(4, width), nn.BatchNorm1d(width), nn.Linear(width, 3)
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_counters_that_old_checkpoints_lack_may_be_missing(tmp_path, form):
+    net = with_batchnorm()
+    net(torch.randn(8, 4, generator=torch.Generator().manual_seed(0)))
+    state = dict(net.state_dict())
+    del state["1.num_batches_tracked"]
+    net.load_state_dict(state)  # which torch takes, without a version beside it
+    ensemble = ensemble_of([written(tmp_path / "old.pt", form, state)], with_batchnorm)
+    loaded = ensemble.members[0].state_dict()
+    assert loaded.pop("1.num_batches_tracked") == 0
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in state.items())
+
+
+def test_a_counter_that_is_there_is_kept_and_other_statistics_are_needed(tmp_path):
+    net = with_batchnorm()
+    net(torch.randn(8, 4))
+    torch.save(net.state_dict(), tmp_path / "x.pt")
+    member = ensemble_of([tmp_path / "x.pt"], with_batchnorm).members[0]
+    assert member[1].num_batches_tracked == 1
+    state = net.state_dict()
+    del state["1.running_mean"]
+    torch.save(state, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"missing \['1\.running_mean'\]"):
+        ensemble_of([tmp_path / "x.pt"], with_batchnorm)
+
+
+def test_members_may_differ_in_architecture(tmp_path):
+    factories = [network, with_batchnorm, lambda: with_batchnorm(7)]
+    nets = [make().eval() for make in factories]
+    files = [tmp_path / f"{number}.pt" for number in range(3)]
+    for file, net in zip(files, nets, strict=True):
+        torch.save(net.state_dict(), file)
+    ensemble = ensemble_of(files, factories)
+    inputs = torch.randn(6, 4)
+    expected = torch.stack([net(inputs) for net in nets])
+    torch.testing.assert_close(ensemble.logits(inputs), expected.detach())
+    with pytest.raises(ValueError, match="factory must be one or 3, got 2"):
+        ensemble_of(files, factories[:2])

@@ -1,16 +1,18 @@
 """Members choose between the classes that a data set holds."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Subset
+from torch.utils.data import Dataset, Subset
 
 import tepui
 from data_layouts import picture
 from tepui.data import ImageNet, ImageNetA, to_arrays
-from tepui.data.sets.imagenet import held_classes
-from tepui.evaluation.evaluate import scores
+from tepui.data.class_names import class_subset
 from tepui.evaluation.ood import detections
+from tepui.evaluation.scores import scores
 from tepui.metrics import subset_accuracy
 
 WNIDS = ("n01", "n02", "n03", "n04", "n05")
@@ -48,13 +50,13 @@ def test_a_set_of_some_classes_is_scored_among_them(root, ensemble):
     found = tepui.evaluate(ensemble, data, rule="logit")
     logits, labels = logits_of(ensemble, data)
     assert found.classes == found.document()["classes"] == 2
-    expected = subset_accuracy(logits, labels, MASK, "restricted")
+    expected = subset_accuracy(logits, labels, MASK, protocol="restricted")
     assert found.clean.accuracy == pytest.approx(float(expected))
-    among = scores(logits[..., MASK], (labels == 4).long(), "logit")
+    among = scores(logits[..., MASK], (labels == 4).long(), rule="logit")
     assert found.clean == among
     everything = tepui.evaluate(ensemble, data, classes="all", rule="logit")
     assert everything.classes == 5
-    expected = subset_accuracy(logits, labels, MASK, "unrestricted")
+    expected = subset_accuracy(logits, labels, MASK, protocol="unrestricted")
     assert everything.clean.accuracy == pytest.approx(float(expected))
     assert everything.clean.nll > found.clean.nll
 
@@ -63,7 +65,7 @@ def test_a_mask_serves_where_the_data_set_has_none(root, ensemble):
     data = ImageNetA(root, size=8)
     plain = to_arrays(data)
     assert tepui.evaluate(ensemble, plain).classes == 5
-    found = tepui.evaluate(ensemble, plain, classes=data.mask)
+    found = tepui.evaluate(ensemble, plain, classes=data.class_subset)
     assert found.document() == tepui.evaluate(ensemble, data).document()
 
 
@@ -97,10 +99,10 @@ def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
 
 def test_only_sets_of_some_of_imagenets_classes_have_a_mask(root):
     other = ImageNetA(root, size=8)
-    assert held_classes(other).tolist() == MASK.tolist()
-    assert held_classes(Subset(Subset(other, [0, 1]), [1])).tolist() == MASK.tolist()
-    assert held_classes(ImageNet(root, train=False, size=8)) is None
-    assert held_classes(to_arrays(other)) is None
+    assert class_subset(other).tolist() == MASK.tolist()
+    assert class_subset(Subset(Subset(other, [0, 1]), [1])).tolist() == MASK.tolist()
+    assert class_subset(ImageNet(root, train=False, size=8)) is None
+    assert class_subset(to_arrays(other)) is None
 
 
 @pytest.mark.parametrize(
@@ -114,3 +116,42 @@ def test_only_sets_of_some_of_imagenets_classes_have_a_mask(root):
 def test_classes_that_do_not_fit_are_refused(classes, message, root, ensemble):
     with pytest.raises(ValueError, match=message):
         tepui.evaluate(ensemble, ImageNetA(root, size=8), classes=classes)
+
+
+class Animals(Dataset):
+    """Any data set that says which classes it holds."""
+
+    classes = ("cat", "dog", "cow", "hen", "pig")
+
+    def __init__(self, class_subset):
+        self.class_subset = class_subset
+        self.inputs = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return self.inputs[index], (1, 4)[index % 2]
+
+
+def test_any_data_set_can_say_which_classes_it_holds():
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
+    found = tepui.evaluate(ensemble, Animals(MASK))
+    assert found.classes == 2
+    assert found.clean == tepui.evaluate(ensemble, Animals(None), classes=MASK).clean
+    assert tepui.evaluate(ensemble, Animals(None)).classes == 5
+    assert tepui.evaluate(ensemble, Animals(MASK), classes="all").classes == 5
+
+
+def test_evaluation_and_metrics_know_no_data_set():
+    root = Path(tepui.__file__).parent
+    for file in (*root.glob("evaluation/*.py"), *root.glob("metrics/*.py")):
+        assert "tepui.data.sets" not in file.read_text(), file
+
+
+@pytest.mark.parametrize("subset", [[1, 4], MASK.long(), MASK[None]])
+def test_a_subset_that_is_no_mask_is_refused(subset):
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
+    message = r"class_subset of the data set must be a boolean tensor of shape"
+    with pytest.raises(ValueError, match=message):
+        tepui.evaluate(ensemble, Animals(subset))

@@ -8,7 +8,7 @@ from torch import nn
 
 from tepui import Ensemble, aggregations, metrics, oracle_selection
 from tepui.data import Arrays
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup
 from training.cases import (
     CLASSES,
@@ -75,7 +75,7 @@ def test_rows_are_those_of_their_functions():
     each = metrics.individual_accuracy(logits, labels)
     expected = {"mean of the members": each.mean(), "best member": each.max()}
     for rule in ("probability", "logit", "vote"):
-        expected[f"ensemble, {rule}"] = metrics.accuracy(logits, labels, rule)
+        expected[f"ensemble, {rule}"] = metrics.accuracy(logits, labels, rule=rule)
     soups = {
         "uniform soup": uniform_soup(ensemble),
         "greedy soup": greedy_soup(ensemble, held_out).ensemble,

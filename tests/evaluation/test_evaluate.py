@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import asdict, fields
 from statistics import fmean
 
 import pytest
@@ -16,13 +15,15 @@ from strategies import RULES, labeled_ensembles, modest
 from tepui import Ensemble, Scores, metrics
 from tepui.core.storage import read_tensors
 from tepui.data import Arrays, corrupted
-from tepui.evaluation.evaluate import dataset_logits, evaluate, mean_scores, scores
+from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.scores import SCORE_NAMES, mean_scores, scores
 
 NOISE = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
 DATA = Arrays(X, Y)
-NAMES = [item.name for item in fields(Scores)]
-PAIRS = {"disagreement", "der", "variance", "kl"}
+NAMES = list(SCORE_NAMES)
+PAIRS = {"disagreement", "der", "logit_variance", "mean_kl"}
 RATIOS = {"der", "eir"}
 
 
@@ -62,7 +63,7 @@ def shifts():
 def expected_scores(logits, labels, rule):
     """All scores from the metrics and their definitions."""
     individual = metrics.individual_accuracy(logits, labels).double().mean().item()
-    accuracy = metrics.accuracy(logits, labels, rule).item()
+    accuracy = metrics.accuracy(logits, labels, rule=rule).item()
     error = 1 - individual
     pairs = len(logits) > 1
     disagreement = metrics.disagreement(logits).item() if pairs else math.nan
@@ -73,32 +74,32 @@ def expected_scores(logits, labels, rule):
         "disagreement": disagreement,
         "der": disagreement / error if error > 1e-9 else math.nan,
         "eir": (accuracy - individual) / error if error > 1e-9 else math.nan,
-        "variance": metrics.variance(logits).item() if pairs else math.nan,
-        "kl": metrics.kl(logits).item() if pairs else math.nan,
+        "logit_variance": metrics.logit_variance(logits).item() if pairs else math.nan,
+        "mean_kl": metrics.mean_kl(logits).item() if pairs else math.nan,
         "unique_predictions": metrics.unique_predictions(logits).item(),
-        "nll": metrics.nll(logits, labels, rule).item(),
+        "nll": metrics.nll(logits, labels, rule=rule).item(),
         "ece": metrics.ece(logits, labels, rule=rule).item(),
-        "brier": metrics.brier(logits, labels, rule).item(),
+        "brier": metrics.brier(logits, labels, rule=rule).item(),
     }
 
 
 def same(actual, expected, rel=1e-9):
-    actual = asdict(actual) if isinstance(actual, Scores) else actual
-    expected = asdict(expected) if isinstance(expected, Scores) else expected
+    actual = actual.values() if isinstance(actual, Scores) else actual
+    expected = expected.values() if isinstance(expected, Scores) else expected
     assert actual == pytest.approx(expected, rel=rel, abs=rel, nan_ok=True)
 
 
 @modest
 @given(labeled_ensembles(), st.sampled_from(RULES))
 def test_scores_equal_the_metrics_called_directly(case, rule):
-    same(scores(*case, rule), expected_scores(*case, rule))
+    same(scores(*case, rule=rule), expected_scores(*case, rule))
 
 
 @modest
 @given(labeled_ensembles())
 def test_a_single_member_has_no_scores_of_pairs(case):
     logits, labels = case
-    values = asdict(scores(logits[:1], labels))
+    values = scores(logits[:1], labels).values()
     undefined = {name for name, value in values.items() if math.isnan(value)}
     assert undefined - {"eir"} == PAIRS
     assert values["improvement"] == 0
@@ -117,7 +118,7 @@ def test_members_without_errors_leave_ratios_undefined_and_do_not_warn():
 def test_evaluate_scores_the_logits_of_the_ensemble(ensemble, rule):
     result = evaluate(ensemble, DATA, rule=rule, batch_size=7)
     logits = ensemble.logits(X)
-    same(result.clean, scores(logits, Y, rule), rel=1e-5)
+    same(result.clean, scores(logits, Y, rule=rule), rel=1e-5)
     assert (result.rule, result.members, result.samples) == (rule, 3, 40)
     assert (result.shifted, result.shifted_mean, result.by_severity()) == ({}, None, {})
     bins = metrics.reliability(logits, Y, rule=rule)
@@ -207,7 +208,7 @@ def test_ratios_are_pooled_or_averaged(ensemble):
     )
     assert averaged.eir == pytest.approx(fmean(row.eir for row in cells))
     assert averaged.der != pytest.approx(pooled.der, rel=1e-6)
-    assert (averaged.ece, averaged.kl) == (pooled.ece, pooled.kl)
+    assert (averaged.ece, averaged.mean_kl) == (pooled.ece, pooled.mean_kl)
     with pytest.raises(ValueError, match="ratios must be one of pooled, mean, got 'm'"):
         mean_scores(cells, ratios="m")
 
@@ -242,7 +243,7 @@ def test_the_document_is_json_without_nan_and_holds_everything(members, rule):
     assert cells == list(result.shifted)
     assert sum(document["reliability"]["clean"]["count"]) == 40
     assert sum(document["reliability"]["shifted"]["count"]) == 160
-    assert (document["clean"]["kl"] is None) == (members == 1)
+    assert (document["clean"]["mean_kl"] is None) == (members == 1)
 
 
 def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_path):
@@ -252,12 +253,12 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
     assert torch.equal(tensors["labels/clean"], Y)
     assert document["cells"] == [list(cell) for cell in shifts()]
     rule = document["rule"]
-    recomputed = scores(tensors["logits/clean"], tensors["labels/clean"], rule)
+    recomputed = scores(tensors["logits/clean"], tensors["labels/clean"], rule=rule)
     same(recomputed, result.clean)
     for kind, severity in document["cells"]:
         name = f"{kind}/{severity}"
         pair = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
-        same(scores(*pair, rule), result.shifted[kind, severity])
+        same(scores(*pair, rule=rule), result.shifted[kind, severity])
 
 
 @pytest.mark.parametrize(

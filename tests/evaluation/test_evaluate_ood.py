@@ -55,7 +55,7 @@ def test_the_document_holds_detections_and_histograms(evaluated):
     document = json.loads(json.dumps(found.document(), allow_nan=False))
     assert document == found.document()
     assert document["ood"]["gauss"]["pds"] == vars(found.ood["gauss"]["pds"])
-    assert list(document["histograms"]) == ["pds", "bma"]
+    assert list(document["histograms"]) == ["pds", "max_mean_probability"]
     for histogram in document["histograms"].values():
         assert sum(histogram["clean"]) == 60
         assert {name: sum(c) for name, c in histogram["ood"].items()} == {
@@ -115,7 +115,7 @@ class Plain(Dataset):
 )
 def test_labels_and_normalization_of_other_sets_are_their_own(ensemble, data):
     found = tepui.evaluate(ensemble, TEST, ood={"far": data})
-    assert found.ood["far"]["bma"].samples == 20
+    assert found.ood["far"]["max_mean_probability"].samples == 20
 
 
 def test_random_draws_of_a_set_leave_global_generators_alone(ensemble):

@@ -69,7 +69,7 @@ def test_several_values_are_numbered_and_names_may_be_given():
 
 
 def test_bad_measures_are_named():
-    with pytest.raises(ValueError, match="measures must have names of their own"):
+    with pytest.raises(ValueError, match="measures must have different names"):
         tepui.measure(ensemble(), classified(), [worst_case, worst_case])
     with pytest.raises(ValueError, match="measures must hold at least one, got 0"):
         tepui.measure(ensemble(), classified(), [])

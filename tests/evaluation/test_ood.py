@@ -49,7 +49,7 @@ def test_histograms_count_every_sample_where_it_lies(members, classes):
     }
     few = {name: value[:50] for name, value in scores.items()}
     found = histograms(scores, {"far": few}, members=members, classes=classes)
-    assert list(found) == ["pds", "bma"]
+    assert list(found) == ["pds", "max_mean_probability"]
     for name, histogram in found.items():
         assert sum(histogram.clean) == 200
         width = (histogram.high - histogram.low) / BINS
@@ -61,7 +61,7 @@ def test_histograms_count_every_sample_where_it_lies(members, classes):
     assert found["pds"].low == 1 / classes
     if members > 1:
         assert found["pds"].high == min(members, classes) / classes
-    assert found["bma"].high == pytest.approx(1 - 1 / classes)
+    assert found["max_mean_probability"].high == pytest.approx(1 - 1 / classes)
 
 
 def test_one_member_alone_finds_nothing_by_diversity():
@@ -71,6 +71,6 @@ def test_one_member_alone_finds_nothing_by_diversity():
         for scale in (5, 1)
     )
     found = detections(familiar, unfamiliar)
-    for name in ("pds", "mutual_information", "variance"):
+    for name in ("pds", "mutual_information", "predictive_variance"):
         assert found[name].auroc == 0.5
-    assert found["bma"].auroc > 0.7
+    assert found["max_mean_probability"].auroc > 0.7

@@ -46,7 +46,9 @@ def test_a_matrix_of_pairs_for_each_type_and_severity(evaluated):
         mean = matrix.sum().item() / 6
         assert mean == pytest.approx(evaluation.shifted[cell].disagreement, rel=1e-6)
     kl = stored.pairwise(metrics.pairwise_kl)["snow", 1]
-    assert kl.sum().item() / 6 == pytest.approx(evaluation.shifted["snow", 1].kl, 1e-5)
+    assert kl.sum().item() / 6 == pytest.approx(
+        evaluation.shifted["snow", 1].mean_kl, 1e-5
+    )
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path):

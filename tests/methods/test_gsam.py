@@ -3,15 +3,15 @@ import torch
 from torch import nn
 
 from tepui.data import Batch
-from tepui.losses import cross_entropy
-from tepui.methods import SAM, Member
+from tepui.methods import SAM
 from tepui.methods.gsam import GSAM, orthogonal_part
+from training.cases import member_of
 
 
 def member_and_batch(rate=0.1):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)).double()
-    member = Member(module, loss=cross_entropy, learning_rate=torch.tensor(rate))
+    member = member_of(module, rate=rate)
     inputs = torch.randn(8, 6, dtype=torch.float64)
     batch = Batch(inputs, torch.randint(3, (8,)), torch.arange(8))
     return member, batch

@@ -13,7 +13,7 @@ from strategies import modest
 from tepui.data import Arrays
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
-from tepui.methods import SAM, DeepEnsemble, Member
+from tepui.methods import SAM, DeepEnsemble
 from tepui.training.batches import index_stream
 from training.cases import (
     assert_different,
@@ -22,6 +22,7 @@ from training.cases import (
     convnet,
     fitted,
     images,
+    member_of,
     mlp,
     noisy_net,
     numbers,
@@ -60,7 +61,7 @@ def sam_naive(module, data, rho, adaptive=False):
 
 
 def gradient_of(method, module, data):
-    member = Member(module, loss=cross_entropy, learning_rate=torch.tensor(0.1))
+    member = member_of(module)
     batch = Batch(data.inputs, data.targets, torch.arange(len(data)))
     return method.gradient(member, batch)
 

@@ -13,11 +13,10 @@ import tepui
 from strategies import modest
 from tepui.core.seeding import generator
 from tepui.data import Batch
-from tepui.losses import cross_entropy
-from tepui.methods import GSAM, SAM, BatchSplit, Member, SharpBalance
+from tepui.methods import GSAM, SAM, SharpBalance
 from tepui.methods.sets import extreme_samples, sharpness_aware_set
-from tepui.modules.running import rows_of
 from tepui.sharpness import sample_fisher_trace
+from tepui.training.batches import BatchSplit
 from tepui.training.run_folder import RunFolder
 from training.cases import (
     CLASSES,
@@ -26,6 +25,7 @@ from training.cases import (
     assert_same_runs,
     fitted,
     images,
+    member_of,
     mlp,
     numbers,
     one_thread,
@@ -39,7 +39,7 @@ def member_and_data(samples=6):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, CLASSES)).double()
     data = numbers(samples, dtype=torch.float64)
-    member = Member(module, loss=cross_entropy, learning_rate=torch.tensor(0.1))
+    member = member_of(module, samples=samples)
     return member, data
 
 
@@ -157,14 +157,14 @@ def test_stratified_batches_are_unbiased_for_the_objective(kind):
     member, data = member_and_data(6)
     sharp = torch.zeros(6, dtype=torch.bool)
     sharp[kind] = True
-    strata = BatchSplit.of(sharp, batch_size=3)
-    member.state["sharp"], member.strata = sharp, strata
+    split = BatchSplit.of(sharp, batch_size=3)
     method = SharpBalance(rho=0.0)
     total, count = [0] * 4, 0
-    for first in itertools.combinations(strata.first.tolist(), strata.rows):
-        for second in itertools.combinations(strata.second.tolist(), 3 - strata.rows):
+    for first in itertools.combinations(split.first.tolist(), split.rows):
+        for second in itertools.combinations(split.second.tolist(), 3 - split.rows):
             index = torch.tensor([*first, *second])
-            batch = Batch(data.inputs[index], data.targets[index], index)
+            inputs, targets = data.inputs[index], data.targets[index]
+            batch = Batch(inputs, targets, index, split.division)
             values = method.gradient(member, batch).values
             total = [a + b for a, b in zip(total, values, strict=True)]
             count += 1
@@ -180,12 +180,15 @@ def test_loss_and_gradient_weigh_their_parts_by_their_shares(base, stratified, n
     """A stratified batch may hold other shares than the data, whose count."""
     member, data = member_and_data(6)
     sharp = torch.tensor([True, False, False, True, False, False])
-    aware = replace(base, rho=0.3).gradient(member, rows_of(whole(data), [0, 3]))
-    plain = member.gradient(rows_of(whole(data), normal))
+    aware = replace(base, rho=0.3).gradient(
+        member, whole(data).take(torch.tensor([0, 3]))
+    )
+    plain = member.gradient(whole(data).take(torch.tensor(normal)))
     member.state["sharp"] = sharp
-    member.strata = BatchSplit.of(sharp, batch_size=4) if stratified else None
+    division = BatchSplit.of(sharp, batch_size=4).division if stratified else None
     method = SharpBalance(rho=0.3, base=base, stratified=stratified)
-    found = method.gradient(member, rows_of(whole(data), [0, 3, *normal]))
+    batch = whole(data).take(torch.tensor([0, 3, *normal]))
+    found = method.gradient(member, batch._replace(division=division))
     torch.testing.assert_close(found.loss, aware.loss / 3 + 2 * plain.loss / 3)
     for one, a, p in zip(found.values, aware.values, plain.values, strict=True):
         torch.testing.assert_close(one, a / 3 + 2 * p / 3, rtol=1e-9, atol=1e-12)
@@ -193,16 +196,16 @@ def test_loss_and_gradient_weigh_their_parts_by_their_shares(base, stratified, n
 
 @pytest.mark.parametrize("batch_size", [2, 3, 7, 16])
 @pytest.mark.parametrize("count", [1, 5, 14, 15])
-def test_strata_keep_both_kinds_in_every_batch(batch_size, count):
+def test_splits_keep_both_kinds_in_every_batch(batch_size, count):
     mask = torch.zeros(16, dtype=torch.bool)
     mask[:count] = True
-    strata = BatchSplit.of(mask, batch_size)
+    split = BatchSplit.of(mask, batch_size)
     fewest = 1 if batch_size < 4 else 2
     lowest, highest = min(fewest, count), batch_size - min(fewest, 16 - count)
-    assert strata.rows == min(max(round(batch_size * count / 16), lowest), highest)
-    assert 0 < strata.rows < batch_size
-    assert strata.share == count / 16
-    assert strata.first.tolist() + strata.second.tolist() == list(range(16))
+    assert split.rows == min(max(round(batch_size * count / 16), lowest), highest)
+    assert 0 < split.rows < batch_size
+    assert split.division == (split.rows, count / 16)
+    assert split.first.tolist() + split.second.tolist() == list(range(16))
 
 
 @pytest.mark.parametrize(
@@ -218,15 +221,15 @@ def test_strata_round_to_the_nearest_number_of_rows(count, samples, batch_size, 
 def test_no_other_number_of_rows_comes_nearer_to_the_share(sizes):
     samples, batch_size = sizes
     for count in range(1, samples):
-        strata = BatchSplit.of(torch.arange(samples) < count, batch_size)
+        split = BatchSplit.of(torch.arange(samples) < count, batch_size)
         fewest = min(2, batch_size // 2)
         possible = range(
             min(fewest, count), batch_size - min(fewest, samples - count) + 1
         )
         wanted = batch_size * count / samples
         nearest = min(abs(rows - wanted) for rows in possible)
-        assert strata.rows in possible
-        assert abs(strata.rows - wanted) == nearest
+        assert split.rows in possible
+        assert abs(split.rows - wanted) == nearest
 
 
 @pytest.mark.parametrize("stratified", [True, False])
@@ -244,12 +247,12 @@ def test_killed_and_resumed_is_bit_identical(tmp_path, stratified, stopped_after
     assert uninterrupted.summary == resumed.summary
 
 
-def test_sequential_members_get_the_same_sets_and_weights():
+def test_offloaded_members_get_the_same_sets_and_weights():
     how = {"method": SharpBalance(rho=0.1, switch_at=1), "epochs": 3, "members": 3}
     parallel = fitted(images(), **how)
-    sequential = fitted(images(), sequential=True, **how)
-    assert_same_runs(parallel, sequential)
-    assert parallel.summary == sequential.summary
+    offloaded = fitted(images(), offload=True, **how)
+    assert_same_runs(parallel, offloaded)
+    assert parallel.summary == offloaded.summary
 
 
 @pytest.mark.parametrize("select", ["random", "same"])

@@ -33,11 +33,11 @@ def test_individual_accuracy_matches_naive(case):
 @given(case=labeled_ensembles())
 def test_accuracy_matches_references(rule, case):
     logits, labels = case
-    predicted = ensemble_predictions(logits, rule)
-    close(accuracy(logits, labels, rule), accuracy_score(labels, predicted))
+    predicted = ensemble_predictions(logits, rule=rule)
+    close(accuracy(logits, labels, rule=rule), accuracy_score(labels, predicted))
     classes = logits.shape[2]
     micro = multiclass_accuracy(predicted, labels, classes, average="micro")
-    assert accuracy(logits, labels, rule).float() == pytest.approx(micro.item())
+    assert accuracy(logits, labels, rule=rule).float() == pytest.approx(micro.item())
 
 
 @modest
@@ -46,7 +46,7 @@ def test_ensemble_of_one_is_as_accurate_as_its_member(case):
     logits, labels = case
     for rule in RULES:
         alone = individual_accuracy(logits[:1], labels)[0]
-        assert accuracy(logits[:1], labels, rule) == alone
+        assert accuracy(logits[:1], labels, rule=rule) == alone
 
 
 def test_labels_may_have_any_integer_type():

@@ -44,7 +44,7 @@ def ensemble_probs_naive(logits: Tensor, rule: str) -> list[list[float]]:
 @modest
 @given(logits=ensembles())
 def test_probs_match_naive(rule, logits):
-    close(ensemble_probs(logits, rule), ensemble_probs_naive(logits, rule))
+    close(ensemble_probs(logits, rule=rule), ensemble_probs_naive(logits, rule))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -55,7 +55,7 @@ def test_log_probs_match_naive(rule, logits):
         [math.log(p) if p > 0 else -math.inf for p in row]
         for row in ensemble_probs_naive(logits, rule)
     ]
-    close(ensemble_log_probs(logits, rule), expected)
+    close(ensemble_log_probs(logits, rule=rule), expected)
 
 
 @modest
@@ -74,7 +74,7 @@ def test_ensemble_predicts_the_most_probable_class(rule, logits):
         first, second = sorted(row)[:-3:-1]
         assume(first - second > 1e-9)
     expected = [row.index(max(row)) for row in rows]
-    assert ensemble_predictions(logits, rule).tolist() == expected
+    assert ensemble_predictions(logits, rule=rule).tolist() == expected
 
 
 @modest
@@ -86,28 +86,28 @@ def test_vote_predictions_match_naive(logits):
         best = sorted(float(mean[n, c]) for c in tied)[::-1]
         assume(len(tied) == 1 or best[0] - best[1] > 1e-6)
         expected.append(max(tied, key=lambda c: float(mean[n, c])))
-    assert ensemble_predictions(logits, "vote").tolist() == expected
+    assert ensemble_predictions(logits, rule="vote").tolist() == expected
 
 
 def test_a_tied_vote_ignores_probable_classes_without_a_vote():
     # Votes: class 0 once, class 1 once, class 2 never, though it has the largest mean.
     probs = torch.tensor([[[0.45, 0.11, 0.44]], [[0.05, 0.51, 0.44]]])
     assert ensemble_predictions(probs.log()).item() == 2
-    assert ensemble_predictions(probs.log(), "vote").item() == 1
+    assert ensemble_predictions(probs.log(), rule="vote").item() == 1
 
 
 def test_one_sure_member_outweighs_two_except_in_a_vote():
     logits = torch.tensor([[[0.0, 9.0]], [[1.0, 0.0]], [[1.0, 0.0]]])
-    assert ensemble_predictions(logits, "probability").item() == 1
-    assert ensemble_predictions(logits, "logit").item() == 1
-    assert ensemble_predictions(logits, "vote").item() == 0
+    assert ensemble_predictions(logits, rule="probability").item() == 1
+    assert ensemble_predictions(logits, rule="logit").item() == 1
+    assert ensemble_predictions(logits, rule="vote").item() == 0
 
 
 def test_equal_logits_go_to_the_first_class():
     logits = torch.tensor([[[0.0, 5.0, 5.0]], [[-1.0, 2.0, 2.0]]])
     assert predictions(logits).tolist() == [[1], [1]]
     for rule in RULES:
-        assert ensemble_predictions(logits, rule).item() == 1
+        assert ensemble_predictions(logits, rule=rule).item() == 1
 
 
 def test_log_probs_stay_finite_where_float32_probs_vanish():
@@ -121,4 +121,4 @@ def test_log_probs_stay_finite_where_float32_probs_vanish():
 @given(logits=ensembles())
 def test_for_one_member_probability_and_logit_rules_agree(logits):
     one = logits[:1]
-    close(ensemble_probs(one, "probability"), ensemble_probs(one, "logit"))
+    close(ensemble_probs(one, rule="probability"), ensemble_probs(one, rule="logit"))

@@ -26,8 +26,8 @@ from tepui.metrics import (
 
 def confidences(logits: Tensor, labels: Tensor, rule: str = "probability"):
     """Confidence and correctness; the probabilities have a twin of their own."""
-    probs = ensemble_probs(logits, rule).amax(1)
-    return probs.tolist(), (ensemble_predictions(logits, rule) == labels).tolist()
+    probs = ensemble_probs(logits, rule=rule).amax(1)
+    return probs.tolist(), (ensemble_predictions(logits, rule=rule) == labels).tolist()
 
 
 def reliability_naive(confidence, right, bins):
@@ -61,10 +61,10 @@ def random_case(samples: int = 500, classes: int = 4, scale: float = 2.0):
 @given(case=labeled_ensembles())
 def test_nll_matches_naive(rule, case):
     logits, labels = case
-    probs = ensemble_probs(logits, rule).tolist()
+    probs = ensemble_probs(logits, rule=rule).tolist()
     each = [row[y] for row, y in zip(probs, labels.tolist(), strict=True)]
     log_each = [math.log(p) if p > 0 else -math.inf for p in each]
-    close(nll(logits, labels, rule), -sum(log_each) / len(each))
+    close(nll(logits, labels, rule=rule), -sum(log_each) / len(each))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -72,10 +72,10 @@ def test_nll_matches_naive(rule, case):
 @given(case=labeled_ensembles())
 def test_brier_matches_naive(rule, case):
     logits, labels = case
-    total, probs = 0.0, ensemble_probs(logits, rule).tolist()
+    total, probs = 0.0, ensemble_probs(logits, rule=rule).tolist()
     for row, y in zip(probs, labels.tolist(), strict=True):
         total += sum((p - (c == y)) ** 2 for c, p in enumerate(row))
-    close(brier(logits, labels, rule), total / len(labels))
+    close(brier(logits, labels, rule=rule), total / len(labels))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -84,11 +84,11 @@ def test_brier_matches_naive(rule, case):
 def test_reliability_and_ece_match_naive(rule, case, bins):
     logits, labels = case
     confidence, right = confidences(logits, labels, rule)
-    count, mean, hit = reliability(logits, labels, bins=bins, rule=rule)
+    count, mean, hit = reliability(logits, labels, num_bins=bins, rule=rule)
     expected = zip(*reliability_naive(confidence, right, bins), strict=True)
     for actual, column in zip((count.double(), mean, hit), expected, strict=True):
         close(actual, column)
-    value = ece(logits, labels, bins=bins, rule=rule)
+    value = ece(logits, labels, num_bins=bins, rule=rule)
     close(value, ece_naive(confidence, right, bins))
 
 
@@ -98,9 +98,9 @@ def test_reliability_and_ece_match_naive(rule, case, bins):
 @given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_ece_with_torchmetrics_bins_is_that_of_torchmetrics(rule, dtype, case, bins):
     logits, labels = case[0].to(dtype), case[1]
-    probs, classes = ensemble_probs(logits, rule), logits.shape[2]
+    probs, classes = ensemble_probs(logits, rule=rule), logits.shape[2]
     expected = multiclass_calibration_error(probs, labels, classes, bins, norm="l1")
-    actual = ece(logits, labels, bins=bins, rule=rule, torchmetrics_bins=True)
+    actual = ece(logits, labels, num_bins=bins, rule=rule, torchmetrics_bins=True)
     torch.testing.assert_close(actual, expected.to(dtype), rtol=1e-5, atol=1e-6)
 
 
@@ -132,25 +132,25 @@ def test_without_certain_samples_both_ways_of_binning_agree():
 
 
 def test_bins_are_closed_on_the_left():
-    count = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), bins=2).count
+    count = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2).count
     assert count.tolist() == [0, 1]
 
 
 def test_an_empty_bin_has_no_mean_and_no_weight():
-    each = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), bins=2)
+    each = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2)
     assert math.isnan(each.confidence[0])
     assert math.isnan(each.accuracy[0])
     assert (each.confidence[1], each.accuracy[1]) == (0.5, 1.0)
-    assert ece(torch.zeros(1, 1, 2), torch.tensor([0]), bins=2) == 0.5
+    assert ece(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2) == 0.5
 
 
 @pytest.mark.parametrize("rule", ["probability", "logit"])
 def test_nll_and_brier_match_scikit_learn(rule):
     logits, labels = random_case()
-    probs = ensemble_probs(logits, rule).numpy()
-    close(nll(logits, labels, rule), log_loss(labels, probs, labels=range(4)))
+    probs = ensemble_probs(logits, rule=rule).numpy()
+    close(nll(logits, labels, rule=rule), log_loss(labels, probs, labels=range(4)))
     one_vs_rest = [brier_score_loss(labels == c, probs[:, c]) for c in range(4)]
-    close(brier(logits, labels, rule), sum(one_vs_rest))
+    close(brier(logits, labels, rule=rule), sum(one_vs_rest))
 
 
 def test_reliability_matches_scikit_learn():
@@ -172,14 +172,14 @@ def test_a_calibrated_ensemble_has_no_calibration_error():
 
 def test_a_label_without_a_vote_has_infinite_nll_only_for_vote():
     logits, labels = torch.tensor([[[3.0, 0.0]]]), torch.tensor([1])
-    assert nll(logits, labels, "vote") == math.inf
+    assert nll(logits, labels, rule="vote") == math.inf
     assert nll(logits, labels) == pytest.approx(math.log(1 + math.exp(3)))
 
 
 def test_nll_is_finite_where_float32_probabilities_vanish():
     logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
     assert nll(logits, torch.tensor([0])) == 1e4
-    assert nll(logits, torch.tensor([0]), "logit") == 1e4
+    assert nll(logits, torch.tensor([0]), rule="logit") == 1e4
 
 
 def test_brier_reaches_both_ends_of_its_range():
@@ -190,8 +190,8 @@ def test_brier_reaches_both_ends_of_its_range():
 
 @pytest.mark.parametrize("metric", [ece, mce, reliability, brier_decomposition])
 def test_bins_must_be_positive(metric):
-    with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
-        metric(torch.zeros(1, 1, 2), torch.tensor([0]), bins=0)
+    with pytest.raises(ValueError, match="num_bins must be at least 1, got 0"):
+        metric(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=0)
 
 
 def mass_bins_naive(values, hits, bins):
@@ -212,7 +212,7 @@ def gap_naive(rows):
 
 
 def classwise_naive(logits, labels, rule, bins, rows_naive):
-    probs = ensemble_probs(logits, rule)
+    probs = ensemble_probs(logits, rule=rule)
     gaps = []
     for c in range(logits.shape[2]):
         hits = (labels == c).tolist()
@@ -225,7 +225,7 @@ def classwise_naive(logits, labels, rule, bins, rows_naive):
 @given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_bins_of_equal_mass_match_naive(rule, case, bins):
     logits, labels = case
-    options = {"bins": bins, "rule": rule, "binning": "equal-mass"}
+    options = {"num_bins": bins, "rule": rule, "binning": "equal_mass"}
     rows = mass_bins_naive(*confidences(logits, labels, rule), bins)
     found = reliability(logits, labels, **options)
     for actual, column in zip(found, zip(*rows, strict=True), strict=True):
@@ -240,18 +240,18 @@ def test_bins_of_equal_mass_match_naive(rule, case, bins):
 @given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_classwise_ece_matches_naive(rule, case, bins):
     logits, labels = case
-    options = {"bins": bins, "rule": rule, "of": "classwise"}
+    options = {"num_bins": bins, "rule": rule, "scope": "classwise"}
     expected = classwise_naive(logits, labels, rule, bins, reliability_naive)
     close(ece(logits, labels, **options), expected)
     expected = classwise_naive(logits, labels, rule, bins, mass_bins_naive)
-    close(ece(logits, labels, binning="equal-mass", **options), expected)
+    close(ece(logits, labels, binning="equal_mass", **options), expected)
 
 
 def test_equal_mass_matches_scikit_learn():
     logits, labels = random_case(samples=450)
     confidence, right = confidences(logits, labels)
     hit, mean = calibration_curve(right, confidence, n_bins=15, strategy="quantile")
-    each = reliability(logits, labels, binning="equal-mass")
+    each = reliability(logits, labels, binning="equal_mass")
     assert each.count.tolist() == [30] * 15
     close(each.accuracy, hit)
     close(each.confidence, mean)
@@ -265,7 +265,7 @@ def test_classwise_matches_scikit_learn():
         edges = torch.linspace(0, 1, 16).double()
         count = torch.histogram(torch.from_numpy(probs[:, c]), edges).hist.numpy()
         total += float((count[count > 0] * abs(hit - mean)).sum()) / 500
-    close(ece(logits, labels, of="classwise"), total / 4)
+    close(ece(logits, labels, scope="classwise"), total / 4)
 
 
 @modest
@@ -275,7 +275,7 @@ def test_mce_is_that_of_torchmetrics_where_nothing_is_certain(case, bins):
     probs, classes = ensemble_probs(logits), logits.shape[2]
     assume(probs.max() < 0.999)
     expected = multiclass_calibration_error(probs, labels, classes, bins, norm="max")
-    assert mce(logits, labels, bins=bins).item() == pytest.approx(
+    assert mce(logits, labels, num_bins=bins).item() == pytest.approx(
         expected.item(), abs=1e-5
     )
 
@@ -283,7 +283,7 @@ def test_mce_is_that_of_torchmetrics_where_nothing_is_certain(case, bins):
 def test_equal_confidences_share_a_bin_of_equal_mass():
     logits = torch.tensor([[0.75, 0.25]] * 6 + [[0.99, 0.01]] * 2).log()[None]
     each = reliability(
-        logits, torch.zeros(8, dtype=torch.int64), bins=4, binning="equal-mass"
+        logits, torch.zeros(8, dtype=torch.int64), num_bins=4, binning="equal_mass"
     )
     assert each.count.tolist() == [0, 0, 6, 2]
 
@@ -294,18 +294,18 @@ def test_many_bins_and_many_classes_in_class_bins():
         expected = classwise_naive(
             logits, labels, "probability", bins, reliability_naive
         )
-        close(ece(logits, labels, bins=bins, of="classwise"), expected)
+        close(ece(logits, labels, num_bins=bins, scope="classwise"), expected)
 
 
 def test_unknown_bins_list_the_known():
     logits, labels = random_case(samples=3)
     with pytest.raises(
-        ValueError, match="binning must be one of equal-width, equal-mas"
+        ValueError, match="binning must be one of equal_width, equal_mas"
     ):
         ece(logits, labels, binning="equal")
     with pytest.raises(
-        ValueError, match="of must be one of top-1, classwise, got 'top'"
+        ValueError, match="scope must be one of top_1, classwise, got 'top'"
     ):
-        ece(logits, labels, of="top")
+        ece(logits, labels, scope="top")
     with pytest.raises(ValueError, match="torchmetrics_bins must go with binning="):
-        ece(logits, labels, of="classwise", torchmetrics_bins=True)
+        ece(logits, labels, scope="classwise", torchmetrics_bins=True)

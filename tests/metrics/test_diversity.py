@@ -15,12 +15,13 @@ from tepui.metrics import (
     der,
     disagreement,
     eir,
-    kl,
+    logit_variance,
+    mean_kl,
     pairwise_disagreement,
     pairwise_kl,
     pds,
+    probability_variance,
     unique_predictions,
-    variance,
 )
 
 # Rows are members; what they predict and how far its logit stands above the others.
@@ -66,8 +67,8 @@ def test_example_by_hand():
     close(pairwise_disagreement(BY_HAND), halves)
     close(disagreement(BY_HAND), 7 / 12)
     close(der(BY_HAND, LABELS), (7 / 12) / (5 / 12))
-    close(eir(BY_HAND, LABELS, "vote"), (5 / 12 - 1 / 4) / (5 / 12))
-    close(variance(BY_HAND), (1 / 3 + 13 / 3 + 11 / 3 + 17 / 3) / 4)
+    close(eir(BY_HAND, LABELS, rule="vote"), (5 / 12 - 1 / 4) / (5 / 12))
+    close(logit_variance(BY_HAND), (1 / 3 + 13 / 3 + 11 / 3 + 17 / 3) / 4)
     close(unique_predictions(BY_HAND), (1 + 2 + 2 + 3) / 4)
 
 
@@ -76,8 +77,8 @@ def test_kl_by_hand():
     there = 0.5 * math.log(4 / 3)
     back = 0.25 * math.log(1 / 2) + 0.75 * math.log(3 / 2)
     close(pairwise_kl(probs.log()), [[0, there], [back, 0]])
-    close(kl(probs.log()), (there + back) / 2)
-    close(kl(probs.log(), symmetric=True), there + back)
+    close(mean_kl(probs.log()), (there + back) / 2)
+    close(mean_kl(probs.log(), symmetric=True), there + back)
 
 
 @modest
@@ -109,15 +110,15 @@ def test_eir_matches_naive(rule, case):
     logits, labels = case
     error = mean_error_naive(logits, labels)
     assume(error > 0)
-    joint = 1 - accuracy(logits, labels, rule).item()
-    close(eir(logits, labels, rule), (error - joint) / error)
+    joint = 1 - accuracy(logits, labels, rule=rule).item()
+    close(eir(logits, labels, rule=rule), (error - joint) / error)
 
 
 @modest
 @given(logits=ensembles(min_members=2))
 def test_variance_matches_naive(logits):
-    close(variance(logits), variance_naive(logits.tolist()))
-    close(variance(logits, of="probs"), variance_naive(probs_naive(logits)))
+    close(logit_variance(logits), variance_naive(logits.tolist()))
+    close(probability_variance(logits), variance_naive(probs_naive(logits)))
 
 
 @modest
@@ -126,9 +127,9 @@ def test_kl_matches_naive(logits):
     probs = probs_naive(logits)
     close(pairwise_kl(logits), [[kl_naive(p, q) for q in probs] for p in probs])
     ordered = [kl_naive(p, q) for p, q in permutations(probs, 2)]
-    close(kl(logits), sum(ordered) / len(ordered))
+    close(mean_kl(logits), sum(ordered) / len(ordered))
     both = [kl_naive(p, q) + kl_naive(q, p) for p, q in combinations(probs, 2)]
-    close(kl(logits, symmetric=True), sum(both) / len(both))
+    close(mean_kl(logits, symmetric=True), sum(both) / len(both))
 
 
 @modest
@@ -143,13 +144,13 @@ def test_unique_predictions_match_naive(logits):
 def test_identical_members_have_no_diversity(case, copies):
     logits, labels = case[0][:1].expand(copies, -1, -1), case[1]
     assert disagreement(logits) == 0
-    assert variance(logits) == 0
-    assert variance(logits, of="probs") == 0
-    assert kl(logits) == 0
+    assert logit_variance(logits) == 0
+    assert probability_variance(logits) == 0
+    assert mean_kl(logits) == 0
     assert unique_predictions(logits) == 1
     assume(mean_error_naive(logits, labels) > 0)
     assert der(logits, labels) == 0
-    assert all(eir(logits, labels, rule) == 0 for rule in RULES)
+    assert all(eir(logits, labels, rule=rule) == 0 for rule in RULES)
 
 
 @modest
@@ -164,16 +165,18 @@ def test_sure_members_make_pds_count_the_predictions(logits):
 @given(logits=ensembles())
 def test_a_shift_of_one_members_logits_moves_only_the_variance_of_logits(logits):
     shifted = torch.stack([logits[0], logits[0] + 3.0])
-    close(variance(shifted), logits.shape[2] * 3.0**2 / 2)
-    close(variance(shifted, of="probs"), 0.0)
-    close(kl(shifted), 0.0)
+    close(logit_variance(shifted), logits.shape[2] * 3.0**2 / 2)
+    close(probability_variance(shifted), 0.0)
+    close(mean_kl(shifted), 0.0)
     assert disagreement(shifted) == 0
 
 
 def test_variance_of_large_float32_logits_does_not_cancel():
     small = torch.randn(4, 20, 10, generator=torch.Generator().manual_seed(0))
     logits = (2.0**13 + small).round(decimals=2)
-    assert variance(logits) == pytest.approx(variance(logits.double()).item(), rel=1e-5)
+    assert logit_variance(logits) == pytest.approx(
+        logit_variance(logits.double()).item(), rel=1e-5
+    )
 
 
 def test_kl_of_nearly_equal_float32_members_is_not_negative():
@@ -184,7 +187,7 @@ def test_kl_of_nearly_equal_float32_members_is_not_negative():
 
 def test_kl_of_saturated_float32_members_is_finite():
     logits = torch.tensor([[[500.0, 0.0]], [[0.0, 500.0]]])
-    assert kl(logits) == 500
+    assert mean_kl(logits) == 500
 
 
 def test_an_ensemble_that_errs_more_than_its_members_has_negative_eir():
@@ -199,8 +202,3 @@ def test_without_errors_the_ratio_is_nan_and_says_so(metric):
     with pytest.warns(UserWarning, match=f"{metric.__name__} is NaN: no member") as log:
         assert math.isnan(metric(logits, torch.tensor([0])))
     assert log[0].filename == __file__
-
-
-def test_unknown_output_lists_the_known():
-    with pytest.raises(ValueError, match="of must be one of logits, probs, got 'prob'"):
-        variance(torch.zeros(2, 1, 2), of="prob")

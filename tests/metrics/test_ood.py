@@ -57,7 +57,7 @@ def test_aupr_is_scikit_learns_average_precision(in_scores, ood_scores):
     out = average_precision_score(*both(in_scores, ood_scores))
     close(aupr(in_scores, ood_scores), out, atol=1e-9)
     inside = average_precision_score(*both(-ood_scores, -in_scores))
-    close(aupr(in_scores, ood_scores, "in"), inside, atol=1e-9)
+    close(aupr(in_scores, ood_scores, positive="in"), inside, atol=1e-9)
 
 
 @modest
@@ -66,7 +66,7 @@ def test_fpr95_takes_the_strictest_threshold_that_finds_enough(in_scores, ood_sc
     negative, positive = in_scores.tolist(), ood_scores.tolist()
     close(fpr95(in_scores, ood_scores), fpr95_naive(negative, positive))
     flipped = fpr95_naive([-s for s in positive], [-s for s in negative])
-    close(fpr95(in_scores, ood_scores, "in"), flipped)
+    close(fpr95(in_scores, ood_scores, positive="in"), flipped)
 
 
 @pytest.mark.parametrize(("size", "missed"), [(19, 0), (20, 1), (39, 1), (40, 2)])
@@ -165,7 +165,7 @@ def test_bad_scores_are_named(measure):
 def test_an_unknown_class_lists_the_known(measure):
     good = torch.tensor([0.1, 0.2])
     with pytest.raises(ValueError, match="positive must be one of ood, in, got 'out'"):
-        measure(good, good, "out")
+        measure(good, good, positive="out")
 
 
 def test_a_failed_update_keeps_nothing():

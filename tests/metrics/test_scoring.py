@@ -35,18 +35,18 @@ def decomposition_naive(probs: list[list[float]], labels: list[int], bins: int):
 @given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_parts_match_naive_and_add_up(rule, case, bins):
     logits, labels = case
-    parts = brier_decomposition(logits, labels, bins=bins, rule=rule)
-    probs = ensemble_probs(logits, rule).tolist()
+    parts = brier_decomposition(logits, labels, num_bins=bins, rule=rule)
+    probs = ensemble_probs(logits, rule=rule).tolist()
     expected = decomposition_naive(probs, labels.tolist(), bins)
     close(torch.stack(parts[:3]), expected)
     total = parts.reliability - parts.resolution + parts.uncertainty + parts.within
-    close(total, brier(logits, labels, rule).item())
+    close(total, brier(logits, labels, rule=rule).item())
 
 
 def test_equal_probabilities_in_each_bin_leave_nothing_within():
     probs = torch.tensor([[0.7, 0.2, 0.1]] * 5 + [[0.1, 0.3, 0.6]] * 5).double()
     labels = torch.tensor([0, 0, 0, 1, 2, 2, 2, 1, 0, 2])
-    parts = brier_decomposition(probs.log()[None], labels, bins=20)
+    parts = brier_decomposition(probs.log()[None], labels, num_bins=20)
     close(parts.within, 0.0)
     assert parts.resolution > 0
 

@@ -45,14 +45,14 @@ def test_equal_confidences_enter_in_all_orders_alike(rows):
 @given(case=labeled_ensembles())
 def test_curve_matches_naive(rule, case):
     logits, labels = case
-    confidence = ensemble_probs(logits, rule).amax(1)
-    right = ensemble_predictions(logits, rule) == labels
-    coverage, risk = selective_curve(logits, labels, rule)
+    confidence = ensemble_probs(logits, rule=rule).amax(1)
+    right = ensemble_predictions(logits, rule=rule) == labels
+    coverage, risk = selective_curve(logits, labels, rule=rule)
     samples = len(labels)
     close(coverage, [(k + 1) / samples for k in range(samples)])
     close(risk, risks_naive(confidence.tolist(), right.tolist()))
-    close(aurc(logits, labels, rule), risk.mean().item())
-    close(risk[-1], 1 - accuracy(logits, labels, rule).item())
+    close(aurc(logits, labels, rule=rule), risk.mean().item())
+    close(risk[-1], 1 - accuracy(logits, labels, rule=rule).item())
 
 
 def test_confident_errors_cost_more_than_unsure_ones():

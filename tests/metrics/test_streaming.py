@@ -19,26 +19,31 @@ CASES: list[tuple[type, str, dict[str, object]]] = [
     *((metrics.NLL, "nll", {"rule": rule}) for rule in RULES[:2]),
     *((metrics.EIR, "eir", {"rule": rule}) for rule in RULES),
     (metrics.IndividualAccuracy, "individual_accuracy", {}),
+    (metrics.IndividualNLL, "individual_nll", {}),
     (metrics.Brier, "brier", {"rule": "logit"}),
-    (metrics.BrierDecomposition, "brier_decomposition", {"bins": 5}),
-    (metrics.ECE, "ece", {"bins": 7}),
-    (metrics.ECE, "ece", {"bins": 7, "torchmetrics_bins": True}),
-    (metrics.ECE, "ece", {"bins": 3, "binning": "equal-mass"}),
-    (metrics.ECE, "ece", {"bins": 3, "of": "classwise"}),
-    (metrics.ECE, "ece", {"bins": 3, "binning": "equal-mass", "of": "classwise"}),
+    (metrics.BrierDecomposition, "brier_decomposition", {"num_bins": 5}),
+    (metrics.ECE, "ece", {"num_bins": 7}),
+    (metrics.ECE, "ece", {"num_bins": 7, "torchmetrics_bins": True}),
+    (metrics.ECE, "ece", {"num_bins": 3, "binning": "equal_mass"}),
+    (metrics.ECE, "ece", {"num_bins": 3, "scope": "classwise"}),
+    (
+        metrics.ECE,
+        "ece",
+        {"num_bins": 3, "binning": "equal_mass", "scope": "classwise"},
+    ),
     (metrics.MCE, "mce", {}),
-    (metrics.MCE, "mce", {"binning": "equal-mass", "bins": 2}),
+    (metrics.MCE, "mce", {"binning": "equal_mass", "num_bins": 2}),
     (metrics.ReliabilityDiagram, "reliability", {"rule": "vote"}),
-    (metrics.ReliabilityDiagram, "reliability", {"binning": "equal-mass"}),
+    (metrics.ReliabilityDiagram, "reliability", {"binning": "equal_mass"}),
     (metrics.SelectiveCurve, "selective_curve", {"rule": "logit"}),
     (metrics.AURC, "aurc", {}),
     (metrics.PairwiseDisagreement, "pairwise_disagreement", {}),
     (metrics.Disagreement, "disagreement", {}),
     (metrics.DER, "der", {}),
-    (metrics.Variance, "variance", {"of": "logits"}),
-    (metrics.Variance, "variance", {"of": "probs"}),
+    (metrics.LogitVariance, "logit_variance", {}),
+    (metrics.ProbabilityVariance, "probability_variance", {}),
     (metrics.PairwiseKL, "pairwise_kl", {}),
-    (metrics.KL, "kl", {"symmetric": True}),
+    (metrics.MeanKL, "mean_kl", {"symmetric": True}),
     (metrics.UniquePredictions, "unique_predictions", {}),
 ]
 
@@ -106,7 +111,10 @@ def test_every_stream_has_a_case():
         if isinstance(getattr(metrics, name), type)
         and issubclass(getattr(metrics, name), metrics.LogitsStreaming)
     }
-    assert {case[0] for case in CASES} == finals - {metrics.LogitsStreaming}
+    assert {case[0] for case in CASES} == finals - {
+        metrics.LogitsStreaming,
+        metrics.SampleMean,
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[2]}")

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import modest
-from tepui.data.sets.imagenet import restricted
-from tepui.metrics import accuracy, subset_accuracy, subset_vote
+from tepui.metrics import accuracy, restrict_classes, subset_accuracy, subset_vote
 
 PROTOCOLS = ["restricted", "unrestricted", "subset_vote"]
 
@@ -54,7 +53,7 @@ def test_matches_naive(seed, members):
     logits, labels, mask = drawn(seed, members)
     assert torch.equal(subset_vote(logits, mask), vote_naive(logits, mask))
     for protocol in PROTOCOLS:
-        found = subset_accuracy(logits, labels, mask, protocol)
+        found = subset_accuracy(logits, labels, mask, protocol=protocol)
         torch.testing.assert_close(
             found, accuracy_naive(logits, labels, mask, protocol), rtol=0, atol=1e-6
         )
@@ -62,7 +61,7 @@ def test_matches_naive(seed, members):
 
 def test_the_usual_protocol_is_accuracy_on_restricted_logits():
     logits, labels, mask = drawn(0)
-    expected = accuracy(*restricted(logits, labels, mask), "logit")
+    expected = accuracy(*restrict_classes(logits, labels, mask), rule="logit")
     assert torch.equal(subset_accuracy(logits, labels, mask), expected)
 
 
@@ -70,8 +69,10 @@ def test_the_usual_protocol_is_accuracy_on_restricted_logits():
 @pytest.mark.parametrize("members", [1, 2, 50])
 def test_identical_members_are_one(protocol, members):
     logits, labels, mask = drawn(1, members=1)
-    one = subset_accuracy(logits, labels, mask, protocol)
-    many = subset_accuracy(logits.repeat(members, 1, 1), labels, mask, protocol)
+    one = subset_accuracy(logits, labels, mask, protocol=protocol)
+    many = subset_accuracy(
+        logits.repeat(members, 1, 1), labels, mask, protocol=protocol
+    )
     assert torch.equal(one, many)
 
 
@@ -84,9 +85,9 @@ def test_votes_outside_are_free_and_favor_many_members():
     right = torch.rand(members, samples, generator=stream) < 0.2
     chosen = torch.where(right, labels, 5 + labels)
     logits = torch.eye(classes)[chosen]
-    assert subset_accuracy(logits, labels, mask, "subset_vote") == 1
-    assert subset_accuracy(logits, labels, mask, "unrestricted") == 0
-    assert subset_accuracy(logits[:1], labels, mask, "subset_vote") < 0.3
+    assert subset_accuracy(logits, labels, mask, protocol="subset_vote") == 1
+    assert subset_accuracy(logits, labels, mask, protocol="unrestricted") == 0
+    assert subset_accuracy(logits[:1], labels, mask, protocol="subset_vote") < 0.3
 
 
 def test_no_vote_inside_is_wrong_whatever_the_label():
@@ -94,7 +95,9 @@ def test_no_vote_inside_is_wrong_whatever_the_label():
     mask = torch.tensor([True, True, False])
     assert subset_vote(logits, mask).tolist() == [-1]
     for label in (0, 1):
-        found = subset_accuracy(logits, torch.tensor([label]), mask, "subset_vote")
+        found = subset_accuracy(
+            logits, torch.tensor([label]), mask, protocol="subset_vote"
+        )
         assert found == 0
 
 
@@ -106,9 +109,11 @@ def test_of_equal_votes_the_first_class_wins():
 def test_with_all_classes_the_first_two_protocols_agree():
     logits, labels, _ = drawn(2)
     mask = torch.ones(8, dtype=torch.bool)
-    first, second = (subset_accuracy(logits, labels, mask, p) for p in PROTOCOLS[:2])
+    first, second = (
+        subset_accuracy(logits, labels, mask, protocol=p) for p in PROTOCOLS[:2]
+    )
     assert torch.equal(first, second)
-    assert torch.equal(first, accuracy(logits, labels, "logit"))
+    assert torch.equal(first, accuracy(logits, labels, rule="logit"))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -116,14 +121,43 @@ def test_bad_masks_and_labels_are_refused(protocol):
     logits, labels, mask = drawn(3)
     for wrong in (mask[:-1], mask.long(), mask[None]):
         with pytest.raises(ValueError, match=r"mask must be boolean of shape \(8,\)"):
-            subset_accuracy(logits, labels, wrong, protocol)
+            subset_accuracy(logits, labels, wrong, protocol=protocol)
         with pytest.raises(ValueError, match=r"mask must be boolean of shape \(8,\)"):
             subset_vote(logits, wrong)
     outside = (~mask).nonzero()[0].expand(len(labels))
     with pytest.raises(ValueError, match="labels must belong to classes in the mask"):
-        subset_accuracy(logits, outside, mask, protocol)
+        subset_accuracy(logits, outside, mask, protocol=protocol)
 
 
 def test_an_unknown_protocol_is_refused():
     with pytest.raises(ValueError, match=r"protocol must be one of .* mean 'subset_"):
-        subset_accuracy(*drawn(4), "subset_votes")
+        subset_accuracy(*drawn(4), protocol="subset_votes")
+
+
+def test_restricted_logits_and_labels_agree_with_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 6, 5, generator=generator)
+    mask = torch.tensor([False, True, False, True, True])
+    labels = torch.tensor([1, 3, 4, 4, 1, 3])
+    found, renumbered = restrict_classes(logits, labels, mask)
+    kept = [index for index in range(5) if mask[index]]
+    assert torch.equal(found, torch.stack([logits[..., i] for i in kept], dim=-1))
+    assert renumbered.tolist() == [kept.index(label) for label in labels.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("mask", "labels", "message"),
+    [
+        (
+            torch.ones(4, dtype=torch.bool),
+            [0, 1],
+            r"mask must be boolean of shape \(5,",
+        ),
+        (torch.ones(5), [0, 1], "mask must be boolean"),
+        (torch.tensor([True, False, True, True, True]), [0, 1], "got '1 outside'"),
+        (torch.ones(5, dtype=torch.bool), [0, 5], r"lie in \[0, 4\]"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(mask, labels, message):
+    with pytest.raises(ValueError, match=message):
+        restrict_classes(torch.zeros(2, 5), torch.tensor(labels), mask)

@@ -30,15 +30,15 @@ def case(members: int = 3, scale: float = 4.0, seed: int = 0):
 )
 def test_minimizes_the_loss_as_scipy_does(rule, members, scale):
     logits, labels = case(members, scale)
-    found = temperature(logits, labels, rule)
+    found = temperature(logits, labels, rule=rule)
     expected = minimize_scalar(
-        lambda log: nll(logits / math.exp(log), labels, rule).item(),
+        lambda log: nll(logits / math.exp(log), labels, rule=rule).item(),
         bounds=(math.log(0.01), math.log(100)),
         method="bounded",
         options={"xatol": 1e-10},
     )
     assert found.item() == pytest.approx(math.exp(expected.x), rel=1e-5)
-    assert nll(logits / found, labels, rule) <= expected.fun + 1e-12
+    assert nll(logits / found, labels, rule=rule) <= expected.fun + 1e-12
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -64,9 +64,9 @@ def test_derivatives_are_those_of_autograd(rule, beta):
 @pytest.mark.parametrize("rule", RULES)
 def test_scaled_logits_scale_the_temperature(rule):
     logits, labels = case()
-    once = temperature(logits, labels, rule)
-    close(temperature(3 * logits, labels, rule), 3 * once.item(), atol=1e-7)
-    close(temperature(logits / once, labels, rule), 1.0, atol=1e-7)
+    once = temperature(logits, labels, rule=rule)
+    close(temperature(3 * logits, labels, rule=rule), 3 * once.item(), atol=1e-7)
+    close(temperature(logits / once, labels, rule=rule), 1.0, atol=1e-7)
 
 
 def test_two_classes_in_closed_form():

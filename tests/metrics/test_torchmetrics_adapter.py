@@ -14,13 +14,13 @@ GENERATOR = torch.Generator().manual_seed(0)
 LOGITS = torch.randn(3, 30, 4, generator=GENERATOR)
 LABELS = torch.randint(4, (30,), generator=GENERATOR)
 STREAMS = [
-    (metrics.Accuracy("vote"), lambda x, y: metrics.accuracy(x, y, "vote")),
+    (metrics.Accuracy(rule="vote"), lambda x, y: metrics.accuracy(x, y, rule="vote")),
     (metrics.ECE(), metrics.ece),
     (
-        metrics.ECE(binning="equal-mass"),
-        lambda x, y: metrics.ece(x, y, binning="equal-mass"),
+        metrics.ECE(binning="equal_mass"),
+        lambda x, y: metrics.ece(x, y, binning="equal_mass"),
     ),
-    (metrics.KL(), lambda x, y: metrics.kl(x)),
+    (metrics.MeanKL(), lambda x, y: metrics.mean_kl(x)),
     (metrics.DER(), metrics.der),
 ]
 every_stream = pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from strategies import close, ensembles, modest, probs_naive
 from tepui.metrics import (
-    bma,
     energy,
     entropy,
     max_logit,
+    max_mean_probability,
     mutual_information,
     ood_scores,
     pds,
     predictive_variance,
-    variance,
+    probability_variance,
 )
 
 
@@ -55,7 +55,7 @@ def predictive_variance_naive(rows):
 
 
 TWINS = {
-    bma: bma_naive,
+    max_mean_probability: bma_naive,
     pds: pds_naive,
     entropy: ensemble_entropy_naive,
     mutual_information: mutual_information_naive,
@@ -77,7 +77,7 @@ def test_matches_naive(score, logits):
 @pytest.mark.parametrize(
     ("score", "expected"),
     [
-        (bma, 1 / 2),
+        (max_mean_probability, 1 / 2),
         (pds, 3 / 4),
         (entropy, math.log(2)),
         (
@@ -98,7 +98,7 @@ def test_scores_stay_in_their_ranges(logits):
     members, _, classes = logits.shape
     fewer = min(members, classes)
     bounds = {
-        bma: (1 / classes, 1.0),
+        max_mean_probability: (1 / classes, 1.0),
         pds: (1 / classes, fewer / classes),
         entropy: (0.0, math.log(classes)),
         mutual_information: (0.0, math.log(fewer)),
@@ -115,7 +115,7 @@ def test_all_but_bma_are_higher_where_sure_members_differ():
     logits = torch.tensor([[agree, agree], [agree, differ]])
     for score in (pds, entropy, mutual_information, predictive_variance):
         assert score(logits)[1] > 1.3 * score(logits)[0], score.__name__
-    assert bma(logits)[1] < bma(logits)[0]
+    assert max_mean_probability(logits)[1] < max_mean_probability(logits)[0]
 
 
 @modest
@@ -137,7 +137,7 @@ def test_mutual_information_of_equal_float32_members_is_not_negative():
 @modest
 @given(logits=ensembles(min_members=2))
 def test_predictive_variance_averages_to_the_variance_of_probs(logits):
-    close(predictive_variance(logits).mean(), variance(logits, of="probs"))
+    close(predictive_variance(logits).mean(), probability_variance(logits))
 
 
 def test_saturated_members_have_finite_entropy():
@@ -169,19 +169,26 @@ def test_energy_of_large_logits_is_finite():
 def test_ood_scores_are_the_functions_turned_to_unfamiliar(logits):
     found = ood_scores(logits)
     assert list(found) == [
-        *("bma", "pds", "entropy", "mutual_information", "energy", "max_logit"),
-        "variance",
+        *(
+            "max_mean_probability",
+            "pds",
+            "entropy",
+            "mutual_information",
+            "energy",
+            "max_logit",
+        ),
+        "predictive_variance",
     ]
-    assert torch.equal(found["bma"], 1 - bma(logits))
+    assert torch.equal(found["max_mean_probability"], 1 - max_mean_probability(logits))
     assert torch.equal(found["max_logit"], -max_logit(logits))
-    assert torch.equal(found["variance"], predictive_variance(logits))
+    assert torch.equal(found["predictive_variance"], predictive_variance(logits))
     for score in (pds, entropy, mutual_information, energy):
         assert torch.equal(found[score.__name__], score(logits))
 
 
 def test_ood_scores_need_known_names():
     with pytest.raises(
-        ValueError, match=r"scores must be one of bma.*did you mean 'pds'"
+        ValueError, match=r"scores must be one of max_mean.*did you mean 'pds'"
     ):
         ood_scores(torch.zeros(1, 1, 2), ["pdss"])
     with pytest.raises(ValueError, match="scores must hold at least one name"):

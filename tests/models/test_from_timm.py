@@ -141,6 +141,27 @@ def test_a_model_without_one_linear_classifier_is_refused(library):
         from_timm("strange")
 
 
+@pytest.mark.parametrize("name", ["hf-hub:some/body", "local-dir:/tmp", "some/body"])
+def test_a_place_is_no_name(name, library):
+    message = rf"name must be a model of timm's own list, .* got '{name}'"
+    with pytest.raises(ValueError, match=message):
+        from_timm(name, pretrained=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"checkpoint_path": "pickled.pth"},
+        {"pretrained_cfg": {"file": "pickled.pth"}},
+        {"pretrained_cfg_overlay": {"file": "pickled.pth"}},
+    ],
+)
+def test_weights_from_elsewhere_are_refused(options, library):
+    message = rf"{next(iter(options))} must be left out, .* got .*pickled"
+    with pytest.raises(ValueError, match=message):
+        from_timm("vit", pretrained=True, **options)
+
+
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     message = r'timm is not installed: pip install "tepui\[vision\]"'

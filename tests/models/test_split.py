@@ -6,18 +6,14 @@ from torch import nn
 
 import tepui
 from models.cases import NAMES, built, data
-from tepui.methods import SAM, EoA, SharpBalance
+from tepui.methods import SAM, SharpBalance
 from tepui.models import MLP, Frozen, Model, ViTTiny, split_last_layers
 from tepui.modules.running import forward
 from training.cases import assert_same_bits, copied, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 
-METHODS = [
-    SAM(rho=0.1),
-    EoA(start_at=0.0, statistics="estimated"),
-    SharpBalance(rho=0.1),
-]
+METHODS = [SAM(rho=0.1), SharpBalance(rho=0.1)]
 
 
 def trained(ensemble, samples, method=METHODS[0], epochs=2):

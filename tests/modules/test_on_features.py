@@ -11,7 +11,7 @@ from models.cases import built, data
 from tepui import Ensemble, cached_features
 from tepui.core.storage import read_tensors, same_bits, write_tensors
 from tepui.ensembles.ensemble import load_into
-from tepui.methods import SAM, DeepEnsemble, EoA, SharpBalance
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import Frozen, OnFeatures, split_last_layers
 from tepui.modules.features import features_of
 from training.cases import (
@@ -92,7 +92,7 @@ def test_the_extractor_runs_once_per_batch_for_all_heads():
 
 @pytest.mark.parametrize(
     "method",
-    [DeepEnsemble(), SAM(), EoA(), SharpBalance(switch_at=1)],
+    [DeepEnsemble(), SAM(), SharpBalance(switch_at=1)],
     ids=lambda method: type(method).__name__,
 )
 @pytest.mark.parametrize("cached", [True, False])

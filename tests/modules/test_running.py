@@ -93,11 +93,17 @@ def test_forward_takes_the_logits_of_an_output_object():
     assert forward(lambda inputs: output, torch.zeros(2)) is output.logits
 
 
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_forward_takes_the_logits_of_a_mapping(kind):
+    output = kind(loss=torch.zeros(()), logits=torch.ones(2))
+    assert forward(lambda inputs: output, torch.zeros(2)) is output["logits"]
+
+
 @pytest.mark.parametrize(
     ("output", "name"),
     [
         ((torch.zeros(2),), "tuple"),
-        ({"logits": torch.zeros(2)}, "dict"),
+        ({"scores": torch.zeros(2)}, "dict"),
         (None, "NoneType"),
         (SimpleNamespace(logits=[1.0]), "list"),
     ],
@@ -107,7 +113,9 @@ def test_an_output_without_a_tensor_is_refused(output, name):
         def forward(self, inputs):
             return output
 
-    with pytest.raises(ValueError, match=f"return a tensor, got {name} from Net"):
+    with pytest.raises(
+        ValueError, match=f"return a tensor, .*logits.*, got {name} from Net"
+    ):
         forward(Net(), torch.zeros(2))
 
 

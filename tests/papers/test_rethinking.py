@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -101,16 +101,19 @@ def test_controls_differ_only_in_what_they_apply(size):
     for study in STUDIES[size].values():
         found = controls(study)
         baseline = found["baseline"]
-        assert baseline.augment == ()
-        assert baseline.optimizer.weight_decay == 0
+        assert baseline.training.augment == ()
+        assert baseline.training.optimizer.weight_decay == 0
         changed = {
             name: {
                 field.name
-                for field in fields(trial)
-                if getattr(trial, field.name) != getattr(baseline, field.name)
+                for field in fields(trial.training)
+                if getattr(trial.training, field.name)
+                != getattr(baseline.training, field.name)
             }
             for name, trial in found.items()
         }
+        for trial in found.values():
+            assert replace(trial, training=baseline.training) == baseline
         assert changed == {
             "baseline": set(),
             "baseline_sam": {"method"},
@@ -119,9 +122,9 @@ def test_controls_differ_only_in_what_they_apply(size):
             "weight_decay": {"optimizer"},
             "weight_decay_sam": {"optimizer", "method"},
         }
-        decayed = found["weight_decay"].optimizer
+        decayed = found["weight_decay"].training.optimizer
         assert decayed.weight_decay == WEIGHT_DECAY
-        assert decayed.lr == baseline.optimizer.lr
+        assert decayed.lr == baseline.training.optimizer.lr
 
 
 def test_the_paper_trains_ten_seeds_for_a_hundred_epochs():
@@ -130,7 +133,7 @@ def test_the_paper_trains_ten_seeds_for_a_hundred_epochs():
         plan = load(name).plan(Order("paper", ()))
         assert len(plan) == len(CONTROLS)
         assert {work.trial.seeds for work in plan} == {tuple(range(10))}
-        assert {work.trial.epochs for work in plan} == {100}
+        assert {work.trial.training.epochs for work in plan} == {100}
         assert all(len(work.measures) == 6 for work in plan)
 
 

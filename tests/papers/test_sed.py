@@ -128,13 +128,14 @@ def test_auroc_is_that_of_scikit_learn(store, score):
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_small_ensembles_are_part_of_large_ones(store, name):
     large = trial(SCALE, name, 0)
-    optimizer, loss = large.optimizer, large.loss
+    optimizer, loss = large.training.optimizer, large.training.loss
     if name == "deep_ensemble_varied":
         optimizer = replace(
             optimizer, lr=optimizer.lr[:2], weight_decay=optimizer.weight_decay[:2]
         )
         loss = replace(loss, label_smoothing=loss.label_smoothing[:2])
-    small = replace(large, seeds=large.seeds[:2], optimizer=optimizer, loss=loss)
+    small = replace(large, seeds=large.seeds[:2])
+    small = small.trained_with(optimizer=optimizer, loss=loss)
     alone = store.run(small).ensemble
     for own, shared in zip(
         alone.members, store.run(large).ensemble.members, strict=False
@@ -167,7 +168,7 @@ def test_plans_of_paper_size_need_no_files(monkeypatch, tmp_path):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
     for recipe in (figure2, figure3, figure4, table1, table2, table3):
         work = merged(recipe.RECIPE.plan(PAPER))
-        assert all(each.trial.epochs in (figure4.EPOCHS, 10) for each in work)
+        assert all(each.trial.training.epochs in (figure4.EPOCHS, 10) for each in work)
         assert recipe.RECIPE.settings(PAPER)["repetitions"] == 1
     sizes = {len(each.trial.seeds) for each in table2.RECIPE.plan(PAPER)}
     assert sizes == {5, 50}
@@ -200,8 +201,8 @@ def test_every_head_of_sed_has_as_many_updates_as_elsewhere():
         scale = SCALES[name]
         for size in scale.sizes:
             run = trial(scale, "sed_a2d", 0, size)
-            assert run.epochs * 2 == scale.epochs * size
-    assert trial(SCALES["paper"], "sed_a2d", 0, 50).epochs == 10
+            assert run.training.epochs * 2 == scale.epochs * size
+    assert trial(SCALES["paper"], "sed_a2d", 0, 50).training.epochs == 10
 
 
 def test_heads_start_near_each_other_and_far_from_another_start():

@@ -110,12 +110,12 @@ def test_table6_gains_over_the_better_of_two():
 def test_sam_plus_gives_every_member_its_radius():
     for size in ("paper", "smoke"):
         for trial in table6.runs_of(size, "cifar10")["sam_plus"]:
-            assert trial.method.rho == (0.05, 0.1, 0.2)[: len(trial.seeds)]
+            assert trial.training.method.rho == (0.05, 0.1, 0.2)[: len(trial.seeds)]
 
 
 def test_table7_puts_gsam_inside_sharpbalance():
     (first, *_) = table7.runs_of("paper")["sharpbalance_gsam"]
-    assert first.method == SharpBalance.paper(
+    assert first.training.method == SharpBalance.paper(
         rho=0.2, fraction=0.5, switch_at=0.5, base=GSAM(rho=0.2)
     )
 

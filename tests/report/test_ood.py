@@ -33,7 +33,10 @@ def evaluation(auroc, sets):
         "cells": [],
         "reliability": {"clean": bins},
         "ood": {name: dict.fromkeys(SCORES, found) for name in sets},
-        "histograms": {"pds": histogram, "bma": {**histogram, "low": 0.0}},
+        "histograms": {
+            "pds": histogram,
+            "max_mean_probability": {**histogram, "low": 0.0},
+        },
     }
 
 

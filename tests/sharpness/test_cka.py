@@ -46,7 +46,7 @@ def test_members_are_compared_by_features_or_logits():
     assert float(found[0, 1]) == pytest.approx(kernel_cka(features[0], features[1]))
     assert float(found[0, 2]) == pytest.approx(1.0)
     assert torch.equal(found, found.T)
-    of_logits = pairwise_cka(models, data, of="logits")
+    of_logits = pairwise_cka(models, data, representation="logits")
     assert float(of_logits[0, 1]) == pytest.approx(kernel_cka(logits[0], logits[1]))
     mean = cka(models, data)
     pairs = torch.stack([found[0, 1], found[0, 2], found[1, 2]])
@@ -68,7 +68,9 @@ def test_bad_arguments_are_named():
     model = nn.Linear(6, 4)
     with pytest.raises(ValueError, match="models must be at least two, got 1"):
         cka([model], data)
-    with pytest.raises(ValueError, match="of must be one of features, logits"):
-        cka([model, model], data, of="inputs")
+    with pytest.raises(
+        ValueError, match="representation must be one of features, logits"
+    ):
+        cka([model, model], data, representation="inputs")
     with pytest.raises(ValueError, match=r"second must be \(samples, width\) for the"):
         linear_cka(torch.ones(3, 2), torch.ones(4, 2))

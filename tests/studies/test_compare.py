@@ -176,3 +176,45 @@ def test_sharpness_is_measured_on_training_data_and_kept(tmp_path, monkeypatch):
 def test_sharpness_is_left_out_unless_asked_for(finished):
     comparison, _ = finished
     assert not comparison.has_sharpness
+
+
+def mean_margin(logits, labels):
+    first, second = logits.softmax(-1).mean(0).topk(2).values.T
+    return (first - second).mean()
+
+
+def test_own_metrics_are_scores(tmp_path):
+    own = {"mean_margin": mean_margin}
+    comparison = small(tmp_path / "run", metrics=own, ensembles=1)
+    assert comparison.custom_metrics == ("mean_margin",)
+    for method in comparison.methods:
+        stored = tepui.read_logits(tmp_path / "run" / method.ensembles[0].folder)
+        expected = mean_margin(*stored.clean).item()
+        assert method.score("clean", "mean_margin").mean == pytest.approx(expected)
+        cells = [mean_margin(*cell).item() for cell in stored.shifted.values()]
+        shifted = method.score("shifted", "mean_margin").mean
+        assert shifted == pytest.approx(sum(cells) / len(cells))
+    assert read_comparison(tmp_path / "run").custom_metrics == ("mean_margin",)
+
+
+def test_a_resumed_comparison_measures_metrics_it_has_not(tmp_path):
+    out = tmp_path / "run"
+    plain = small(out, ensembles=1, methods=METHODS[:1])
+    assert plain.custom_metrics == ()
+    again = small(
+        out,
+        ensembles=1,
+        methods=METHODS[:1],
+        metrics={"mean_margin": mean_margin},
+        resume=True,
+    )
+    assert again.custom_metrics == ("mean_margin",)
+    assert again.methods[0].score("clean", "nll") == plain.methods[0].score(
+        "clean", "nll"
+    )
+
+
+def test_metrics_are_checked_before_anything_is_trained(tmp_path):
+    with pytest.raises(ValueError, match="metrics must have another name"):
+        small(tmp_path / "run", metrics={"nll": mean_margin})
+    assert not (tmp_path / "run").exists()

@@ -29,10 +29,14 @@ from tepui.studies.specifications import (
 )
 from tepui.studies.store import Store
 from tepui.studies.sweep import HoldOut
+from tepui.training import TrainingSpec
 
 TRAIN, TEST = Samples(Digits, count=20), Samples(Digits, "test", count=20)
 EXTRACTOR = Trial(
-    Samples(Digits, count=200), partial(ConvNet, width=2), DeepEnsemble(), (3,), 12, 32
+    Samples(Digits, count=200),
+    partial(ConvNet, width=2),
+    TrainingSpec(method=DeepEnsemble(), epochs=12, batch_size=32),
+    (3,),
 )
 
 
@@ -119,7 +123,7 @@ def test_changes_see_floats_and_leave_labels(store):
 
 
 def test_misjudged_images_are_all_that_the_judge_gets_wrong(store):
-    test, judge = Samples(Digits, "test", count=60), replace(EXTRACTOR, epochs=2)
+    test, judge = Samples(Digits, "test", count=60), EXTRACTOR.trained_with(epochs=2)
     found, clean = Misjudged(test, judge).load(store), test.load(store)
     model = store.run(judge).ensemble.members[0].eval()
     with torch.no_grad():
@@ -212,7 +216,7 @@ def test_models_of_what_is_done_are_not_built(store):
         calls.append(0)
         return ConvNet(width=2)
 
-    trial = replace(EXTRACTOR, model=counted, epochs=1)
+    trial = replace(EXTRACTOR, model=counted).trained_with(epochs=1)
     check_needs([Job(trial), Job(replace(trial, seeds=(4,)))], store)
     assert len(calls) == 1
     store.run(trial)

@@ -24,7 +24,7 @@ from tepui.studies.jobs import (
 from tepui.studies.specifications import Samples
 from tepui.studies.store import Store
 
-OTHER = replace(TRIAL, method=DeepEnsemble())
+OTHER = TRIAL.trained_with(method=DeepEnsemble())
 WORK = [Job(TRIAL, (EXAM,), (MEASURE,)), Job(OTHER, (EXAM,))]
 CONVOLUTIONS = [
     Job(replace(TRIAL, model=partial(ConvNet, width=8), seeds=seeds), (EXAM,))
@@ -198,7 +198,7 @@ from study_cases import EXAM, TRIAL
 from tepui.studies.store import Store
 from tepui.studies.jobs import Job, carry_out
 if __name__ == "__main__":
-    trials = [replace(TRIAL, seeds=(n, n + 1), epochs=8) for n in range(4)]
+    trials = [replace(TRIAL, seeds=(n, n + 1)).trained_with(epochs=8) for n in range(4)]
     work = [Job(trial, (EXAM,)) for trial in trials]
     def advance(steps):
         print("step", flush=True)

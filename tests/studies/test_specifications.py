@@ -16,7 +16,7 @@ from tepui.models import MLP
 from tepui.modules.pruning import Prune
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
 from tepui.studies.store import Store
-from tepui.training import SGD, Constant
+from tepui.training import SGD, Constant, TrainingSpec
 
 CHANGES = {
     "data": Samples(Digits, count=63),
@@ -28,15 +28,25 @@ CHANGES = {
     "optimizer": SGD(lr=0.2),
     "schedule": Constant(),
     "augment": (HorizontalFlip(),),
+    "keep": "best",
+    "accumulate": 2,
+    "clip_norm": 1.0,
+    "average": 0.25,
     "loss": CrossEntropy(label_smoothing=0.1),
     "prune": Prune(sparsity=0.5),
     "unlabeled": Samples(Digits),
 }
 
 
+def changed(**changes):
+    own = {name: changes.pop(name) for name in vars(TRIAL).keys() & changes.keys()}
+    return replace(TRIAL, **own).trained_with(**changes)
+
+
 def test_all_that_weights_depend_on_changes_the_name():
-    assert CHANGES.keys() == {field.name for field in dataclasses.fields(Trial)}
-    names = [replace(TRIAL, **{key: value}).digest for key, value in CHANGES.items()]
+    fields = [*dataclasses.fields(Trial), *dataclasses.fields(TrainingSpec)]
+    assert CHANGES.keys() | {"training"} == {field.name for field in fields}
+    names = [changed(**{key: value}).digest for key, value in CHANGES.items()]
     assert len({TRIAL.digest, *names}) == len(CHANGES) + 1
 
 
@@ -44,10 +54,8 @@ def test_equal_descriptions_have_equal_names():
     again = Trial(
         data=Samples(Digits, count=64),
         model=partial(MLP, hidden=(6,)),
-        method=SAM(rho=0.1),
+        training=TrainingSpec(method=SAM(rho=0.1), epochs=2, batch_size=32),
         seeds=(3, 4),
-        epochs=2,
-        batch_size=32,
     )
     assert again.digest == TRIAL.digest
 
@@ -103,7 +111,7 @@ def test_too_many_samples(tmp_path):
 @pytest.mark.parametrize("change", [{"seeds": ()}, {"epochs": 0}])
 def test_bad_trials(change):
     with pytest.raises(ValueError, match=next(iter(change))):
-        replace(TRIAL, **change)
+        changed(**change)
 
 
 def test_seeds_of_repetitions_do_not_overlap_and_nest():
@@ -116,4 +124,4 @@ def test_seeds_of_repetitions_do_not_overlap_and_nest():
 
 def test_a_trial_and_an_exam_never_share_a_name():
     assert digest(EvaluationSpec(TRIAL.data)) != digest(TRIAL.data)
-    assert replace(TRIAL, method=DeepEnsemble()).member_epochs == 4
+    assert TRIAL.trained_with(method=DeepEnsemble()).member_epochs == 4

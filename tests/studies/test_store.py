@@ -5,7 +5,7 @@ import tepui
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.storage import same_bits
 from tepui.data import UniformNoise, corrupted
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.studies import store as module
 from tepui.studies.specifications import EvaluationSpec, Source
 from tepui.studies.store import Store
@@ -35,7 +35,7 @@ def test_a_trial_is_what_fit_makes_of_it(filled):
     direct = tepui.fit(
         ensemble,
         TRIAL.data.load(filled),
-        method=TRIAL.method,
+        method=TRIAL.training.method,
         epochs=2,
         batch_size=32,
         device="cpu",

@@ -9,7 +9,7 @@ import torch
 
 import tepui
 from tepui.data import Digits, HorizontalFlip, split
-from tepui.methods import GSAM, SAM, SED, DeepEnsemble, EoA, SharpBalance
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet
 from tepui.modules.pruning import Prune
 from tepui.studies.derived_data import Features
@@ -17,15 +17,17 @@ from tepui.studies.override import hyperparameters
 from tepui.studies.specifications import Samples, Source, Trial, samples_in
 from tepui.studies.store import Store
 from tepui.studies.sweep import HoldOut, peeking, search, searches, sweep
-from tepui.training import SGD, TrainingDiverged
+from tepui.training import SGD, TrainingDiverged, TrainingSpec
 
 MODEL = partial(MLP, in_features=64, hidden=(4,))
 
 
 def trial(method, data=None, **changes):
-    values = {"model": MODEL, "seeds": (0, 1), "epochs": 2, "batch_size": 32} | changes
+    values = {"model": MODEL, "seeds": (0, 1), "unlabeled": None}
+    values |= {name: changes.pop(name) for name in values.keys() & changes.keys()}
     data = Samples(Digits, count=80) if data is None else data
-    return Trial(data=data, method=method, **values)
+    training = TrainingSpec(method=method, **{"epochs": 2, "batch_size": 32, **changes})
+    return Trial(data=data, training=training, **values)
 
 
 STUDY = [
@@ -44,16 +46,16 @@ def test_every_combination_is_a_cell_and_differs_in_nothing_else():
     for cell in found.cells:
         assert [each.seeds for each in cell.trials] == [(0, 1), (10, 11)]
         for each in cell.trials:
-            assert each.method == dataclasses.replace(SharpBalance(), **cell.values)
-            back = dataclasses.replace(
-                each, data=STUDY[0].data, method=DeepEnsemble(), seeds=(0, 1)
+            assert each.training.method == dataclasses.replace(
+                SharpBalance(), **cell.values
             )
-            assert back == STUDY[0]
+            back = dataclasses.replace(each, data=STUDY[0].data, seeds=(0, 1))
+            assert back.trained_with(method=DeepEnsemble()) == STUDY[0]
 
 
 def test_trials_that_differ_only_in_the_grid_are_one_search():
     found = searches(STUDY, {"rho": [0.3]})
-    assert [type(each.base.method) for each in found] == [SAM, SharpBalance]
+    assert [type(each.base.training.method) for each in found] == [SAM, SharpBalance]
     assert [len(each.work) for each in found] == [1, 1]
     two = [trial(SharpBalance()), trial(SharpBalance(base=GSAM()))]
     assert len(searches(two, {"fraction": [0.2]})) == 2
@@ -150,23 +152,28 @@ def test_bad_grids_are_refused(grid, message):
         ("members", 5, "seeds", len),
         ("epochs", 7, "epochs", int),
         ("batch_size", 16, "batch_size", int),
+        ("average", 0.5, "average", float),
     ],
 )
 def test_all_of_a_trial_can_be_varied(name, value, field, read):
     before = trial(SAM(), model=ConvNet)
     (found,) = searches([before], {name: [value]})
     (after,) = found.cells[0].trials
-    assert read(getattr(after, field)) == value
-    unchanged = {field: getattr(before, field), "data": before.data}
-    assert dataclasses.replace(after, **unchanged) == before
+    holder = after if hasattr(after, field) else after.training
+    assert read(getattr(holder, field)) == value
+    if holder is after:
+        back = dataclasses.replace(after, **{field: getattr(before, field)})
+    else:
+        back = after.trained_with(**{field: getattr(before.training, field)})
+    assert dataclasses.replace(back, data=before.data) == before
 
 
 def test_a_dense_trial_has_one_description():
     dense = trial(SAM(), model=ConvNet)
     (found,) = searches([dense], {"sparsity": [0, 0.5]})
-    (without,) = searches([dense], {"epochs": [dense.epochs]})
+    (without,) = searches([dense], {"epochs": [dense.training.epochs]})
     assert found.cells[0].trials == without.cells[0].trials
-    pruned = dataclasses.replace(dense, prune=Prune(sparsity=0.8, prune_at=0.25))
+    pruned = dense.trained_with(prune=Prune(sparsity=0.8, prune_at=0.25))
     assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
     assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
 
@@ -203,14 +210,18 @@ def test_repetitions_with_data_of_their_own_are_one_search():
     assert [len(cell.trials) for cell in single.cells] == [1]
 
 
-def test_the_start_of_averaging_tells_methods_apart_that_of_a_model_does_not():
+def test_averages_tell_trials_apart_and_can_be_searched():
     study = [
-        trial(EoA(start_at=start), seeds=(seed,))
-        for seed, start in enumerate((0.5, 0.7))
+        trial(SAM(), seeds=(seed,), average=share)
+        for seed, share in enumerate((0.5, 0.3))
     ]
     assert len(searches(study, {"lr": [0.1]}, ensembles=2)) == 2
-    (found,) = searches(study, {"start_at": [0.1]}, ensembles=2)
+    (found,) = searches(study, {"average": [0.1]}, ensembles=2)
     assert len(found.cells[0].trials) == 2
+    assert {each.training.average for each in found.cells[0].trials} == {0.1}
+
+
+def test_the_first_model_of_heads_is_no_hyperparameter():
     known = hyperparameters(repeated(0, SAM()))
     assert "width" in known
     assert "start" not in known
@@ -232,7 +243,7 @@ def test_members_that_extend_an_ensemble_are_no_ensemble():
         (found,) = searches(study, grid, ensembles=3)
         firsts = [[each.seeds[0] for each in cell.trials] for cell in found.cells]
         assert firsts == [[0, 10]] * len(found.cells)
-    study[1] = dataclasses.replace(study[1], epochs=5)
+    study[1] = study[1].trained_with(epochs=5)
     assert len(searches(study, {"rho": [0.1]})) == 2
 
 
@@ -255,8 +266,9 @@ DIFFERENCES = {
 
 
 def test_labels_tell_what_differs():
-    base = trial(SAM(), model=partial(ConvNet, width=4))
-    others = [dataclasses.replace(base, **change) for change in DIFFERENCES.values()]
+    how = {"model": partial(ConvNet, width=4)}
+    base = trial(SAM(), **how)
+    others = [trial(SAM(), **{**how, **change}) for change in DIFFERENCES.values()]
     first, *rest = [each.label for each in searches([base, *others], {"rho": [0.1]})]
     assert len({first, *rest}) == 1 + len(DIFFERENCES)
     for told, name in zip(DIFFERENCES, rest, strict=True):
@@ -314,7 +326,7 @@ def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
 def test_values_have_the_type_of_their_field(method, grid, held):
     (found,) = searches([trial(method)], grid)
     (name,) = grid
-    value = getattr(found.cells[0].trials[0].method, name)
+    value = getattr(found.cells[0].trials[0].training.method, name)
     assert value == held
     assert type(value) is type(held)
 
@@ -344,7 +356,7 @@ class Written:
         self.scores = scores
 
     def evaluation(self, trial, exam):
-        accuracy, nll = self.scores[trial.method.rho, trial.seeds[0]]
+        accuracy, nll = self.scores[trial.training.method.rho, trial.seeds[0]]
         return {"clean": {"accuracy": accuracy, "nll": nll, "individual_accuracy": 0.5}}
 
 

@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import torch
@@ -11,7 +13,9 @@ from torch.utils.data import Dataset
 import tepui
 from tepui.core.storage import same_bits
 from tepui.data import Arrays
-from tepui.methods import DeepEnsemble
+from tepui.losses import cross_entropy
+from tepui.methods import DeepEnsemble, MemberMethod
+from tepui.training.passes import MemberPasses
 from tepui.training.run_folder import RunFolder
 
 CLASSES = 3
@@ -89,6 +93,38 @@ class Named(nn.Module):
         return self.layer(left - right)
 
 
+def slow_copies(member):
+    copies = (p.detach().clone() for p in member.parameters)
+    return {f"slow/{number}": copy for number, copy in enumerate(copies)}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Lookahead(MemberMethod):
+    """Goes back halfway to slow weights every few steps; they begin at the weights."""
+
+    every: int = 2
+
+    def start(self, member):
+        slow = {
+            f"slow/{n}": p.detach().clone() for n, p in enumerate(member.parameters)
+        }
+        return {"step": torch.zeros_like(member.progress), **slow}
+
+    def gradient(self, member, batch):
+        return member.gradient(batch)
+
+    def after_update(self, member):
+        member.state["step"].add_(1)
+        share = 0.5 * (member.state["step"] % self.every == 0)
+        with torch.no_grad():
+            for number, parameter in enumerate(member.parameters):
+                slow = member.state[f"slow/{number}"]
+                step = share * (parameter - slow)
+                slow.add_(step)
+                parameter.add_((2 * share) * (slow - parameter))
+
+
 def linear():
     return nn.Linear(4, CLASSES)
 
@@ -111,6 +147,13 @@ def noisy_net():
         nn.Dropout(0.25),
         nn.Linear(8, CLASSES),
     )
+
+
+def member_of(module, *, rate=0.1, samples=24, **how):
+    """Return a member without an optimizer, as methods see it."""
+    rate = torch.tensor(rate)
+    how = {"loss": cross_entropy, "learning_rate": rate, "samples": samples, **how}
+    return MemberPasses(module, **how)
 
 
 def fitted(data, factory=noisy_net, *, members=2, seed=3, **how):
@@ -165,7 +208,10 @@ def checkpointed(folder):
 
 
 def untimed(history):
-    return [(r.epoch, r.loss, r.learning_rate, r.validation_loss) for r in history]
+    return [
+        (r.epoch, r.loss, r.joint_loss, r.learning_rate, r.validation_loss)
+        for r in history
+    ]
 
 
 def global_states():

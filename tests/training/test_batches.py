@@ -9,8 +9,8 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 from strategies import modest
 from tepui.core.seeding import derive, generator
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import BatchSplit
 from tepui.training.batches import (
+    BatchSplit,
     LoadedSource,
     TensorSource,
     index_stream,
@@ -39,7 +39,7 @@ def stream_naive(samples, batch_size, seed, steps):
     return [endless[step * size : (step + 1) * size] for step in range(steps)]
 
 
-def stratified_naive(strata, batch_size, seed, steps):
+def stratified_naive(split, batch_size, seed, steps):
     """Deal every batch from two endless piles, each shuffled on its own."""
     piles = [
         [
@@ -49,7 +49,7 @@ def stratified_naive(strata, batch_size, seed, steps):
             )
         ]
         for number, (stratum, size) in enumerate(
-            [(strata.first, strata.rows), (strata.second, batch_size - strata.rows)]
+            [(split.first, split.rows), (split.second, batch_size - split.rows)]
         )
     ]
     return [first + second for first, second in zip(*piles, strict=True)]
@@ -134,9 +134,9 @@ def test_a_small_data_set_is_one_batch_of_its_own_size():
 @given(divisions(), seeds, st.integers(0, 12))
 @modest
 def test_stratified_stream_matches_naive(division, seed, steps):
-    strata, batch_size = division
-    rows = stratified_stream(strata, batch_size, seed, 0, steps)
-    assert rows.tolist() == stratified_naive(strata, batch_size, seed, steps)
+    split, batch_size = division
+    rows = stratified_stream(split, batch_size, seed, 0, steps)
+    assert rows.tolist() == stratified_naive(split, batch_size, seed, steps)
     assert rows.shape == (steps, batch_size)
 
 
@@ -153,29 +153,29 @@ def test_any_part_of_a_stratified_stream_is_a_slice_of_the_whole(
 @given(divisions(), seeds, st.integers(1, 12))
 @modest
 def test_every_batch_holds_the_same_part_of_each_stratum(division, seed, steps):
-    strata, batch_size = division
-    rows = stratified_stream(strata, batch_size, seed, 0, steps)
-    front, back = rows[:, : strata.rows], rows[:, strata.rows :]
-    assert bool(torch.isin(front, strata.first).all())
-    assert bool(torch.isin(back, strata.second).all())
+    split, batch_size = division
+    rows = stratified_stream(split, batch_size, seed, 0, steps)
+    front, back = rows[:, : split.rows], rows[:, split.rows :]
+    assert bool(torch.isin(front, split.first).all())
+    assert bool(torch.isin(back, split.second).all())
 
 
 @given(divisions(), seeds, st.integers(1, 4))
 @modest
 def test_each_stratum_is_seen_once_a_cycle(division, seed, cycles):
     """A stratum's cycle is its own size; the other's has no say in it."""
-    strata, batch_size = division
-    rows = stratified_stream(strata, batch_size, seed, 0, cycles * 30)
+    split, batch_size = division
+    rows = stratified_stream(split, batch_size, seed, 0, cycles * 30)
     for stratum, part in [
-        (strata.first, rows[:, : strata.rows]),
-        (strata.second, rows[:, strata.rows :]),
+        (split.first, rows[:, : split.rows]),
+        (split.second, rows[:, split.rows :]),
     ]:
         dealt = part.flatten()[: cycles * len(stratum)].view(cycles, len(stratum))
         for cycle in dealt:
             assert sorted(cycle.tolist()) == stratum.tolist()
 
 
-def test_strata_are_shuffled_independently_of_each_other():
+def test_split_are_shuffled_independently_of_each_other():
     even = BatchSplit.of(torch.arange(40) < 20, batch_size=20)
     (row,) = stratified_stream(even, 20, seed=3, first_step=0, steps=1)
     assert row[10:].tolist() != (row[:10] + 20).tolist()

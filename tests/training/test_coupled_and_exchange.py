@@ -23,7 +23,7 @@ from tepui.methods import (
 )
 from tepui.training import LocalExchange
 from tepui.training.batches import index_stream
-from tepui.training.learner import Learner
+from tepui.training.member import TrainingMember
 from training.cases import (
     CLASSES,
     StoppedError,
@@ -56,10 +56,13 @@ class Echo(ExchangingMethod):
     epochs: tuple[int, ...] = (1, 3)
     strength: float | tuple[float, ...] = per_member(1.0)
 
+    def start(self, member):
+        return {"heard": torch.zeros(()), "steps": torch.zeros(())}
+
     def gradient(self, member, batch):
         loss, values = member.gradient(batch)
-        scale = 1 + self.strength * member.state.get("heard", torch.zeros(()))
-        member.state.setdefault("steps", torch.zeros(())).add_(1)
+        scale = 1 + self.strength * member.state["heard"]
+        member.state["steps"].add_(1)
         return Gradient(loss, [value * scale for value in values])
 
     def exchanges_before(self, epoch, epochs):
@@ -74,7 +77,8 @@ class Echo(ExchangingMethod):
 
     def receive(self, member, index, published, generator):
         LOG.append(("receive", index, published, torch.rand((), generator=generator)))
-        member.state["heard"] = torch.stack(published).tanh().mean() / (index + 1)
+        heard = torch.stack(published).tanh().mean() / (index + 1)
+        member.state["heard"].copy_(heard)
 
 
 def logged(kind):
@@ -178,8 +182,11 @@ def test_stopped_in_the_middle_of_an_epoch_members_do_not_exchange_twice(tmp_pat
 class Divided(ExchangingMethod):
     """Asks for batches of two kinds and notes what came."""
 
+    def start(self, member):
+        return {"kind": torch.zeros(member.samples, dtype=torch.bool)}
+
     def gradient(self, member, batch):
-        LOG.append(("batch", batch.index))
+        LOG.append(("batch", batch.index, batch.division))
         return member.gradient(batch)
 
     def exchanges_before(self, epoch, epochs):
@@ -189,16 +196,18 @@ class Divided(ExchangingMethod):
         return torch.zeros(())
 
     def receive(self, member, index, published, generator):
-        member.state["kind"] = torch.arange(24) < 12
+        member.state["kind"].copy_(torch.arange(24) < 12)
 
-    def strata(self, member):
-        return member.state.get("kind")
+    def divides_by(self, member):
+        return member.state["kind"]
 
 
 def test_divided_data_are_dealt_anew_after_every_exchange():
     """Both times the same sets, so that nothing but the shuffle can differ."""
     fitted(images(), method=Divided(), epochs=5, members=1)
-    epochs = torch.stack([index for _, index in logged("batch")]).view(5, 3, 8)
+    epochs = torch.stack([entry[1] for entry in logged("batch")]).view(5, 3, 8)
+    divisions = [entry[2] for entry in logged("batch")]
+    assert divisions == [(0, 0.0)] * 3 + [(4, 0.5)] * 12
     assert bool((epochs[1:] < 12).sum(2).eq(4).all())
     for epoch in epochs:
         assert sorted(epoch.flatten().tolist()) == list(range(24))
@@ -274,7 +283,7 @@ def test_coupled_equals_a_loop_by_hand(chosen):
     run = fitted(data, **how)
     assert_same_bits(run, by_hand)
     for record, loss in zip(run.history, losses, strict=True):
-        assert record.loss == pytest.approx((float(loss),) * 3)
+        assert record.joint_loss == pytest.approx(float(loss))
 
 
 def test_without_coupling_members_descend_their_mean_loss():
@@ -336,9 +345,9 @@ def test_coupled_members_cannot_accumulate():
         fitted(images(), method=Repelled(), accumulate=2)
 
 
-def test_coupled_members_cannot_rest_off_the_device():
-    with pytest.raises(ValueError, match=r"sequential must be false .* got True"):
-        fitted(images(), method=Repelled(), sequential=True)
+def test_coupled_members_cannot_be_offloaded():
+    with pytest.raises(ValueError, match=r"offload must be false .* got True"):
+        fitted(images(), method=Repelled(), offload=True)
 
 
 @final
@@ -406,12 +415,12 @@ def test_observed_members_are_seen_but_not_touched(tmp_path):
 def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
     seen = []
 
-    class Noting(Learner):
+    class Noting(TrainingMember):
         def set_time(self, factor, progress):
             seen.append((self.index, factor, progress))
             super().set_time(factor, progress)
 
-    monkeypatch.setattr("tepui.training.prepare.Learner", Noting)
+    monkeypatch.setattr("tepui.training.prepare.TrainingMember", Noting)
     in_turn(schedule=tepui.Cosine(), epochs=3)
     # Nine steps; the engine sets every member's time again at the end of an epoch.
     own = [entry for entry in seen if entry[2] * 9 % 3 == pytest.approx(0, abs=1e-9)]

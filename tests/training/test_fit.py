@@ -11,7 +11,6 @@ import tepui
 from tepui.data import Arrays, HorizontalFlip, RandomCrop
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import SAM, DeepEnsemble
-from tepui.methods.member import Member
 from tepui.training.batches import index_stream
 from training.cases import (
     CLASSES,
@@ -26,6 +25,7 @@ from training.cases import (
     fitted,
     images,
     linear,
+    member_of,
     mlp,
     noisy_net,
     numbers,
@@ -270,12 +270,7 @@ def test_frozen_parameters_stay_and_the_rest_trains():
 
 def test_outputs_are_widened_after_a_bfloat16_pass():
     module = linear()
-    member = Member(
-        module,
-        loss=cross_entropy,
-        learning_rate=torch.tensor(0.1),
-        autocast=torch.bfloat16,
-    )
+    member = member_of(module, autocast=torch.bfloat16)
     data = numbers(8)
     batch = tepui.data.arrays.Batch(data.inputs, data.targets, torch.arange(8))
     outputs = member.outputs(batch)

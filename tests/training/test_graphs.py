@@ -8,9 +8,10 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, SharpBalance
+from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
+from training.cases import Lookahead
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,7 +23,7 @@ METHODS = [
     SAM(rho=0.1),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.1, rho_min=0.05),
-    EoA(start_at=0.3),
+    Lookahead(),
     SharpBalance(rho=0.1, switch_at=1),
     SharpBalance.paper(rho=0.1, switch_at=1),
 ]
@@ -78,6 +79,31 @@ def test_graph_equals_eager(method, optimizer):
     assert_close(state(graph), state(eager))
     for one, other in zip(graph.history, eager.history, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), METHODS[-1]], ids=repr)
+def test_averaged_weights_are_those_of_an_eager_run(method):
+    graph = trained(method, runner="graph", average=0.7)
+    assert_close(state(graph), state(trained(method, runner="eager", average=0.7)))
+    assert not torch.equal(
+        next(iter(state(graph).values())),
+        next(iter(state(trained(method, runner="graph")).values())),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:SharpBalance needs other members")
+def test_a_single_member_of_sharpbalance_is_captured():
+    ensembles = [
+        tepui.Ensemble.build(lambda: ResNet18(width=8), members=1, seed=3)
+        for _ in range(2)
+    ]
+    how = {"epochs": 2, "batch_size": 32, "device": "cuda", "precision": "float32"}
+    how |= {"deterministic": True, "runner": "graph", "progress": "none"}
+    methods = (SharpBalance(rho=0.1, switch_at=1), SAM(rho=0.1))
+    for ensemble, method in zip(ensembles, methods, strict=True):
+        tepui.fit(ensemble, images(), method=method, **how)
+    balanced, sam = (ensemble.cpu().state_dict() for ensemble in ensembles)
+    assert_close(balanced, sam)
 
 
 def test_graph_repeats_to_the_bit():
@@ -193,12 +219,12 @@ def test_dict_inputs_are_captured():
     assert_close(*results, 1e-5)
 
 
-def test_sequential_members_end_like_parallel_ones():
+def test_offloaded_members_end_like_parallel_ones():
     method = SharpBalance(rho=0.1, switch_at=1)
     parallel = trained(method, runner="eager")
-    sequential = trained(method, sequential=True)
-    assert parallel.summary == sequential.summary
-    assert_close(state(parallel), state(sequential))
+    offloaded = trained(method, offload=True)
+    assert parallel.summary == offloaded.summary
+    assert_close(state(parallel), state(offloaded))
 
 
 @pytest.mark.parametrize("method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=1)])

@@ -12,10 +12,8 @@ from strategies import modest
 from tepui import SGD, AdamW
 from tepui.core.per_member import for_member
 from tepui.data.arrays import Batch
-from tepui.losses import cross_entropy
-from tepui.methods import Member
 from tepui.training.optimizer import capturable, clip
-from training.cases import mlp, numbers
+from training.cases import member_of, mlp, numbers
 
 
 def batch(dtype=torch.float32):
@@ -24,10 +22,7 @@ def batch(dtype=torch.float32):
 
 
 def gradients_of(module, **how):
-    rate = torch.tensor(0.1)
-    return Member(module, loss=cross_entropy, learning_rate=rate, **how).gradient(
-        batch()
-    )
+    return member_of(module, **how).gradient(batch())
 
 
 class Summed(nn.Module):

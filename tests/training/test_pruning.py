@@ -9,7 +9,7 @@ import tepui
 from tepui.data import Arrays
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
-from tepui.methods import GSAM, SAM, DeepEnsemble, EoA, Member, SharpBalance
+from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.models import ConvNet
 from tepui.modules.pruning import Prune, masks_of, prune_, sparsity_of
 from tepui.sharpness import (
@@ -27,6 +27,7 @@ from training.cases import (
     convnet,
     fitted,
     images,
+    member_of,
     one_thread,
     stop_after,
 )
@@ -35,7 +36,6 @@ single = pytest.fixture(autouse=True)(one_thread)
 
 METHODS = [
     DeepEnsemble(),
-    EoA(start_at=0.0),
     SAM(rho=0.2),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.2),
@@ -117,8 +117,7 @@ def sparse_net(sparsity=0.5):
 
 def test_gradients_of_a_member_are_masked():
     net, data = sparse_net()
-    rate = torch.tensor(0.1)
-    member = Member(net, loss=cross_entropy, learning_rate=rate)
+    member = member_of(net)
     batch = Batch(data.inputs, data.targets, torch.arange(len(data)))
     names = [name for name, _ in net.named_parameters()]
     for method in (SAM(rho=0.5), GSAM(rho=0.5), DeepEnsemble()):

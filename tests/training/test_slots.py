@@ -11,11 +11,11 @@ from torch import nn
 import tepui
 from tepui.data import Arrays, HorizontalFlip
 from tepui.losses import CrossEntropy
-from tepui.methods import A2D, SED, DivDis
+from tepui.methods import A2D, GSAM, SAM, SED, DivDis
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
+from tepui.training.member import TrainingMember
 from tepui.training.numerics import numerics_of
-from tepui.training.prepare import learner_of
 from tepui.training.slots import SlotRunner, Stack, have_same_structure
 from training.cases import (
     CLASSES,
@@ -47,6 +47,8 @@ METHODS = [
     SED(main="all"),
     A2D(weight=0.5),
     DivDis(weight=0.5, regularizer=0.5),
+    SED(base=SAM(rho=0.1)),
+    A2D(weight=0.5, base=GSAM(rho=0.1, rho_min=0.05)),
 ]
 OPTIMIZERS = [
     tepui.SGD(lr=0.05),
@@ -168,7 +170,7 @@ def test_stopped_inside_an_epoch_it_resumes_to_the_same_bits(monkeypatch, tmp_pa
 
 
 def test_a_run_may_go_on_without_slots(monkeypatch, tmp_path):
-    """Learners hold the members between epochs, so that runners are exchangeable."""
+    """Members hold the members between epochs, so that runners are exchangeable."""
     how = {"epochs": 3, "out": tmp_path}
     with pytest.raises(StoppedError):
         in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(0)], **how)
@@ -194,36 +196,35 @@ def test_stacks_keep_the_memory_format(layout):
         assert torch.equal(stack.members[row], tensors[row])
 
 
-def learner(factory=mlp, optimizer=None, loss=None):
-    return learner_of(
-        factory(),
+def member(factory=mlp, optimizer=None, loss=None):
+    module = factory()
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    return TrainingMember(
+        module,
         index=0,
         seed=3,
         method=SED(),
-        optimizer=optimizer or tepui.SGD(),
+        optimizer=(optimizer or tepui.SGD())(parameters),
         loss=loss or CrossEntropy(),
+        samples=1,
         steps=1,
         numerics=numerics_of("cpu", "float32", False, None),
-        compiled=False,
-        accumulate=1,
-        clip_norm=None,
-        home=None,
     )
 
 
 @pytest.mark.parametrize("optimizer", [tepui.SGD(), tepui.AdamW()])
-def test_a_clone_is_a_learner_of_its_own(optimizer):
-    one = learner(optimizer=optimizer)
+def test_a_clone_is_a_member_of_its_own(optimizer):
+    one = member(optimizer=optimizer)
     one.set_time(0.5, 0.5)
     two = one.clone()
     assert vars(two.optimizer).keys() == vars(one.optimizer).keys()
     assert two.peak_rates == one.peak_rates
-    assert two.member.parameters == two.optimizer.param_groups[0]["params"]
-    two.update([torch.ones_like(p) for p in two.member.parameters])
-    assert_different(one.member.module, two.member.module)
+    assert two.parameters == two.optimizer.param_groups[0]["params"]
+    two.update([torch.ones_like(p) for p in two.parameters])
+    assert_different(one.module, two.module)
     assert not one.optimizer.state
     two.set_time(1.0, 0.0)
-    assert float(one.member.learning_rate) == pytest.approx(0.5 * one.peak_rates[0])
+    assert float(one.learning_rate) == pytest.approx(0.5 * one.peak_rates[0])
 
 
 def with_layer(layer):
@@ -243,12 +244,12 @@ def with_layer(layer):
     ],
 )
 def test_members_that_differ_do_not_share_slots(other):
-    assert have_same_structure([learner(), learner()])
-    assert not have_same_structure([learner(), learner(**other)])
+    assert have_same_structure([member(), member()])
+    assert not have_same_structure([member(), member(**other)])
 
 
 def test_settings_of_layers_count():
-    rates = [learner(with_layer(nn.Dropout(rate))) for rate in (0.1, 0.1, 0.2)]
+    rates = [member(with_layer(nn.Dropout(rate))) for rate in (0.1, 0.1, 0.2)]
     assert have_same_structure(rates[:2])
     assert not have_same_structure(rates)
 
@@ -257,7 +258,7 @@ def test_members_that_share_tensors_do_not_share_slots():
     shared = nn.Linear(4, 6)
     shared.requires_grad_(False)
     both = [
-        learner(lambda: nn.Sequential(shared, nn.Linear(6, CLASSES))) for _ in range(2)
+        member(lambda: nn.Sequential(shared, nn.Linear(6, CLASSES))) for _ in range(2)
     ]
     assert not have_same_structure(both)
 
@@ -320,6 +321,7 @@ def test_graph_equals_eager(method, optimizer):
     assert_close(graph, eager, 1e-5)
     for one, other in zip(graph.history, eager.history, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=1e-5)
+        assert one.joint_loss == pytest.approx(other.joint_loss, rel=1e-5)
 
 
 @captured
@@ -341,6 +343,14 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
         on_gpu(method, out=tmp_path, callbacks=[stop_after(1)], **how)
     resumed = on_gpu(method, out=tmp_path, resume=True, **how)
     assert_same_bits(state(whole), state(resumed))
+
+
+@captured
+def test_averaged_weights_are_those_of_an_eager_run():
+    graph, eager = (
+        on_gpu(SED(), runner=runner, average=0.7) for runner in ("graph", "eager")
+    )
+    assert_close(graph, eager, 1e-5)
 
 
 @captured

@@ -41,6 +41,7 @@ def compare(
     schedule: Schedule | None = None,
     augment: list[Augmentation] | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    average: float | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
     ood: dict[str, Data] | None = None,
     sharpness: int = 100,
@@ -74,6 +75,7 @@ def compare(
         augment: Random changes of the images, such as: --augment RandomCrop
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
+        average: Share of the run, at its end, over which weights are averaged.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Whose strengths of corruption to test under, or none.
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -126,6 +128,7 @@ def compare(
         optimizer=optimizer or SGD(),
         schedule=schedule or Cosine(),
         augment=augment or (),
+        average=average,
         precision=precision,
         workers=workers,
         progress="none" if quiet else "auto",

@@ -19,13 +19,16 @@ from tepui.cli.datasets import (
     tested_part,
     unfamiliar,
 )
+from tepui.cli.own_metrics import own_metrics
 from tepui.core.checks import require
 from tepui.core.storage import write_json
 from tepui.ensembles.ensemble import load
-from tepui.evaluation.evaluate import Evaluation
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
-from tepui.studies.compare import EVALUATION, tested_on
+from tepui.evaluation.results import Evaluation
+from tepui.report.tables import shown_name
 from tepui.studies.gallery import write_gallery
+from tepui.studies.given import tested_on
+from tepui.studies.store import EVALUATION
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
@@ -38,6 +41,7 @@ def evaluate(
     shifted: str | None = None,
     classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
+    metrics: list[str] | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,
@@ -59,7 +63,9 @@ def evaluate(
             1000 for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
-        rule: How members are joined.
+        metrics: Metrics of your own, functions of logits and labels, by their paths:
+            --metrics mypackage.my_metric
+        rule: How members are combined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
         workers: Processes that load data not held in tensors.
@@ -70,6 +76,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    own = own_metrics(metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
@@ -84,6 +91,7 @@ def evaluate(
         shifted=copies,
         ood=sets,
         classes=classes,
+        metrics=own,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
@@ -107,11 +115,12 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     shifted = evaluation.shifted_mean
     if shifted is not None:
         table.add_column("corrupted", justify="right")
-    for name, value in vars(evaluation.clean).items():
-        cells = [f"{value:.4f}"]
-        if shifted is not None:
-            cells.append(f"{getattr(shifted, name):.4f}")
-        table.add_row(name.replace("_", " "), *cells)
+    parts = [evaluation.clean] if shifted is None else [evaluation.clean, shifted]
+    for name in evaluation.clean.values():
+        cells = [f"{scores.values()[name]:.4f}" for scores in parts]
+        table.add_row(escape(shown_name(name)), *cells)
+    worst = [f"{min(scores.member_accuracies):.4f}" for scores in parts]
+    table.add_row("accuracy of the worst member", *worst)
     return table
 
 
@@ -123,9 +132,9 @@ def detection_table(evaluation: Evaluation) -> Table:
     for heading in ("AUROC", "AUPR-Out", "FPR95"):
         table.add_column(heading, justify="right")
     for data, scores in evaluation.ood.items():
-        for score, found in scores.items():
-            values = (found.auroc, found.aupr, found.fpr95)
+        for score, detection in scores.items():
+            values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]
-            table.add_row(escape(data), score.replace("_", " "), *cells)
+            table.add_row(escape(data), shown_name(score), *cells)
         table.add_section()
     return table

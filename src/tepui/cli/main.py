@@ -7,17 +7,11 @@ from argparse import Action
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from jsonargparse import (
-    ArgumentParser,
-    DefaultHelpFormatter,
-    Namespace,
-    set_parsing_settings,
-)
-from torch.nn import Module
-from torch.utils.data import Dataset
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
+from tepui.cli.admission import admitting, check_classes, listed, own, plain
 from tepui.cli.architecture import Architecture
 from tepui.cli.claims import EXAMPLE as CLAIMS_EXAMPLE
 from tepui.cli.claims import claims
@@ -31,9 +25,9 @@ from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
 from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
 from tepui.cli.measure import measure
+from tepui.cli.own_metrics import check_written
 from tepui.cli.parsing import (
     check_names,
-    foreign_packages,
     known_names,
     normalized,
     spelled,
@@ -50,10 +44,8 @@ from tepui.cli.theory import theory
 from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
 from tepui.cli.train import train
 from tepui.core.version import __version__
-from tepui.data import Augmentation
-from tepui.methods import Method
 from tepui.studies.jobs import JobError
-from tepui.training import SGD, AdamW, Schedule, TrainingDiverged
+from tepui.training import TrainingDiverged
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare, COMPARE_EXAMPLE),
@@ -115,9 +107,6 @@ RENAMED: dict[str, dict[str, tuple[str, Any, str]]] = {
 }
 
 
-NAMED = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
-
-
 class HelpFormatter(DefaultHelpFormatter):
     """Shows tepui's own classes by their short names, and examples as written.
 
@@ -148,6 +137,10 @@ class Parser(ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Show what was wrong, names in plain words, and end the program."""
+        super().error(plain(message), ex)
 
 
 def build_parser() -> ArgumentParser:
@@ -186,18 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         words = spelled(normalized(with_data_option(written)))
         check_names(words)
-        _allow(foreign_packages(words))
-        parser = build_parser()
-        chosen = parser.parse_args(words)
-        command = COMMANDS[chosen.subcommand][0]
-        values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
-        values.pop("config", None)
-        if values.get("model") is not None:
-            explicit = parser.parse_args(words, defaults=False)
-            free = _model_arguments(chosen) - _model_arguments(explicit)
-            values["model"] = Architecture(values["model"], free)
-        for option, (parameter, _, _) in RENAMED.get(chosen.subcommand, {}).items():
-            values[parameter] = values.pop(option)
+        command, values = _read(words)
         command(**values)
     except (ValueError, OSError, ImportError, TrainingDiverged, JobError) as error:
         sys.stderr.write(f"tepui: {error}\n")
@@ -210,9 +192,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from interrupt
 
 
-def _model_arguments(chosen: Namespace) -> frozenset[str]:
+def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
+    """Return the command and its arguments, built of admitted classes alone."""
+    items = listed() | own(words)
+    with admitting(items):
+        parser = build_parser()
+        chosen = parser.parse_args(words)
+        check_classes(chosen, items)
+        values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
+        values.pop("config", None)
+        check_written(values.get("metrics") or (), words)
+        if values.get("model") is not None:
+            explicit = parser.parse_args(words, defaults=False)
+            free = _free_arguments(_model(chosen), _model(explicit))
+            values["model"] = Architecture(values["model"], free)
+    for option, (parameter, _, _) in RENAMED.get(chosen.subcommand, {}).items():
+        values[parameter] = values.pop(option)
+    return COMMANDS[chosen.subcommand][0], values
+
+
+def _model(chosen: Namespace) -> Any:
+    """Return the model as it was read: a function, or a class with its arguments."""
+    return chosen[chosen.subcommand]["model"]
+
+
+def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
+    """Return the names of the model's arguments that nobody wrote."""
+    if inspect.isfunction(model):
+        return frozenset(inspect.signature(model).parameters)
+    return _arguments(model) - _arguments(explicit)
+
+
+def _arguments(model: Namespace) -> frozenset[str]:
     """Return the names of the model's arguments that have a value."""
-    arguments = chosen[chosen.subcommand]["model"].get("init_args")
+    arguments = model.get("init_args")
     return frozenset(vars(arguments) if arguments else ())
 
 
@@ -220,17 +233,6 @@ def _resumes(command: Sequence[str]) -> bool:
     """Return whether a command, if there is one, can go on where it stopped."""
     functions = [COMMANDS[name][0] for name in command if name in COMMANDS]
     return any("resume" in inspect.signature(each).parameters for each in functions)
-
-
-def _allow(packages: list[str]) -> None:
-    """Let values name tepui's classes, and packages written on the command line."""
-    if packages:
-        sys.path.insert(0, str(Path.cwd()))
-    set_parsing_settings(
-        import_path_denylist=["*"],
-        import_path_allowlist=["tepui", *packages],
-        subclasses_enabled=[*NAMED],
-    )
 
 
 def _shortened(match: re.Match[str], known: Sequence[str]) -> str:

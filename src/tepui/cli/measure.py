@@ -1,5 +1,6 @@
 """``tepui measure``: sharpness, diversity and OOD detection, of foreign weights too."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,12 @@ from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement
 from tepui.evaluation.measure import measure as measured
+from tepui.evaluation.scores import Scores
 from tepui.evaluation.stored_logits import read_logits
 from tepui.metrics import pairwise_disagreement
 from tepui.report.figures import as_png
 from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
+from tepui.report.tables import shown_name
 from tepui.sharpness import (
     average_case,
     fisher_rao,
@@ -66,8 +69,8 @@ def measure(
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise
         samples: On how many training samples sharpness is measured.
-        rho: Size of the neighbourhood for worst and average case.
-        rule: How members are joined.
+        rho: Size of the neighborhood for worst and average case.
+        rule: How members are combined.
         seed: What draws derive from.
         device: Where to compute; a GPU if there is one.
         out: The folder; the next free runs/measure-NNN by default.
@@ -84,15 +87,14 @@ def measure(
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     train = part(source, train=True) if "sharpness" in kinds else None
     test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
-    known = train if test is None else test
-    ensemble = _ensemble(checkpoints, model, known).to(place)
+    ensemble = _ensemble(checkpoints, model, train if test is None else test).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):
-            found = measured(ensemble, train, _measures(samples, rho), seed=seed)
-        document["sharpness"] = {n: m.document() for n, m in found.items()}
-        _draw(folder / "sharpness.png", sharpness_of_members(found))
-        console().print(_sharpness_table(found))
+            sharpness = measured(ensemble, train, _measures(samples, rho), seed=seed)
+        document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
+        _draw(folder / "sharpness.png", sharpness_of_members(sharpness))
+        console().print(_sharpness_table(sharpness))
     if test is not None:
         evaluation = evaluate(
             ensemble, test, ood=unfamiliar(ood, test), rule=rule, out=folder
@@ -102,7 +104,7 @@ def measure(
         if len(ensemble) > 1:
             pairs = pairwise_disagreement(read_logits(folder).clean[0])
             _draw(folder / "disagreement.png", disagreement_of_pairs(pairs))
-        console().print(_diversity_table(document["diversity"]))
+        console().print(_diversity_table(evaluation.clean))
     if "ood" in kinds:
         document["ood"] = evaluation.document()["ood"]
         console().print(detection_table(evaluation))
@@ -142,28 +144,30 @@ def _draw(file: Path, figure: Any) -> None:
         temporary.write_bytes(as_png(figure))
 
 
-def _sharpness_table(found: dict[str, EnsembleMeasurement]) -> Table:
+def _sharpness_table(sharpness: dict[str, EnsembleMeasurement]) -> Table:
     table = Table(title="sharpness, on training data")
     table.add_column("measure")
-    members = len(next(iter(found.values())).members)
+    members = len(next(iter(sharpness.values())).members)
     for number in range(members):
         table.add_column(f"member {number + 1}", justify="right")
     table.add_column("mean ± standard error", justify="right")
-    for name, measured_ in found.items():
+    for name, measurement in sharpness.items():
         cells = [
             f"{member.value:.4g} ± {member.standard_error:.2g}"
-            for member in measured_.members
+            for member in measurement.members
         ]
-        mean = f"{measured_.mean:.4g} ± {measured_.standard_error:.2g}"
+        mean = f"{measurement.mean:.4g} ± {measurement.standard_error:.2g}"
         table.add_row(name, *cells, mean)
     return table
 
 
-def _diversity_table(document: dict[str, float | None]) -> Table:
+def _diversity_table(scores: Scores) -> Table:
     table = Table(title="accuracy and diversity, on test data")
     table.add_column("score")
     table.add_column("value", justify="right")
-    for name, value in document.items():
-        shown = "undefined" if value is None else f"{value:.4f}"
-        table.add_row(name.replace("_", " "), shown)
+    for name, value in scores.values().items():
+        shown = f"{value:.4f}" if math.isfinite(value) else "undefined"
+        table.add_row(shown_name(name), shown)
+    for number, accuracy in enumerate(scores.member_accuracies):
+        table.add_row(f"accuracy of member {number + 1}", f"{accuracy:.4f}")
     return table

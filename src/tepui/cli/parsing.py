@@ -1,8 +1,4 @@
-"""Names on the command line: what is known, what may be imported, lists of values.
-
-Only tepui's own classes can be named in a configuration file. A class of another
-package is imported only when it is written out on the command line itself.
-"""
+"""Names on the command line: what is known, how it is spelled, lists of values."""
 
 import inspect
 import json
@@ -16,9 +12,9 @@ from tepui import data, methods, models
 from tepui.cli import wrapped
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
-from tepui.training import schedule
+from tepui.training import SGD, AdamW, schedule
 
-LISTS = ("--seeds", "--methods", "--augment", "--types")
+LISTS = ("--seeds", "--methods", "--augment", "--types", "--metrics")
 OOD = "--ood"
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
@@ -36,20 +32,27 @@ FLAGS = (
 )
 
 
-def known_names() -> dict[str, list[str]]:
+def known_classes() -> dict[str, list[type]]:
     """Return the classes that each option can name without their package."""
-    method_names = _classes(methods, methods.Method)
-    augmentations = _classes(data, Augmentation)
+    ways, sets = _classes(methods, methods.Method), _classes(data, Dataset)
     return {
-        "--data": [name for name in _classes(data, Dataset) if _has_parts(name)],
-        "--unlabeled": [name for name in _classes(data, Dataset) if _is_whole(name)],
+        "--data": [kind for kind in sets if "train" in _options(kind)],
+        "--unlabeled": [kind for kind in sets if _is_whole(kind)],
         "--model": _classes(models, models.Model) + _classes(wrapped, Module),
-        "--method": method_names,
-        "--methods": method_names,
-        "--optimizer": ["SGD", "AdamW"],
+        "--method": ways,
+        "--methods": ways,
+        "--optimizer": [SGD, AdamW],
         "--schedule": _classes(schedule, schedule.Schedule),
-        "--augment": augmentations,
-        OOD: [name for name in _classes(data, Dataset) if _can_be_unfamiliar(name)],
+        "--augment": _classes(data, Augmentation),
+        OOD: [kind for kind in sets if _can_be_unfamiliar(kind)],
+    }
+
+
+def known_names() -> dict[str, list[str]]:
+    """Return the names that each option knows."""
+    return {
+        option: [kind.__name__ for kind in kinds]
+        for option, kinds in known_classes().items()
     }
 
 
@@ -119,7 +122,7 @@ def named_set(text: str) -> tuple[str, Any]:
     if not colon:
         return name, kind
     one_of(OOD, kind, known_names()[OOD])
-    takes = [key for key in ("path", "root") if key in _options(kind)]
+    takes = [key for key in ("path", "root") if key in _options(getattr(data, kind))]
     require(bool(takes), f"{OOD} {name}", f"name no folder, {kind} takes none", folder)
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
 
@@ -171,30 +174,29 @@ def spelled(arguments: Sequence[str]) -> list[str]:
 def check_names(arguments: Sequence[str]) -> None:
     """Raise if an option names an unknown class; the message lists the known ones."""
     known = known_names()
-    for option, value in _named(arguments):
-        for name in _class_names(option, value):
-            if name.isidentifier():
-                one_of(option, name, known[option])
+    for option, value in options_of(arguments):
+        names = class_names(option, value) if option in known else []
+        for name in filter(str.isidentifier, names):
+            one_of(option, name, known[option])
 
 
-def foreign_packages(arguments: Sequence[str]) -> list[str]:
-    """Return the packages that the command line itself names, other than tepui."""
-    paths = [
-        name
-        for option, value in _named(arguments)
-        for name in _class_names(option, value)
-        if "." in name and all(part.isidentifier() for part in name.split("."))
-    ]
-    return sorted({path.split(".")[0] for path in paths} - {"tepui"})
+def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every option of the command line with its value.
 
+    Args:
+        arguments: The words of the command line, lists joined.
 
-def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Return option and value wherever an option takes the name of a class."""
-    options = known_names()
+    Returns:
+        Pairs in the order they were written.
+
+    Example:
+        >>> options_of(["train", "--model", "MLP", "--epochs=3"])
+        [('--model', 'MLP'), ('--epochs', '3')]
+    """
     pairs = []
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
-        if option not in options:
+        if not option.startswith("--"):
             continue
         if equals:
             pairs.append((option, value))
@@ -203,22 +205,34 @@ def _named(arguments: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _by_name(sets: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in map(named_set, sets):
-        require(name not in found, OOD, "name each data set once", name)
-        found[name] = value
-    return found
+def class_names(option: str, value: str) -> list[str]:
+    """Return the names in the value of an option that takes classes.
 
+    Args:
+        option: Such as ``--methods``.
+        value: One name, or a list; for ``--ood`` a mapping.
 
-def _class_names(option: str, value: str) -> list[str]:
-    """Return the names of classes in an option's value."""
+    Returns:
+        The names; a value with mappings is one of them, whole.
+
+    Example:
+        >>> class_names("--methods", "[SAM, mine.Way]")
+        ['SAM', 'mine.Way']
+    """
     if option != OOD:
         return _items(value)
     return [
         str(item.get("class_path")) if isinstance(item, dict) else str(item)
         for item in json.loads(value).values()
     ]
+
+
+def _by_name(sets: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in map(named_set, sets):
+        require(name not in found, OOD, "name each data set once", name)
+        found[name] = value
+    return found
 
 
 def _with_model(words: list[str]) -> list[str]:
@@ -251,29 +265,24 @@ def _items(text: str) -> list[str]:
     return text.strip("[] ").replace(",", " ").split()
 
 
-def _has_parts(name: str) -> bool:
-    """Return whether a data set can be asked for its training or its test part."""
-    return "train" in _options(name)
-
-
-def _can_be_unfamiliar(name: str) -> bool:
+def _can_be_unfamiliar(kind: type) -> bool:
     """Return whether the command line can make a data set of unfamiliar samples."""
-    return any(option in _options(name) for option in ("train", "shape", "path"))
+    return any(option in _options(kind) for option in ("train", "shape", "path"))
 
 
-def _options(name: str) -> list[str]:
-    """Return the arguments of a data set's class."""
-    return list(inspect.signature(getattr(data, name)).parameters)
+def _options(kind: type) -> list[str]:
+    """Return the arguments of a class."""
+    return list(inspect.signature(kind).parameters)
 
 
-def _is_whole(name: str) -> bool:
+def _is_whole(kind: type) -> bool:
     """Return whether a data set is complete, not a base that others fill."""
-    return bool(getattr(getattr(data, name), "__final__", False))
+    return bool(getattr(kind, "__final__", False))
 
 
-def _classes(module: object, base: type) -> list[str]:
-    return sorted(
-        name
-        for name, item in inspect.getmembers(module, inspect.isclass)
+def _classes(module: object, base: type) -> list[type]:
+    return [
+        item
+        for _, item in inspect.getmembers(module, inspect.isclass)
         if issubclass(item, base) and not inspect.isabstract(item) and item is not base
-    )
+    ]

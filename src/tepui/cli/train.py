@@ -43,6 +43,7 @@ def train(
     accumulate: int = 1,
     clip_norm: float | None = None,
     prune: Prune | None = None,
+    average: float | None = None,
     extractor: Path | None = None,
     device: str | None = None,
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
@@ -75,7 +76,7 @@ def train(
         epochs=epochs,
         batch_size=batch_size,
         loss=CrossEntropy(label_smoothing),
-        optimizer=optimizer,
+        optimizer=optimizer or SGD(),
         schedule=schedule or Cosine(),
         augment=augment or (),
         validation=validation,
@@ -84,6 +85,7 @@ def train(
         accumulate=accumulate,
         clip_norm=clip_norm,
         prune=prune,
+        average=average,
         device=device,
         precision=precision,
         deterministic=deterministic,
@@ -96,5 +98,5 @@ def train(
     )
     if extractor is not None:
         ensemble.save(folder, overwrite=True)
-    losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].loss)
+    losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
     console().print(f"trained {len(run.ensemble)} members (loss {losses}) in {folder}")

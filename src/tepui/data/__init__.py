@@ -1,6 +1,6 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
-from tepui.data.arrays import Arrays, Batch, Normalize
+from tepui.data.arrays import Arrays, Batch, Division, Normalize
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
@@ -8,7 +8,14 @@ from tepui.data.augment import (
     RandomResizedCrop,
 )
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions import CORRUPTIONS, STANDARD, corrupt, load_frost
+from tepui.data.corruptions import (
+    CORRUPTIONS,
+    STANDARD,
+    Corruption,
+    Draws,
+    corrupt,
+    load_frost,
+)
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.corrupted_files import (
@@ -29,7 +36,6 @@ from tepui.data.sets.imagenet import (
     ImageNetA,
     ImageNetR,
     ImageNetSketch,
-    restricted,
 )
 from tepui.data.sets.mrpc import MRPC
 from tepui.data.sets.noise import GaussianNoise, UniformNoise
@@ -60,7 +66,10 @@ __all__ = [
     "Corrupted",
     "CorruptedArrays",
     "CorruptedFolders",
+    "Corruption",
     "Digits",
+    "Division",
+    "Draws",
     "FashionMNIST",
     "Frame",
     "GaussianNoise",
@@ -86,7 +95,6 @@ __all__ = [
     "corrupted_files",
     "load_frost",
     "prepared_like",
-    "restricted",
     "split",
     "split_at",
     "to_arrays",

@@ -14,6 +14,19 @@ from tepui.core.checks import require
 Inputs = Tensor | Mapping[str, Tensor]
 
 
+class Division(NamedTuple):
+    """How a batch is divided into two kinds of samples.
+
+    Attributes:
+        rows: How many samples are of the first kind; they come first.
+        share: Share of the whole training data that is of the first kind, which may
+            differ a little from that in a batch.
+    """
+
+    rows: int
+    share: float
+
+
 class Batch(NamedTuple):
     """What a training step sees.
 
@@ -21,11 +34,39 @@ class Batch(NamedTuple):
         inputs: A tensor, or a mapping of tensors for dict inputs.
         targets: One target per sample.
         index: Position of each sample in its data set.
+        division: How the batch is divided, if it is.
     """
 
     inputs: Inputs
     targets: Tensor
     index: Tensor  # type: ignore[assignment]  # hides tuple.index
+    division: Division | None = None
+
+    def take(self, rows: slice | Tensor) -> "Batch":
+        """Return some of the samples, undivided."""
+        inputs = self.inputs
+        if isinstance(inputs, Tensor):
+            chosen: Inputs = inputs[rows]
+        else:
+            chosen = {name: value[rows] for name, value in inputs.items()}
+        return Batch(chosen, self.targets[rows], self.index[rows])
+
+    def parts(self) -> tuple["Batch", "Batch"]:
+        """Return the samples of the first kind and those of the second.
+
+        Raises:
+            ValueError: If the batch is not divided.
+
+        Example:
+            >>> numbers = torch.arange(3)
+            >>> batch = Batch(numbers, numbers, numbers, Division(rows=1, share=0.25))
+            >>> [part.index.tolist() for part in batch.parts()]
+            [[0], [1, 2]]
+        """
+        if self.division is None:
+            raise ValueError("division must be given to part a batch, got None")
+        rows = self.division.rows
+        return self.take(slice(rows)), self.take(slice(rows, None))
 
 
 @dataclass(frozen=True)

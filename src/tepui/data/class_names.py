@@ -1,7 +1,9 @@
-"""Whether two data sets mean the same by their labels."""
+"""What the labels of a data set mean: names of classes, and which of them it holds."""
 
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
@@ -12,6 +14,29 @@ def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
     """Return the names of a data set's classes, from its attribute ``classes``."""
     names = getattr(whole(dataset), "classes", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
+
+
+def class_subset(dataset: Dataset[Any]) -> Tensor | None:
+    """Return which classes a data set holds, from its attribute ``class_subset``.
+
+    That is a mask ``(classes,)`` over the classes that labels number; None, or no such
+    attribute, stands for all of them.
+
+    Example:
+        >>> class CatsAndCows(Dataset):
+        ...     classes = ("cat", "dog", "cow")
+        ...     class_subset = torch.tensor([True, False, True])
+        >>> class_subset(CatsAndCows())
+        tensor([ True, False,  True])
+    """
+    mask = getattr(whole(dataset), "class_subset", None)
+    if mask is None:
+        return None
+    boolean = isinstance(mask, Tensor) and mask.ndim == 1 and mask.dtype == torch.bool
+    rule = "be a boolean tensor of shape (classes,), or None"
+    require(boolean, "class_subset of the data set", rule, mask)
+    subset: Tensor = mask
+    return None if bool(subset.all()) else subset
 
 
 def same_classes(

@@ -189,7 +189,9 @@ class HuggingFaceTokenizer:
 
     def __init__(self, name: str | Path) -> None:
         library = extra("transformers", "text")
-        self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name)
+        # Unless it is told not to, the library asks whether to run code.
+        closed = {"trust_remote_code": False}
+        self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name, **closed)
 
     def __len__(self) -> int:
         return len(self.tokenizer)

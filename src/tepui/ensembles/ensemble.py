@@ -1,9 +1,7 @@
 """An ensemble: members, their seeds, and what they say together."""
 
-import hashlib
 import json
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -13,10 +11,16 @@ from torch import Tensor, nn
 
 from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.seeding import member_seeds, seeded
-from tepui.core.storage import raw_bytes, read_tensors, write_tensors
+from tepui.core.storage import read_tensors, write_tensors
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
+from tepui.ensembles.building import (
+    Factory,
+    built_members,
+    factories_for,
+    warn_of_identical,
+)
 from tepui.ensembles.prediction import Prediction
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
@@ -29,7 +33,6 @@ from tepui.modules.state import (
     tensor_state,
 )
 
-Factory = Callable[[], nn.Module]
 States = dict[str, dict[str, Tensor]]
 
 FILE = "ensemble.safetensors"
@@ -103,9 +106,9 @@ class Ensemble(nn.Module):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
-        modules = _made(factory, members, seed)
+        modules = built_members(factory, members, seed)
         ensemble = cls(modules, seed)
-        _report_identical(modules)
+        warn_of_identical(modules)
         return ensemble
 
     @classmethod
@@ -144,9 +147,9 @@ class Ensemble(nn.Module):
             >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
             135
         """
-        heads = _made(head_factory, members, seed)
+        heads = built_members(head_factory, members, seed)
         ensemble = cls(heads, seed, extractor)
-        _report_identical(heads)
+        warn_of_identical(heads)
         return ensemble
 
     @property
@@ -198,13 +201,13 @@ class Ensemble(nn.Module):
         return torch.cat(parts, dim=1)
 
     def predict(
-        self, inputs: Inputs, rule: Rule = "probability", batch_size: int = 1024
+        self, inputs: Inputs, *, rule: Rule = "probability", batch_size: int = 1024
     ) -> Prediction:
         """Predict with all members.
 
         Args:
             inputs: A tensor, or a mapping of tensors.
-            rule: How members are joined.
+            rule: How members are combined.
             batch_size: How many samples go through a member at once.
 
         Returns:
@@ -213,7 +216,7 @@ class Ensemble(nn.Module):
         one_of("rule", rule, get_args(Rule))
         logits = self.logits(inputs, batch_size)
         logits_shape(logits)
-        return Prediction(logits, rule)
+        return Prediction(logits, rule=rule)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.
@@ -288,7 +291,7 @@ def load(
         if factory is None:
             modules = _rebuilt_members(described, file)
         else:
-            modules = [make() for make in _factories(factory, len(described))]
+            modules = [make() for make in factories_for(factory, len(described))]
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())
@@ -330,9 +333,9 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     if document.get("extractor") is not None:
         states[EXTRACTOR] = {}
     for name, tensor in tensors.items():
-        owner, _, own_name = name.partition(".")
+        owner, _, inner_name = name.partition(".")
         require(owner in states, f"tensors in {file}", "belong to members", name)
-        states[owner][own_name] = tensor
+        states[owner][inner_name] = tensor
     return states, document, file
 
 
@@ -358,88 +361,3 @@ def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
     for owner, module in _parts(ensemble).items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")
-
-
-def _made(
-    factory: Factory | Sequence[Factory],
-    members: int | None,
-    seed: int | Sequence[int],
-) -> list[nn.Module]:
-    """Call the factory for every member, each under its own seed."""
-    require(
-        not isinstance(factory, nn.Module),
-        "factory",
-        "be a callable that returns a new module, or one per member",
-        f"a module of type {type(factory).__name__}",
-    )
-    count = _count(factory, members, seed)
-    factories = _factories(factory, count)
-    modules = []
-    for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
-        # A key: another spelling would draw other weights.
-        with seeded(member_seed, "initialisation"):
-            modules.append(make())
-    for module in modules:
-        require(
-            isinstance(module, nn.Module),
-            "factory",
-            "return an nn.Module",
-            type(module).__name__,
-        )
-    return modules
-
-
-def _factories(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:
-    """Return one factory per member."""
-    factories = [factory] * count if callable(factory) else list(factory)
-    require(len(factories) == count, "factory", f"be one or {count}", len(factories))
-    return factories
-
-
-def _count(
-    factory: Factory | Sequence[Factory],
-    members: int | None,
-    seed: int | Sequence[int],
-) -> int:
-    if members is None:
-        if not callable(factory):
-            return len(factory)
-        require(
-            isinstance(seed, Sequence),
-            "members",
-            "be given unless factories or seeds are listed one per member",
-            None,
-        )
-        return len(seed)  # type: ignore[arg-type]
-    require(members > 0, "members", "be positive", members)
-    return members
-
-
-def _report_identical(modules: Sequence[nn.Module]) -> None:
-    """Warn, once, when members start from the same weights or share a part of them."""
-    owners: dict[str, list[int]] = {}
-    sizes: dict[str, int] = {}
-    for index, module in enumerate(modules):
-        for digest, size in _digests(module).items():
-            owners.setdefault(digest, []).append(index)
-            sizes[digest] = size
-    shared = {digest: found for digest, found in owners.items() if len(found) > 1}
-    if shared:
-        alike = sorted({index for found in shared.values() for index in found})
-        same = sum(sizes[d] for d, found in shared.items() if alike[0] in found)
-        share = same / sum(_digests(modules[alike[0]]).values())
-        warnings.warn(
-            f"members {alike} start from identical weights ({share:.0%} of them): only "
-            "data order, augmentation and the method will tell those apart",
-            stacklevel=3,
-        )
-
-
-def _digests(module: nn.Module) -> dict[str, int]:
-    """Return hash and size of every drawn or loaded tensor, constants left out."""
-    tensors = [v for v in module.state_dict().values() if isinstance(v, Tensor)]
-    return {
-        hashlib.sha256(raw_bytes(tensor).numpy().tobytes()).hexdigest(): tensor.numel()
-        for tensor in tensors
-        if tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
-    }

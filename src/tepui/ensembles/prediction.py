@@ -1,6 +1,6 @@
 """What an ensemble says about some inputs, and how unfamiliar they look to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from torch import Tensor
@@ -16,22 +16,22 @@ class Prediction:
 
     Attributes:
         logits: Outputs of every member, ``(members, samples, classes)``.
-        rule: How members are joined: ``"probability"`` averages their probabilities,
+        rule: How members are combined: ``"probability"`` averages their probabilities,
             ``"logit"`` their logits, ``"vote"`` counts their labels.
     """
 
     logits: Tensor
-    rule: Rule = "probability"
+    rule: Rule = field(default="probability", kw_only=True)
 
     @property
     def probs(self) -> Tensor:
         """Probabilities of the ensemble, ``(samples, classes)``."""
-        return metrics.ensemble_probs(self.logits, self.rule)
+        return metrics.ensemble_probs(self.logits, rule=self.rule)
 
     @property
     def labels(self) -> Tensor:
         """The class the ensemble chooses, ``(samples,)``."""
-        return metrics.ensemble_predictions(self.logits, self.rule)
+        return metrics.ensemble_predictions(self.logits, rule=self.rule)
 
     @property
     def confidence(self) -> Tensor:
@@ -42,11 +42,10 @@ class Prediction:
         """Score how unfamiliar each input looks; higher means less familiar.
 
         Args:
-            score: ``"bma"`` (one minus the highest mean probability), ``"pds"``
-                (predictive diversity score), ``"entropy"`` of the mean probability,
+            score: ``"max_mean_probability"`` (one minus it), ``"pds"`` (predictive
+                diversity score), ``"entropy"`` of the mean probability,
                 ``"mutual_information"``, mean ``"energy"``, ``"max_logit"`` (the
-                negative of the mean largest logit), or ``"variance"`` of the
-                probabilities.
+                negative of the mean largest logit), or ``"predictive_variance"``.
 
         Returns:
             One score per sample.

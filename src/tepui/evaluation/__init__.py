@@ -6,9 +6,11 @@ from tepui.evaluation.combining import (
     aggregations,
     oracle_selection,
 )
-from tepui.evaluation.evaluate import Evaluation, Scores, evaluate
+from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.ood import Detection
+from tepui.evaluation.results import Evaluation
+from tepui.evaluation.scores import Scores
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
 

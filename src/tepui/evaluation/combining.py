@@ -1,8 +1,8 @@
 """One prediction from several members: every way beside every other.
 
-Members' predictions can be joined, their weights averaged
+Members' predictions can be combined, their weights averaged
 (:mod:`tepui.evaluation.soup`), or one of them chosen. Choosing by the very labels that
-judge the choice is no method but a bound, and every result of it carries the word
+judge the choice is a bound and not a method, and every result of it carries the word
 oracle.
 """
 
@@ -15,9 +15,8 @@ from torch.utils.data import Dataset
 
 from tepui import metrics
 from tepui.data.class_names import class_names, same_classes
-from tepui.data.sets.imagenet import restricted
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup
 from tepui.metrics import Rule
 
@@ -64,7 +63,7 @@ def oracle_selection(logits: Tensor, labels: Tensor) -> OracleSelection:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """How accurate one way of joining members is.
+    """How accurate one way of combining members is.
 
     Attributes:
         way: Its name.
@@ -96,10 +95,10 @@ def aggregations(
     mask: Tensor | None = None,
     batch_size: int = 1024,
 ) -> tuple[Aggregated, ...]:
-    """Compare all ways to join the members of an ensemble on test data.
+    """Compare all ways to combine the members of an ensemble on test data.
 
     Args:
-        ensemble: The members, where they lie; left as they were.
+        ensemble: The members, on the device they are on; left unchanged.
         dataset: Labeled test data.
         soups: Whether weights are averaged too; members must be of one architecture.
         held_out: Data that chooses for the greedy soup; without it there is none.
@@ -129,16 +128,16 @@ def aggregations(
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)
         same_classes("held_out", *names, "dataset")
-    joined: dict[str, Ensemble] = {}
+    soup_of: dict[str, Ensemble] = {}
     if soups:
-        joined["uniform soup"] = uniform_soup(ensemble, statistics=statistics)
+        soup_of["uniform soup"] = uniform_soup(ensemble, statistics=statistics)
     if soups and held_out is not None:
-        found = greedy_soup(
+        greedy = greedy_soup(
             ensemble, held_out, statistics=statistics, batch_size=batch_size
         )
-        joined["greedy soup"] = found.ensemble
+        soup_of["greedy soup"] = greedy.ensemble
     rows = list(_of_logits(*dataset_logits(ensemble, dataset, batch_size), mask))
-    for way, soup in joined.items():
+    for way, soup in soup_of.items():
         logits, labels = _inside(*dataset_logits(soup, dataset, batch_size), mask)
         rows.insert(-1, Aggregated(way, float(metrics.accuracy(logits, labels))))
     return tuple(rows)
@@ -151,11 +150,11 @@ def _of_logits(
     mean = metrics.individual_accuracy(inside, numbered).mean()
     yield Aggregated("mean of the members", float(mean))
     for rule in get_args(Rule):
-        accuracy = metrics.accuracy(inside, numbered, rule)
+        accuracy = metrics.accuracy(inside, numbered, rule=rule)
         yield Aggregated(f"ensemble, {rule}", float(accuracy))
     if mask is not None:
         accuracy = metrics.subset_accuracy(
-            logits, labels, mask.to(logits.device), "subset_vote"
+            logits, labels, mask.to(logits.device), protocol="subset_vote"
         )
         yield Aggregated("ensemble, subset vote", float(accuracy))
     best = oracle_selection(inside, numbered)
@@ -167,4 +166,4 @@ def _inside(
 ) -> tuple[Tensor, Tensor]:
     if mask is None:
         return logits, labels
-    return restricted(logits, labels, mask.to(logits.device))
+    return metrics.restrict_classes(logits, labels, mask.to(logits.device))

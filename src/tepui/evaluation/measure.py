@@ -34,14 +34,14 @@ class EnsembleMeasurement:
     @property
     def mean(self) -> float:
         """Mean over members."""
-        return fmean(found.value for found in self.members)
+        return fmean(member.value for member in self.members)
 
     @property
     def standard_error(self) -> float:
         """Standard error of the mean over members, NaN for one."""
         if len(self.members) < 2:
             return math.nan
-        values = [found.value for found in self.members]
+        values = [member.value for member in self.members]
         return stdev(values) / math.sqrt(len(values))
 
     def document(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class EnsembleMeasurement:
         return {
             "mean": _finite(self.mean),
             "standard_error": _finite(self.standard_error),
-            "members": [found.document() for found in self.members],
+            "members": [member.document() for member in self.members],
         }
 
 
@@ -65,10 +65,10 @@ def measure(
     loss: Loss = cross_entropy,
     seed: int = 0,
 ) -> dict[str, EnsembleMeasurement]:
-    """Measure all members of an ensemble, each on the same samples and draws.
+    """Measure all members of an ensemble on the same samples, with the same draws.
 
     Args:
-        ensemble: Its members, where they lie; left as they were.
+        ensemble: Its members, on the device they are on; left unchanged.
         data: A data set, or a loader that does not shuffle.
         measures: One of :mod:`tepui.sharpness`, several, or several by name;
             ``functools.partial`` sets their options.
@@ -85,8 +85,8 @@ def measure(
         >>> from tepui.sharpness import worst_case
         >>> data = tepui.data.Arrays(torch.randn(20, 4), torch.arange(20) % 3)
         >>> ensemble = Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
-        >>> found = measure(ensemble, data, partial(worst_case, rho=0.1, norm="linf"))
-        >>> found["worst_case"].mean > 0
+        >>> sharpness = partial(worst_case, rho=0.1, norm="linf")
+        >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
     results: dict[str, EnsembleMeasurement] = {}
@@ -94,8 +94,8 @@ def measure(
         rows = []
         for member in ensemble.members:
             stream = generator(seed, "measure", name)
-            found = function(member, data, loss=loss, generator=stream)
-            rows.append((found,) if isinstance(found, Measurement) else tuple(found))
+            value = function(member, data, loss=loss, generator=stream)
+            rows.append((value,) if isinstance(value, Measurement) else tuple(value))
         for number, column in enumerate(zip(*rows, strict=True)):
             single = len(rows[0]) == 1
             key = name if single else f"{name}[{number}]"
@@ -114,7 +114,7 @@ def _named(
         require(
             len(set(names)) == len(names),
             "measures",
-            "have names of their own (pass a mapping to name them)",
+            "have different names (pass a mapping to name them)",
             names,
         )
         named = dict(zip(names, several, strict=True))

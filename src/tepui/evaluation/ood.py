@@ -11,8 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui import metrics
+from tepui.core.checks import require
+from tepui.data.arrays import Arrays
+from tepui.data.image_files import ImageFiles
+from tepui.data.loading import at_rows, length
+from tepui.data.prepared_like import whole
 
 BINS = 40
 
@@ -72,10 +78,10 @@ def detections(
     """Return how well each score finds unfamiliar samples.
 
     Example:
-        >>> found = detections(
+        >>> by_score = detections(
         ...     {"pds": torch.tensor([0.1, 0.2])}, {"pds": torch.tensor([0.2, 0.3])}
         ... )
-        >>> found["pds"].auroc, found["pds"].fpr95
+        >>> by_score["pds"].auroc, by_score["pds"].fpr95
         (0.875, 0.5)
     """
     return {
@@ -96,17 +102,20 @@ def histograms(
     members: int,
     classes: int,
 ) -> dict[str, Histogram]:
-    """Return how PDS and BMA are distributed on each set.
+    """Return how PDS and the largest mean probability are distributed on each set.
 
     Example:
-        >>> scores = {"pds": torch.tensor([0.5]), "bma": torch.tensor([0.0])}
-        >>> found = histograms(scores, {"far": scores}, members=2, classes=2)
-        >>> found["pds"].low, found["pds"].high, sum(found["bma"].ood["far"])
-        (0.5, 1.0, 1)
+        >>> zero = torch.tensor([0.0])
+        >>> scores = {"pds": torch.tensor([0.5]), "max_mean_probability": zero}
+        >>> by_score = histograms(scores, {"far": scores}, members=2, classes=2)
+        >>> by_score["pds"].low, by_score["pds"].high
+        (0.5, 1.0)
+        >>> sum(by_score["max_mean_probability"].ood["far"])
+        1
     """
     ranges = {
         "pds": (1 / classes, max(2, min(members, classes)) / classes),
-        "bma": (0.0, max(1, classes - 1) / classes),
+        "max_mean_probability": (0.0, max(1, classes - 1) / classes),
     }
     return {
         name: Histogram(
@@ -122,7 +131,59 @@ def histograms(
     }
 
 
+def detections_and_histograms(
+    logits: Tensor, unfamiliar: Mapping[str, Mapping[str, Tensor]]
+) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
+    """Return how well unfamiliar samples are told from those with these logits."""
+    if not unfamiliar:
+        return {}, {}
+    familiar = metrics.ood_scores(logits)
+    members, _, classes = logits.shape
+    detected = {name: detections(familiar, far) for name, far in unfamiliar.items()}
+    counted = histograms(familiar, unfamiliar, members=members, classes=classes)
+    return detected, counted
+
+
+def check_ood(ood: object, dataset: Dataset[Any]) -> None:
+    """Check that unfamiliar data have the form of the test data."""
+    rule = "map names to data sets"
+    if not isinstance(ood, Mapping):
+        raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
+    for name, data in ood.items():
+        require(isinstance(name, str) and name != "", "ood", rule, name)
+        argument = f"ood[{name!r}]"
+        try:
+            length(data)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
+        for what, expected, actual in zip(
+            ("inputs of shape", "normalization"),
+            _form(dataset),
+            _form(data),
+            strict=True,
+        ):
+            if actual is not None and expected is not None and actual != expected:
+                raise ValueError(
+                    f"{argument} must have {what} {expected} like the test data, got "
+                    f"{actual}; bring images to that form with "
+                    "tepui.data.prepared_like(images, like=test_data), or make noise "
+                    "with like=test_data"
+                )
+
+
 def _counts(scores: Tensor, low: float, high: float) -> tuple[int, ...]:
     place = ((scores.detach().cpu().double() - low) / (high - low) * BINS).long()
     counts = torch.bincount(place.clamp(0, BINS - 1), minlength=BINS)
     return tuple(counts.tolist())
+
+
+def _form(dataset: Dataset[Any]) -> tuple[object, object]:
+    """Return shape and normalization of a data set's inputs, None where not known."""
+    one = at_rows(dataset, [torch.tensor([0])], device=torch.device("cpu"))
+    inputs = next(one).inputs
+    if not isinstance(inputs, Tensor):
+        return sorted(inputs), None
+    source = whole(dataset)
+    if not isinstance(source, Arrays | ImageFiles) or inputs.ndim != 4:
+        return tuple(inputs.shape[1:]), None
+    return tuple(inputs.shape[1:]), source.normalize or "none"

@@ -33,7 +33,7 @@ from tepui import metrics
 from tepui.core.checks import require
 from tepui.core.storage import same_bits
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.modules.features import features_of
 from tepui.modules.running import reestimate_batchnorm, trained_batchnorms
 from tepui.modules.state import tensor_state
@@ -140,13 +140,13 @@ def greedy_soup(
     _check_alike(ensemble)
     if ensemble.extractor is None:
         return _greedy(ensemble, held_out, statistics, batch_size)
-    seen = features_of(ensemble.extractor, held_out)
-    known = None if statistics is None else features_of(ensemble.extractor, statistics)
-    found = _greedy(ensemble.heads, seen, known, batch_size)
-    head = found.ensemble
-    return replace(
-        found, ensemble=Ensemble(head.members, head.seeds, ensemble.extractor)
-    )
+    features = features_of(ensemble.extractor, held_out)
+    if statistics is not None:
+        statistics = features_of(ensemble.extractor, statistics)
+    soup = _greedy(ensemble.heads, features, statistics, batch_size)
+    head = soup.ensemble
+    whole = Ensemble(head.members, head.seeds, ensemble.extractor)
+    return replace(soup, ensemble=whole)
 
 
 def _greedy(
@@ -162,11 +162,11 @@ def _greedy(
     for member in rest:
         candidate = _soup(ensemble, [*taken, member], statistics)
         logits, labels = dataset_logits(candidate, held_out, batch_size)
-        found = float(metrics.accuracy(logits, labels))
-        if found > accuracies[-1]:
+        accuracy = float(metrics.accuracy(logits, labels))
+        if accuracy > accuracies[-1]:
             soup = candidate
             taken.append(member)
-            accuracies.append(found)
+            accuracies.append(accuracy)
     return GreedySoup(soup, tuple(taken), tuple(accuracies))
 
 

@@ -20,7 +20,7 @@ class StoredLogits:
     """Every member's logits on clean, shifted and unfamiliar data.
 
     Attributes:
-        rule: How the evaluation joined members.
+        rule: How the evaluation combined members.
         clean: Logits ``(members, samples, classes)`` and labels ``(samples,)``.
         shifted: The same by type and severity of the shift.
         ood: Logits on unfamiliar data, which have no labels, by name.

@@ -8,12 +8,12 @@ from tepui.methods.base import (
     ExchangingMethod,
     MemberMethod,
     Method,
+    SharpnessAware,
 )
 from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.divdis import DivDis
-from tepui.methods.eoa import EoA
 from tepui.methods.gsam import GSAM
-from tepui.methods.member import BatchSplit, Gradient, Member
+from tepui.methods.member import Gradient, Member
 from tepui.methods.sam import SAM
 from tepui.methods.sed import SED
 from tepui.methods.sharpbalance import SharpBalance
@@ -24,16 +24,15 @@ __all__ = [
     "SAM",
     "SED",
     "ActiveMembers",
-    "BatchSplit",
     "CoupledBatch",
     "CoupledMethod",
     "DeepEnsemble",
     "DivDis",
-    "EoA",
     "ExchangingMethod",
     "Gradient",
     "Member",
     "MemberMethod",
     "Method",
     "SharpBalance",
+    "SharpnessAware",
 ]

@@ -122,6 +122,7 @@ class A2D(CoupledMethod):
     pair_norm: PairNorm = "paper"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
         one_of("pair_norm", self.pair_norm, get_args(PairNorm))
 

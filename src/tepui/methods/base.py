@@ -8,6 +8,26 @@ the engine owns optimizers, data, random numbers and checkpoints. Three kinds ex
 - :class:`CoupledMethod`: members meet inside the loss.
 
 A new method is one new file with one of these as its base.
+
+**What a step may do.** On a GPU a whole step is captured once as a CUDA graph and then
+replayed: :meth:`MemberMethod.gradient`, :meth:`CoupledMethod.loss`,
+:meth:`Method.after_update` and the optimizer. Before the capture the engine runs a few
+steps on one batch to warm up and then takes all that they changed back, in place. What
+these functions do must therefore
+
+- keep its shapes from step to step, as :attr:`Method.fixed_shapes` promises;
+- read no value of a tensor (``.item()``, ``float(tensor)``, ``if tensor:``), since the
+  host runs them only once; what changes with time is read from tensors,
+  ``member.progress`` and ``member.learning_rate``;
+- leave weights and buffers as they were found, running statistics aside
+  (``after_update`` may change weights);
+- keep whatever outlives the step in ``member.state``, under the names that
+  :meth:`Method.start` returned, and change those tensors in place. A name that appears
+  later, or a tensor put in the place of another, is refused: its first value would be
+  left over from warming up.
+
+What members conclude from an exchange (:meth:`ExchangingMethod.receive`) goes into the
+same tensors, also in place; it runs between epochs and may read values.
 """
 
 from abc import ABC, abstractmethod
@@ -19,8 +39,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
+from tepui.core.per_member import lists_of, per_member, values_of
 from tepui.data.arrays import Batch
 from tepui.methods.member import Gradient, Member
+from tepui.optim import sam_perturbation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +54,41 @@ class Method:
     def needs_unlabeled(self) -> bool:
         """Whether a batch of unlabeled data comes with every batch."""
         return False
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether every step meets the same shapes."""
+        return True
+
+    def start(self, member: Member) -> dict[str, Tensor]:
+        """Return the tensors that the method keeps for a member, at their beginning.
+
+        Called once before the first step, and before a graph's warm-up. The engine
+        checkpoints them.
+
+        Args:
+            member: The member with its first weights, on its device.
+
+        Returns:
+            Tensors by name, none of which shares memory with the member's weights;
+            nothing by default.
+        """
+        return {}
+
+    def after_update(self, member: Member) -> None:
+        """Do something after the optimizer's step, such as averaging weights.
+
+        Args:
+            member: The member just updated.
+        """
+
+    def finish(self, member: Member, dataset: Dataset[Any]) -> None:
+        """Do something to the last weights when the run has ended.
+
+        Args:
+            member: The member.
+            dataset: The training data, not augmented.
+        """
 
     def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
         """Return what a report should show of the members' states, as JSON holds it.
@@ -48,18 +106,9 @@ class Method:
 class MemberMethod(Method, ABC):
     """A method whose members train independently of each other."""
 
-    @property
-    def fixed_shapes(self) -> bool:
-        """Whether :meth:`gradient` meets the same shapes at every step."""
-        return True
-
     @abstractmethod
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss of a batch and the gradient to step along.
-
-        Runs inside the training loop, and may be captured as a CUDA graph: fixed
-        shapes, no reading of values, weights and buffers left as they were found
-        (running statistics aside).
 
         Args:
             member: The member, with per-member hyperparameters resolved in ``self``.
@@ -69,19 +118,77 @@ class MemberMethod(Method, ABC):
             Loss at the member's weights, and the gradient.
         """
 
-    def after_update(self, member: Member) -> None:
-        """Do something after the optimizer's step, such as averaging weights.
 
-        Args:
-            member: The member just updated.
-        """
+@dataclass(frozen=True, kw_only=True)
+class SharpnessAware(MemberMethod):
+    """A method that takes its gradient at weights moved uphill.
 
-    def finish(self, member: Member, dataset: Dataset[Any]) -> None:
-        """Do something to the last weights when the run has ended.
+    Other methods use one as their ``base``.
+
+    Attributes:
+        rho: Length of the perturbation; one value, or one per member.
+        adaptive: Measure the perturbation relative to each weight (ASAM).
+        update_statistics: Let the perturbed pass update BatchNorm's running
+            statistics too.
+    """
+
+    rho: float | tuple[float, ...] = per_member(0.05)
+    adaptive: bool = False
+    update_statistics: bool = False
+
+    def __post_init__(self) -> None:
+        require(min(values_of(self.rho)) >= 0, "rho", "be non-negative", self.rho)
+
+    def gradient(self, member: Member, batch: Batch) -> Gradient:
+        """Return the loss here and the gradient that the perturbed weights give."""
+        return self.perturbed(member, batch, member.gradient(batch))
+
+    def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
+        """Return the sharpness-aware gradient, reusing the unperturbed one.
 
         Args:
             member: The member.
-            dataset: The training data, not augmented.
+            batch: The samples.
+            here: Their loss and gradient at the member's weights.
+
+        Returns:
+            The loss here and the gradient to step along.
+        """
+        offsets = self.offsets(member, here.values)
+        with member.moved(offsets, update_buffers=self.update_statistics):
+            perturbed = member.gradient(batch).values
+        return Gradient(here.loss, self.combined(here.values, perturbed))
+
+    def offsets(self, member: Member, values: Sequence[Tensor]) -> list[Tensor]:
+        """Return how far the weights move uphill.
+
+        Args:
+            member: The member.
+            values: The gradient at its weights.
+
+        Returns:
+            One offset per trainable parameter, of joint length :meth:`radius`.
+        """
+        radius = self.radius(member)
+        return sam_perturbation(member.parameters, values, radius, self.adaptive)
+
+    def radius(self, member: Member) -> float | Tensor:
+        """Return the length of the perturbation at this step."""
+        assert not isinstance(self.rho, tuple), "resolve with for_member first"
+        return self.rho
+
+    @abstractmethod
+    def combined(
+        self, here: Sequence[Tensor], perturbed: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the gradient to step along from those at both points.
+
+        Args:
+            here: The gradient at the member's weights.
+            perturbed: The gradient at the perturbed weights.
+
+        Returns:
+            One tensor per trainable parameter.
         """
 
 
@@ -128,21 +235,25 @@ class ExchangingMethod(MemberMethod):
         """Take in what all members published, in member order.
 
         Args:
-            member: The receiving member; what it concludes goes into its ``state``.
+            member: The receiving member; what it concludes is copied into tensors of
+                its ``state``, which :meth:`start` declared.
             index: Its position among the members.
             published: One tensor per member, its own included.
             generator: The same stream for every member of this exchange.
         """
 
-    def strata(self, member: Member) -> Tensor | None:
-        """Return a division of the training data that every batch should reflect.
+    def divides_by(self, member: Member) -> Tensor | None:
+        """Return which samples are of the first kind, if batches are to be divided.
+
+        Asked at the start of the run and after every exchange. Every batch then holds
+        the same number of samples of either kind and says so
+        (:class:`tepui.data.arrays.Division`).
 
         Args:
-            member: The member, after it received.
+            member: The member.
 
         Returns:
-            A boolean mask over the samples, some true and some false, or None for
-            batches drawn from all data.
+            A boolean mask over the training samples, or None for undivided batches.
         """
         return None
 
@@ -185,12 +296,31 @@ class CoupledBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class CoupledMethod(Method, ABC):
-    """A method whose members share each batch and meet inside the loss."""
+    r"""A method whose members share each batch and meet inside the loss.
 
-    @property
-    def fixed_shapes(self) -> bool:
-        """Whether every turn has as many active and as many observed members."""
-        return True
+    With a ``base`` the members are flat too. The joint loss :math:`L` is differentiated
+    by each active member's own parameters, every active member is moved along its own
+    gradient :math:`g_i` by its own radius, all of them together,
+
+    .. math:: \theta_i + \rho \, g_i / \lVert g_i \rVert_2,
+
+    and the joint loss is differentiated again there. Observed members stay where they
+    are. Both passes see the same dropout masks.
+
+    Differs from the papers, none of which combine the two: the norm is taken per member
+    and not over all of them, so that a radius means what it means for a single member.
+
+    Attributes:
+        base: The sharpness-aware step, such as ``SAM(rho=0.05)``; None descends the
+            joint loss itself.
+    """
+
+    base: SharpnessAware | None = None
+
+    def __post_init__(self) -> None:
+        lists = {} if self.base is None else lists_of(self.base)
+        rule = "have one value for all members where they are coupled inside the loss"
+        require(not lists, "base", rule, lists)
 
     def check_members(self, members: int) -> None:
         """Raise if the method cannot train this many members.

@@ -93,6 +93,7 @@ class DivDis(CoupledMethod):
     regularizer: float = 10.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
         require(
             self.regularizer >= 0, "regularizer", "be non-negative", self.regularizer

@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
+from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.core.per_member import per_member, values_of
-from tepui.data.arrays import Batch
-from tepui.methods.base import MemberMethod
-from tepui.methods.member import Gradient, Member
-from tepui.optim import EPSILON, sam_perturbation
+from tepui.methods.base import SharpnessAware
+from tepui.methods.member import Member
+from tepui.optim import EPSILON
 
 
 def orthogonal_part(
@@ -46,37 +46,33 @@ def orthogonal_part(
         >>> orthogonal_part(g, p)
         [tensor([0., 4.])]
     """
-    products = torch._foreach_mul(list(gradients), list(along))
+    products = foreach.multiply(gradients, along)
     inner = torch.stack([product.sum() for product in products]).sum()
     scale = inner / (get_total_norm(list(along)).square() + EPSILON)
-    return list(
-        torch._foreach_sub(list(gradients), torch._foreach_mul(list(along), scale))
-    )
+    return foreach.subtract(gradients, foreach.scale(along, scale))
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class GSAM(MemberMethod):
+class GSAM(SharpnessAware):
     """Sharpness-aware members that also close the surrogate gap.
 
     Attributes:
         rho: Length of the perturbation at the highest learning rate; one value, or one
             per member.
+        adaptive: Measure the perturbation relative to each weight.
+        update_statistics: Let the perturbed pass update BatchNorm's running statistics.
         rho_min: Length of the perturbation as the learning rate goes to zero; the same
             as ``rho`` by default.
         alpha: How much of the orthogonal component is removed; zero is SAM.
-        adaptive: Measure the perturbation relative to each weight.
-        update_statistics: Let the perturbed pass update BatchNorm's running statistics.
     """
 
     rho: float | tuple[float, ...] = per_member(0.2)
     rho_min: float | None = None
     alpha: float = 0.4
-    adaptive: bool = False
-    update_statistics: bool = False
 
     def __post_init__(self) -> None:
-        require(min(values_of(self.rho)) >= 0, "rho", "be non-negative", self.rho)
+        super().__post_init__()
         lowest = min(values_of(self.rho)) if self.rho_min is None else self.rho_min
         require(
             0 <= lowest <= min(values_of(self.rho)),
@@ -86,35 +82,19 @@ class GSAM(MemberMethod):
         )
         require(self.alpha >= 0, "alpha", "be non-negative", self.alpha)
 
-    def gradient(self, member: Member, batch: Batch) -> Gradient:
-        """Return the loss here and the decomposed gradient."""
-        return self.perturbed(member, batch, member.gradient(batch))
-
-    def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
-        """Return the same from a plain gradient that is there already.
-
-        Args:
-            member: The member.
-            batch: The samples.
-            here: Their loss and gradient at the member's weights.
-
-        Returns:
-            The loss here and the decomposed gradient.
-        """
-        offsets = sam_perturbation(
-            member.parameters, here.values, self._radius(member), self.adaptive
-        )
-        with member.moved(offsets, update_buffers=self.update_statistics):
-            perturbed = member.gradient(batch).values
+    def combined(
+        self, here: Sequence[Tensor], perturbed: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the perturbed gradient less the part that is orthogonal to it."""
         if self.alpha == 0:
-            return Gradient(here.loss, perturbed)
-        orthogonal = orthogonal_part(here.values, perturbed)
-        removed = torch._foreach_mul(orthogonal, self.alpha)
-        return Gradient(here.loss, list(torch._foreach_sub(perturbed, removed)))
+            return list(perturbed)
+        removed = foreach.scale(orthogonal_part(here, perturbed), self.alpha)
+        return foreach.subtract(perturbed, removed)
 
-    def _radius(self, member: Member) -> float | Tensor:
-        assert not isinstance(self.rho, tuple), "resolve with for_member first"
-        if self.rho_min is None or self.rho_min == self.rho:
-            return self.rho
+    def radius(self, member: Member) -> float | Tensor:
+        """Return the length of the perturbation, which follows the learning rate."""
+        highest = super().radius(member)
+        if self.rho_min is None or self.rho_min == highest:
+            return highest
         share = member.learning_rate / member.peak_learning_rate
-        return self.rho_min + (self.rho - self.rho_min) * share
+        return self.rho_min + (highest - self.rho_min) * share

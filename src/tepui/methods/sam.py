@@ -16,20 +16,18 @@ References:
     Generalization, ICLR 2021. Kwon et al., ASAM, ICML 2021.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from tepui.core.checks import require
-from tepui.core.per_member import per_member, values_of
-from tepui.data.arrays import Batch
-from tepui.methods.base import MemberMethod
-from tepui.methods.member import Gradient, Member
-from tepui.optim import sam_perturbation
+from torch import Tensor
+
+from tepui.methods.base import SharpnessAware
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SAM(MemberMethod):
+class SAM(SharpnessAware):
     """Sharpness-aware members.
 
     Attributes:
@@ -39,31 +37,8 @@ class SAM(MemberMethod):
             statistics too.
     """
 
-    rho: float | tuple[float, ...] = per_member(0.05)
-    adaptive: bool = False
-    update_statistics: bool = False
-
-    def __post_init__(self) -> None:
-        require(min(values_of(self.rho)) >= 0, "rho", "be non-negative", self.rho)
-
-    def gradient(self, member: Member, batch: Batch) -> Gradient:
-        """Return the loss here and the gradient at the perturbed weights."""
-        return self.perturbed(member, batch, member.gradient(batch))
-
-    def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
-        """Return the same from a plain gradient that is there already.
-
-        Args:
-            member: The member.
-            batch: The samples.
-            here: Their loss and gradient at the member's weights.
-
-        Returns:
-            The loss here and the gradient at the perturbed weights.
-        """
-        assert not isinstance(self.rho, tuple), "resolve with for_member first"
-        offsets = sam_perturbation(
-            member.parameters, here.values, self.rho, self.adaptive
-        )
-        with member.moved(offsets, update_buffers=self.update_statistics):
-            return Gradient(here.loss, member.gradient(batch).values)
+    def combined(
+        self, here: Sequence[Tensor], perturbed: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the perturbed gradient."""
+        return list(perturbed)

@@ -89,6 +89,7 @@ class SED(CoupledMethod):
     floor: float = 1e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
         require(self.active >= 2, "active", "be at least 2, a pair", self.active)
         require(self.floor > 0, "floor", "be positive", self.floor)
@@ -131,5 +132,5 @@ class SED(CoupledMethod):
     def _alpha(self, meeting: CoupledBatch) -> Tensor:
         if self.alpha == "none":
             return torch.ones_like(meeting.losses[0])
-        whose = slice(None) if self.alpha == "all" else slice(self.active)
-        return sed_alpha(meeting.outputs[whose], meeting.targets, self.floor)
+        averaged = slice(None) if self.alpha == "all" else slice(self.active)
+        return sed_alpha(meeting.outputs[averaged], meeting.targets, self.floor)

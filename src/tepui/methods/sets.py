@@ -1,4 +1,4 @@
-r"""Which samples a member meets sharpness-aware, chosen by the other members.
+r"""Which samples a member trains on with SAM, chosen by the other members.
 
 Member :math:`j` selects the :math:`K = \lfloor k n \rfloor` samples :math:`S_j` with
 the highest (or lowest) scores. With :math:`U_i = \bigcup_{j \ne i} S_j`, the samples
@@ -52,7 +52,7 @@ def random_samples(samples: int, fraction: float, generator: torch.Generator) ->
 
 
 def sharpness_aware_set(selected: Tensor, member: int, leftover: Leftover) -> Tensor:
-    """Return the samples that a member meets sharpness-aware.
+    """Return the samples that a member trains on with SAM.
 
     Example:
         >>> selected = torch.tensor([[1, 0, 0, 0], [0, 1, 0, 0]], dtype=torch.bool)
@@ -66,5 +66,5 @@ def sharpness_aware_set(selected: Tensor, member: int, leftover: Leftover) -> Te
     if leftover == "none":
         return chosen
     free = ~selected.any(0)
-    own = free & ((free.cumsum(0) - 1) % len(selected) == member)
-    return chosen | (own if leftover == "split" else free & ~own)
+    turn = free & ((free.cumsum(0) - 1) % len(selected) == member)
+    return chosen | (turn if leftover == "split" else free & ~turn)

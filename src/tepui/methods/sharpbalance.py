@@ -40,8 +40,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from tepui.core import foreach
 from tepui.core.checks import one_of, require
-from tepui.data.arrays import Batch
+from tepui.data.arrays import Batch, Division
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod
 from tepui.methods.gsam import GSAM
@@ -53,7 +54,6 @@ from tepui.methods.sets import (
     random_samples,
     sharpness_aware_set,
 )
-from tepui.modules.running import rows_of
 from tepui.sharpness import (
     sample_fisher_trace,
     sample_hessian_trace,
@@ -195,6 +195,14 @@ class SharpBalance(ExchangingMethod):
             return since == 0
         return since >= 0 and since % self.refresh_every == 0
 
+    def start(self, member: Member) -> dict[str, Tensor]:
+        """Begin with all samples in the sharpness-aware set."""
+        device = member.learning_rate.device
+        return {
+            "sharp": torch.ones(member.samples, dtype=torch.bool, device=device),
+            "switched": torch.zeros((), dtype=torch.bool, device=device),
+        }
+
     def publish(
         self,
         member: Member,
@@ -234,38 +242,33 @@ class SharpBalance(ExchangingMethod):
             sharp = torch.ones_like(selected[0])
         else:
             sharp = sharpness_aware_set(selected, index, self.leftover)
-        member.state["sharp"] = sharp.to(member.learning_rate.device)
+        member.state["sharp"].copy_(sharp)
+        member.state["switched"].fill_(True)
 
-    def strata(self, member: Member) -> Tensor | None:
+    def divides_by(self, member: Member) -> Tensor | None:
         """Return the sharpness-aware set, if batches are to reflect it."""
-        sharp = member.state.get("sharp")
-        if sharp is None or not self.stratified or sharp.all() or not sharp.any():
-            return None
-        return sharp
+        return member.state["sharp"] if self.stratified else None
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the full SAM gradient before the switch, the mixed one after."""
-        if member.strata is not None:
-            rows = member.strata.rows
-            first, second = (
-                rows_of(batch, slice(rows)),
-                rows_of(batch, slice(rows, None)),
-            )
-            return self._mixed(member, first, second, member.strata.share)
-        sharp = member.state.get("sharp")
-        if sharp is None:
+        if not self.stratified:
+            batch = _divided(batch, member.state["sharp"][batch.index])
+        if batch.division is None or batch.division.share == 1:
             return self._base.gradient(member, batch)
-        inside = _without_single(sharp[batch.index])
-        share = float(inside.sum()) / len(inside)
-        first, second = rows_of(batch, inside), rows_of(batch, ~inside)
-        return self._mixed(member, first, second, share)
+        if batch.division.share == 0:
+            return member.gradient(batch)
+        sharp, normal = batch.parts()
+        plain, here = member.gradients(normal, sharp)
+        aware = self._base.perturbed(member, sharp, here)
+        share = batch.division.share
+        values = foreach.interpolate(plain.values, aware.values, share)
+        return Gradient(plain.loss.lerp(aware.loss, share), values)
 
     def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
         """Return sizes of the sharpness-aware sets and how they overlap."""
-        sharp = [state["sharp"].float() for state in states if "sharp" in state]
-        if not sharp:
+        if not any(state["switched"] for state in states):
             return {}
-        masks = torch.stack(sharp)
+        masks = torch.stack([state["sharp"].float() for state in states])
         common = masks @ masks.t()
         joined = masks.sum(1)[:, None] + masks.sum(1) - common
         return {
@@ -277,19 +280,6 @@ class SharpBalance(ExchangingMethod):
     @property
     def _base(self) -> SAM | GSAM:
         return replace(self.base, rho=self.rho)
-
-    def _mixed(
-        self, member: Member, sharp: Batch, normal: Batch, share: float
-    ) -> Gradient:
-        """Weigh the sharpness-aware and the plain gradient by their shares."""
-        if share == 0:
-            return member.gradient(normal)
-        if share == 1:
-            return self._base.gradient(member, sharp)
-        plain, here = member.gradients(normal, sharp)
-        aware = self._base.perturbed(member, sharp, here)
-        values = torch._foreach_lerp(plain.values, aware.values, share)
-        return Gradient(plain.loss.lerp(aware.loss, share), list(values))
 
     def _scores(
         self, member: Member, dataset: Dataset[Any], generator: torch.Generator
@@ -307,6 +297,15 @@ class SharpBalance(ExchangingMethod):
             return gap(member.module, dataset, rho=self.rho, loss=member.loss)
         trace = sample_hessian_trace
         return trace(member.module, dataset, generator=generator, loss=member.loss)
+
+
+def _divided(batch: Batch, sharp: Tensor) -> Batch:
+    """Divide a batch by membership, with weights by the share of each part in it."""
+    inside = _without_single(sharp)
+    rows = int(inside.sum())
+    if rows not in (0, len(inside)):
+        batch = batch.take((~inside).to(torch.uint8).argsort(stable=True))
+    return batch._replace(division=Division(rows, rows / len(inside)))
 
 
 def _without_single(inside: Tensor) -> Tensor:

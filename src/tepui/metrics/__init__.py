@@ -1,9 +1,17 @@
 """Metrics of ensembles: pure functions of logits and labels.
 
 Logits have shape ``(members, samples, classes)``, labels ``(samples,)``. Each function
-checks both on entry, reads them without changing them and returns tensors on the
-device of the logits, without gradient. Logits in 16 bits are worked on and answered in
-float32; float64 stays float64. Logits must be finite.
+reads them without changing them and returns tensors on the device of the logits,
+without gradient. Logits in 16 bits are worked on and answered in float32; float64 stays
+float64.
+
+Each function checks what it is given on entry and raises a ``ValueError`` that names
+argument, rule and value: logits must be finite, labels classes of the logits, options
+among those listed. Metrics that compare members need two of them.
+
+The functions that reduce logits to a few numbers have a class of the same name for
+samples that come in chunks, with the function's options; see
+:mod:`tepui.metrics.streaming`, also for writing your own.
 """
 
 from tepui.metrics.accuracy import (
@@ -23,55 +31,45 @@ from tepui.metrics.calibration import (
     ECE,
     MCE,
     Binning,
-    Calibrated,
+    CalibrationScope,
     Reliability,
     ReliabilityDiagram,
     ece,
     mce,
     reliability,
 )
-from tepui.metrics.chunks import (
-    Rule,
-)
+from tepui.metrics.chunks import Chunk, Rule
 from tepui.metrics.diversity import (
     DER,
     EIR,
-    KL,
     Disagreement,
-    Output,
+    LogitVariance,
+    MeanKL,
     PairwiseDisagreement,
     PairwiseKL,
+    ProbabilityVariance,
     UniquePredictions,
-    Variance,
     der,
     disagreement,
     eir,
-    kl,
+    logit_variance,
+    mean_kl,
     pairwise_disagreement,
     pairwise_kl,
+    probability_variance,
     unique_predictions,
-    variance,
 )
-from tepui.metrics.ood import (
-    AUPR,
-    AUROC,
-    FPR95,
-    Positive,
-    aupr,
-    auroc,
-    fpr95,
-)
-from tepui.metrics.ranks import (
-    rank_correlation,
-    ranks,
-)
+from tepui.metrics.ood import AUPR, AUROC, FPR95, Positive, aupr, auroc, fpr95
+from tepui.metrics.ranks import rank_correlation, ranks
 from tepui.metrics.scoring import (
     NLL,
     Brier,
     BrierDecomposition,
     BrierParts,
+    IndividualNLL,
     brier,
     brier_decomposition,
+    individual_nll,
     nll,
 )
 from tepui.metrics.selective import (
@@ -81,26 +79,27 @@ from tepui.metrics.selective import (
     aurc,
     selective_curve,
 )
-from tepui.metrics.sizes import (
-    SizeCurve,
-    size_curve,
-    sub_ensembles,
-)
+from tepui.metrics.sizes import SizeCurve, size_curve, sub_ensembles
 from tepui.metrics.streaming import (
     Collection,
     LogitsStreaming,
+    SampleMean,
+    State,
     Streaming,
 )
-from tepui.metrics.subset import Protocol, subset_accuracy, subset_vote
-from tepui.metrics.temperature import (
-    temperature,
+from tepui.metrics.subset import (
+    Protocol,
+    restrict_classes,
+    subset_accuracy,
+    subset_vote,
 )
+from tepui.metrics.temperature import temperature
 from tepui.metrics.uncertainty import (
     Score,
-    bma,
     energy,
     entropy,
     max_logit,
+    max_mean_probability,
     mutual_information,
     ood_scores,
     pds,
@@ -115,7 +114,6 @@ __all__ = [
     "ECE",
     "EIR",
     "FPR95",
-    "KL",
     "MCE",
     "NLL",
     "Accuracy",
@@ -123,31 +121,35 @@ __all__ = [
     "Brier",
     "BrierDecomposition",
     "BrierParts",
-    "Calibrated",
+    "CalibrationScope",
+    "Chunk",
     "Collection",
     "Disagreement",
     "IndividualAccuracy",
+    "IndividualNLL",
+    "LogitVariance",
     "LogitsStreaming",
-    "Output",
+    "MeanKL",
     "PairwiseDisagreement",
     "PairwiseKL",
     "Positive",
+    "ProbabilityVariance",
     "Protocol",
     "Reliability",
     "ReliabilityDiagram",
     "RiskCoverage",
     "Rule",
+    "SampleMean",
     "Score",
     "SelectiveCurve",
     "SizeCurve",
+    "State",
     "Streaming",
     "UniquePredictions",
-    "Variance",
     "accuracy",
     "aupr",
     "aurc",
     "auroc",
-    "bma",
     "brier",
     "brier_decomposition",
     "corruption_accuracy",
@@ -162,9 +164,12 @@ __all__ = [
     "entropy",
     "fpr95",
     "individual_accuracy",
-    "kl",
+    "individual_nll",
+    "logit_variance",
     "max_logit",
+    "max_mean_probability",
     "mce",
+    "mean_kl",
     "mutual_information",
     "nll",
     "ood_scores",
@@ -173,9 +178,11 @@ __all__ = [
     "pds",
     "predictions",
     "predictive_variance",
+    "probability_variance",
     "rank_correlation",
     "ranks",
     "reliability",
+    "restrict_classes",
     "selective_curve",
     "size_curve",
     "sub_ensembles",
@@ -183,5 +190,4 @@ __all__ = [
     "subset_vote",
     "temperature",
     "unique_predictions",
-    "variance",
 ]

@@ -1,51 +1,14 @@
 """How often members and ensemble are right."""
 
 from collections.abc import Mapping
-from typing import final, get_args
+from typing import final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import Rule, _Chunk, _dtype, _wide
-from tepui.metrics.streaming import LogitsStreaming, State, _count
-
-
-@final
-class IndividualAccuracy(LogitsStreaming[Tensor]):
-    """Streaming :func:`individual_accuracy`."""
-
-    num_states = 2
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), chunk.member_errors
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, errors = state
-        return _wide(samples - errors) / samples
-
-
-@final
-class Accuracy(LogitsStreaming[Tensor]):
-    """Streaming :func:`accuracy`.
-
-    Args:
-        rule: How members are joined.
-    """
-
-    num_states = 2
-
-    def __init__(self, rule: Rule = "probability") -> None:
-        one_of("rule", rule, get_args(Rule))
-        super().__init__()
-        self.rule = rule
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), chunk.right(self.rule).sum()
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, right = state
-        return _wide(right) / samples
+from tepui.core.checks import require
+from tepui.metrics.chunks import Chunk, Rule, _dtype
+from tepui.metrics.streaming import SampleMean, _WithRule
 
 
 def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -60,18 +23,24 @@ def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     Returns:
         Accuracies of shape ``(members,)``.
 
-    Raises:
-        ValueError: If logits or labels break their rules.
-
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> individual_accuracy(logits, torch.tensor([0, 1]))
         tensor([1.0000, 0.5000])
     """
-    return IndividualAccuracy()._of(logits, labels)
+    return IndividualAccuracy()._once(logits, labels)
 
 
-def accuracy(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+@final
+class IndividualAccuracy(SampleMean):
+    """Streaming :func:`individual_accuracy`."""
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return whether each member is right, ``(members, samples)``."""
+        return chunk.top[1] == chunk.labels
+
+
+def accuracy(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Accuracy of the ensemble, ``(1/N) Σ_n 1[ensemble prediction of x_n = y_n]``.
 
     Higher is better; range [0, 1].
@@ -79,20 +48,26 @@ def accuracy(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tens
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined; :func:`ensemble_predictions` says how ties end.
+        rule: How members are combined; :func:`ensemble_predictions` says how ties end.
 
     Returns:
         A scalar.
-
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
 
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> accuracy(logits, torch.tensor([0, 1]))
         tensor(1.)
     """
-    return Accuracy(rule)._of(logits, labels)
+    return Accuracy(rule=rule)._once(logits, labels)
+
+
+@final
+class Accuracy(_WithRule, SampleMean):
+    """Streaming :func:`accuracy`, with its ``rule``."""
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return whether the ensemble is right."""
+        return chunk.correct(self.rule)
 
 
 def corruption_accuracy(accuracies: Mapping[tuple[str, int], float | Tensor]) -> Tensor:

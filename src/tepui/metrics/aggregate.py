@@ -6,7 +6,7 @@ from torch import Tensor
 from tepui.metrics.chunks import Rule, _check, _chunks, _map_samples
 
 
-def ensemble_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
+def ensemble_probs(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Probabilities of the ensemble.
 
     ``probability``: ``(1/M) Σ_m softmax(f_m)``; ``logit``: ``softmax((1/M) Σ_m f_m)``;
@@ -14,26 +14,22 @@ def ensemble_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         Probabilities of shape ``(samples, classes)``, in [0, 1], rows summing to one.
-
-    Raises:
-        ValueError: If the logits break their rules or the rule is unknown.
 
     Example:
         >>> logits = torch.tensor([[[0.0, 9.0]], [[1.0, 0.0]], [[1.0, 0.0]]])
         >>> ensemble_probs(logits)
         tensor([[0.4874, 0.5126]])
-        >>> ensemble_probs(logits, "vote")
+        >>> ensemble_probs(logits, rule="vote")
         tensor([[0.6667, 0.3333]])
     """
-    _check(logits, rule=rule)
-    return _map_samples(lambda chunk: chunk.ensemble_probs(rule), logits)
+    return _map_samples(lambda chunk: chunk.ensemble_probs(rule), logits, rule=rule)
 
 
-def ensemble_log_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
+def ensemble_log_probs(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Logarithms of the probabilities of the ensemble.
 
     For ``probability`` it is ``logsumexp_m(log_softmax(f_m)) - log M``, which stays
@@ -41,21 +37,17 @@ def ensemble_log_probs(logits: Tensor, rule: Rule = "probability") -> Tensor:
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         Log-probabilities of shape ``(samples, classes)``, at most zero; minus infinity
         only for ``vote``, where a class has no vote.
 
-    Raises:
-        ValueError: If the logits break their rules or the rule is unknown.
-
     Example:
         >>> ensemble_log_probs(torch.tensor([[[0.0, 400.0]], [[0.0, 400.0]]]))
         tensor([[-400.,    0.]])
     """
-    _check(logits, rule=rule)
-    return _map_samples(lambda chunk: chunk.ensemble_log_probs(rule), logits)
+    return _map_samples(lambda chunk: chunk.ensemble_log_probs(rule), logits, rule=rule)
 
 
 def predictions(logits: Tensor) -> Tensor:
@@ -67,9 +59,6 @@ def predictions(logits: Tensor) -> Tensor:
     Returns:
         Class indices of shape ``(members, samples)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> predictions(torch.tensor([[[0.0, 9.0]], [[1.0, 0.0]]]))
         tensor([[1],
@@ -79,7 +68,7 @@ def predictions(logits: Tensor) -> Tensor:
     return torch.cat([chunk.top[1] for chunk in _chunks(logits)], dim=1)
 
 
-def ensemble_predictions(logits: Tensor, rule: Rule = "probability") -> Tensor:
+def ensemble_predictions(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Class that the ensemble predicts: the most probable one.
 
     Classes with equally many votes are told apart by the mean of the members'
@@ -87,20 +76,16 @@ def ensemble_predictions(logits: Tensor, rule: Rule = "probability") -> Tensor:
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         Class indices of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules or the rule is unknown.
-
     Example:
         >>> logits = torch.tensor([[[0.0, 9.0]], [[1.0, 0.0]], [[1.0, 0.0]]])
-        >>> ensemble_predictions(logits), ensemble_predictions(logits, "vote")
+        >>> ensemble_predictions(logits), ensemble_predictions(logits, rule="vote")
         (tensor([1]), tensor([0]))
-        >>> ensemble_predictions(logits[:2], "vote")  # one vote each
+        >>> ensemble_predictions(logits[:2], rule="vote")  # one vote each
         tensor([1])
     """
-    _check(logits, rule=rule)
-    return _map_samples(lambda chunk: chunk.ensemble_top(rule)[1], logits)
+    return _map_samples(lambda chunk: chunk.ensemble_top(rule)[1], logits, rule=rule)

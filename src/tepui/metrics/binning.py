@@ -18,11 +18,11 @@ _Bins = tuple[Tensor, Tensor, Tensor]
 
 
 def _check_bins(bins: int) -> None:
-    require(bins >= 1, "bins", "be at least 1", bins)
+    require(bins >= 1, "num_bins", "be at least 1", bins)
 
 
 def _width_bins(
-    confidence: Tensor, right: Tensor, bins: int, *, closed: bool = True
+    confidence: Tensor, correct: Tensor, bins: int, *, closed: bool = True
 ) -> _Bins:
     """Bin confidences of shape ``(samples,)``.
 
@@ -33,7 +33,7 @@ def _width_bins(
     # Sums over a mask and not scatter_add, whose order of addition varies on a GPU.
     inside = index == torch.arange(last + 1, device=index.device).unsqueeze(1)
     sums = _wide(torch.where(inside, confidence, 0)).sum(1)
-    return inside.sum(1), sums, (inside & right).sum(1)
+    return inside.sum(1), sums, (inside & correct).sum(1)
 
 
 def _class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
@@ -49,19 +49,19 @@ def _class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
     count[:, 0] = samples - count.sum(-1)
     edge = torch.linspace(0, 1, bins + 1, dtype=probs.dtype, device=probs.device)[1:2]
     sums[:, 0] = _wide(probs.where((probs < edge) | (bins == 1), 0).sum(0))
-    own = probs.gather(1, labels.unsqueeze(1))[:, 0]
-    hit = labels * bins + _width_index(own, bins).clamp_(max=bins - 1)
+    of_label = probs.gather(1, labels.unsqueeze(1))[:, 0]
+    hit = labels * bins + _width_index(of_label, bins).clamp_(max=bins - 1)
     hits = _added(hit, torch.ones_like(hit), classes * bins).view(classes, bins)
     return count, sums, hits
 
 
-def _mass_bins(confidence: Tensor, right: Tensor, bins: int) -> _Bins:
+def _mass_bins(confidence: Tensor, correct: Tensor, bins: int) -> _Bins:
     """Bin confidences of shape ``(samples,)`` into equal numbers of samples."""
     count, sums, edges = _mass_sums(confidence.unsqueeze(0), bins)
     inside = _mass_index(confidence, edges[0]) == torch.arange(
         bins, device=confidence.device
     ).unsqueeze(1)
-    return count[0], sums[0], (inside & right).sum(1)
+    return count[0], sums[0], (inside & correct).sum(1)
 
 
 def _class_mass_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
@@ -70,8 +70,8 @@ def _class_mass_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
     at_once = max(1, chunks._LOGITS_AT_ONCE // samples)
     parts = [_mass_sums(part.T, bins) for part in probs.split(at_once, dim=1)]
     count, sums, edges = (torch.cat(column) for column in zip(*parts, strict=True))
-    own = probs.gather(1, labels.unsqueeze(1))[:, 0]
-    hit = labels * bins + _mass_index(own, edges[labels])
+    of_label = probs.gather(1, labels.unsqueeze(1))[:, 0]
+    hit = labels * bins + _mass_index(of_label, edges[labels])
     hits = _added(hit, torch.ones_like(hit), classes * bins).view(classes, bins)
     return count, sums, hits
 

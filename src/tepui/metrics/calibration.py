@@ -14,13 +14,13 @@ from tepui.metrics.binning import (
     _mass_bins,
     _width_bins,
 )
-from tepui.metrics.chunks import Rule, _Chunk
-from tepui.metrics.streaming import LogitsStreaming, State, _Value
+from tepui.metrics.chunks import Chunk, Rule
+from tepui.metrics.streaming import LogitsStreaming, State, _Value, _WithRule
 
-Binning = Literal["equal-width", "equal-mass"]
+Binning = Literal["equal_width", "equal_mass"]
 """Bins of equal width on [0, 1], or of equal numbers of samples."""
 
-Calibrated = Literal["top-1", "classwise"]
+CalibrationScope = Literal["top_1", "classwise"]
 """The probability of the predicted class, or those of all classes."""
 
 
@@ -38,140 +38,56 @@ class Reliability(NamedTuple):
     accuracy: Tensor
 
 
-class _Binned(LogitsStreaming[_Value]):
+class _Binned(_WithRule, LogitsStreaming[_Value]):
     """Bins of confidences; equal mass keeps them all until the end."""
+
+    scope: CalibrationScope = "top_1"
+    torchmetrics_bins: bool = False
 
     def __init__(
         self,
-        bins: int,
-        rule: Rule,
-        binning: Binning,
-        of: Calibrated = "top-1",
-        closed: bool = True,
+        *,
+        num_bins: int = 15,
+        rule: Rule = "probability",
+        binning: Binning = "equal_width",
     ) -> None:
-        _check_bins(bins)
-        one_of("rule", rule, get_args(Rule))
+        _check_bins(num_bins)
         one_of("binning", binning, get_args(Binning))
-        one_of("of", of, get_args(Calibrated))
-        super().__init__()
-        self.bins, self.rule, self.binning, self.of = bins, rule, binning, of
-        self._closed = closed
-        self.joined = binning == "equal-mass"
+        super().__init__(rule=rule)
+        self.num_bins, self.binning = num_bins, binning
+        self.joined = binning == "equal_mass"
         self.num_states = 2 if self.joined else 3
 
-    def _statistics(self, chunk: _Chunk) -> State:
-        if self.of == "classwise":
+    def statistics(self, chunk: Chunk) -> State:
+        """Return probabilities and whether each is of the label, or their bins."""
+        if self.scope == "classwise":
             probs, labels = chunk.ensemble_probs(self.rule), chunk.labels
             if self.joined:
                 return probs, labels
-            return _class_width_bins(probs, labels, self.bins)
-        confidence, right = chunk.ensemble_top(self.rule)[0], chunk.right(self.rule)
+            return _class_width_bins(probs, labels, self.num_bins)
+        confidence, correct = chunk.ensemble_top(self.rule)[0], chunk.correct(self.rule)
         if self.joined:
-            return confidence, right
-        return _width_bins(confidence, right, self.bins, closed=self._closed)
+            return confidence, correct
+        closed = not self.torchmetrics_bins
+        return _width_bins(confidence, correct, self.num_bins, closed=closed)
 
-    def _binned(self, state: State) -> _Bins:
+    def _bins(self, state: State) -> _Bins:
         if self.joined:
             values, events = state
-            by_mass = _class_mass_bins if self.of == "classwise" else _mass_bins
-            return by_mass(values, events, self.bins)
+            by_mass = _class_mass_bins if self.scope == "classwise" else _mass_bins
+            return by_mass(values, events, self.num_bins)
         count, sums, hits = state
         return count, sums, hits
-
-
-@final
-class ReliabilityDiagram(_Binned[Reliability]):
-    """Streaming :func:`reliability`; equal mass keeps two numbers per sample.
-
-    Args:
-        bins: Number of bins.
-        rule: How members are joined.
-        binning: Bins of equal width or of equal numbers of samples.
-    """
-
-    def __init__(
-        self,
-        *,
-        bins: int = 15,
-        rule: Rule = "probability",
-        binning: Binning = "equal-width",
-    ) -> None:
-        super().__init__(bins, rule, binning)
-
-    def _value(self, *state: Tensor) -> Reliability:
-        count, sums, hits = self._binned(state)
-        return Reliability(count, sums / count, hits.to(sums.dtype) / count)
-
-
-@final
-class ECE(_Binned[Tensor]):
-    """Streaming :func:`ece`.
-
-    Equal mass keeps two numbers per sample, with ``classwise`` all probabilities of the
-    ensemble.
-
-    Args:
-        bins: Number of bins.
-        rule: How members are joined.
-        binning: Bins of equal width or of equal numbers of samples.
-        of: The predicted class's probability or those of all classes.
-        torchmetrics_bins: Give certainty a bin of its own.
-    """
-
-    def __init__(
-        self,
-        *,
-        bins: int = 15,
-        rule: Rule = "probability",
-        binning: Binning = "equal-width",
-        of: Calibrated = "top-1",
-        torchmetrics_bins: bool = False,
-    ) -> None:
-        require(
-            not torchmetrics_bins or (binning, of) == ("equal-width", "top-1"),
-            "torchmetrics_bins",
-            "go with binning='equal-width' and of='top-1'",
-            (binning, of),
-        )
-        super().__init__(bins, rule, binning, of, closed=not torchmetrics_bins)
-
-    def _value(self, *state: Tensor) -> Tensor:
-        count, sums, hits = self._binned(state)
-        return ((hits - sums).abs().sum(-1) / count.sum(-1)).mean()
-
-
-@final
-class MCE(_Binned[Tensor]):
-    """Streaming :func:`mce`; equal mass keeps two numbers per sample.
-
-    Args:
-        bins: Number of bins.
-        rule: How members are joined.
-        binning: Bins of equal width or of equal numbers of samples.
-    """
-
-    def __init__(
-        self,
-        *,
-        bins: int = 15,
-        rule: Rule = "probability",
-        binning: Binning = "equal-width",
-    ) -> None:
-        super().__init__(bins, rule, binning)
-
-    def _value(self, *state: Tensor) -> Tensor:
-        count, sums, hits = self._binned(state)
-        return ((hits - sums).abs() / count.clamp(min=1)).max()
 
 
 def ece(
     logits: Tensor,
     labels: Tensor,
     *,
-    bins: int = 15,
+    num_bins: int = 15,
     rule: Rule = "probability",
-    binning: Binning = "equal-width",
-    of: Calibrated = "top-1",
+    binning: Binning = "equal_width",
+    scope: CalibrationScope = "top_1",
     torchmetrics_bins: bool = False,
 ) -> Tensor:
     """Expected calibration error, ``Σ_b (n_b/N) |accuracy_b - confidence_b|``.
@@ -183,10 +99,10 @@ def ece(
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        bins: Number of bins.
-        rule: How members are joined.
+        num_bins: Number of bins.
+        rule: How members are combined.
         binning: Bins of equal width or of equal numbers of samples.
-        of: Look at the predicted class only, or at each class.
+        scope: Look at the predicted class only, or at each class.
         torchmetrics_bins: Bin as torchmetrics does: confidences that are one in float32
             get a bin of their own instead of counting in the last one.
 
@@ -194,8 +110,7 @@ def ece(
         A scalar.
 
     Raises:
-        ValueError: If logits or labels break their rules, an option is unknown,
-            ``bins`` is not positive or ``torchmetrics_bins`` meets other bins.
+        ValueError: If ``torchmetrics_bins`` comes with other than the default bins.
 
     Example:
         >>> import torch
@@ -203,21 +118,54 @@ def ece(
         tensor(0.5000)
     """
     return ECE(
-        bins=bins,
+        num_bins=num_bins,
         rule=rule,
         binning=binning,
-        of=of,
+        scope=scope,
         torchmetrics_bins=torchmetrics_bins,
-    )._of(logits, labels)
+    )._once(logits, labels)
+
+
+@final
+class ECE(_Binned[Tensor]):
+    """Streaming :func:`ece`, with its options.
+
+    Equal mass keeps two numbers per sample, with ``classwise`` all probabilities of the
+    ensemble.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_bins: int = 15,
+        rule: Rule = "probability",
+        binning: Binning = "equal_width",
+        scope: CalibrationScope = "top_1",
+        torchmetrics_bins: bool = False,
+    ) -> None:
+        one_of("scope", scope, get_args(CalibrationScope))
+        require(
+            not torchmetrics_bins or (binning, scope) == ("equal_width", "top_1"),
+            "torchmetrics_bins",
+            "go with binning='equal_width' and scope='top_1'",
+            (binning, scope),
+        )
+        super().__init__(num_bins=num_bins, rule=rule, binning=binning)
+        self.scope, self.torchmetrics_bins = scope, torchmetrics_bins
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean gap between confidence and accuracy."""
+        count, sums, hits = self._bins(state)
+        return ((hits - sums).abs().sum(-1) / count.sum(-1)).mean()
 
 
 def mce(
     logits: Tensor,
     labels: Tensor,
     *,
-    bins: int = 15,
+    num_bins: int = 15,
     rule: Rule = "probability",
-    binning: Binning = "equal-width",
+    binning: Binning = "equal_width",
 ) -> Tensor:
     """Maximum calibration error, ``max_b |accuracy_b - confidence_b|``.
 
@@ -227,16 +175,12 @@ def mce(
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        bins: Number of bins.
-        rule: How members are joined.
+        num_bins: Number of bins.
+        rule: How members are combined.
         binning: Bins of equal width or of equal numbers of samples.
 
     Returns:
         A scalar.
-
-    Raises:
-        ValueError: If logits or labels break their rules, an option is unknown or
-            ``bins`` is not positive.
 
     Example:
         >>> import torch
@@ -244,44 +188,61 @@ def mce(
         >>> mce(logits, torch.tensor([0, 1]))
         tensor(0.5000)
     """
-    return MCE(bins=bins, rule=rule, binning=binning)._of(logits, labels)
+    return MCE(num_bins=num_bins, rule=rule, binning=binning)._once(logits, labels)
+
+
+@final
+class MCE(_Binned[Tensor]):
+    """Streaming :func:`mce`, with its options; equal mass keeps 2 numbers a sample."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the largest gap between confidence and accuracy."""
+        count, sums, hits = self._bins(state)
+        return ((hits - sums).abs() / count.clamp(min=1)).max()
 
 
 def reliability(
     logits: Tensor,
     labels: Tensor,
     *,
-    bins: int = 15,
+    num_bins: int = 15,
     rule: Rule = "probability",
-    binning: Binning = "equal-width",
+    binning: Binning = "equal_width",
 ) -> Reliability:
     """Confidence and accuracy in bins of confidence.
 
     The confidence is the largest probability of a sample. Bins are closed on the left
     and open on the right, except the last, which also holds a confidence of one. Bins
-    of equal mass start at every ``N/bins``-th of the ordered confidences; equal
+    of equal mass start at every ``N/num_bins``-th of the ordered confidences; equal
     confidences share a bin, so that bins can differ in size or be empty. Neither end is
     better: a calibrated ensemble has equal confidence and accuracy.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        bins: Number of bins.
-        rule: How members are joined.
+        num_bins: Number of bins.
+        rule: How members are combined.
         binning: Bins of equal width on [0, 1] or of equal numbers of samples.
 
     Returns:
-        Counts, mean confidences and accuracies, each of shape ``(bins,)``; the latter
-        two in [0, 1].
-
-    Raises:
-        ValueError: If logits or labels break their rules, an option is unknown or
-            ``bins`` is not positive.
+        Counts, mean confidences and accuracies, each of shape ``(num_bins,)``; the
+        latter two in [0, 1].
 
     Example:
         >>> import torch
         >>> logits = torch.tensor([[[0.0, 0.0], [0.0, 99.0]]])
-        >>> reliability(logits, torch.tensor([1, 1]), bins=3).accuracy
+        >>> reliability(logits, torch.tensor([1, 1]), num_bins=3).accuracy
         tensor([nan, 0., 1.])
     """
-    return ReliabilityDiagram(bins=bins, rule=rule, binning=binning)._of(logits, labels)
+    stream = ReliabilityDiagram(num_bins=num_bins, rule=rule, binning=binning)
+    return stream._once(logits, labels)
+
+
+@final
+class ReliabilityDiagram(_Binned[Reliability]):
+    """Streaming :func:`reliability`; equal mass keeps two numbers per sample."""
+
+    def value(self, *state: Tensor) -> Reliability:
+        """Return the bins."""
+        count, sums, hits = self._bins(state)
+        return Reliability(count, sums / count, hits.to(sums.dtype) / count)

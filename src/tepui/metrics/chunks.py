@@ -16,13 +16,17 @@ from torch import Tensor
 from tepui.core.checks import labels_match, logits_shape, one_of, require
 
 Rule = Literal["probability", "logit", "vote"]
-"""Mean of the probabilities, softmax of the mean logits, or share of the votes."""
+"""How members are combined: mean probability, softmax of the mean logits, or votes."""
 
 _LOGITS_AT_ONCE = 2**22
 
 
-class _Chunk:
-    """Some samples; what derives from their logits is computed once, when asked for."""
+class Chunk:
+    """Some samples; what derives from their logits is computed once, when asked for.
+
+    Attributes:
+        logits: Shape ``(members, samples, classes)``, float32 or float64.
+    """
 
     def __init__(self, logits: Tensor, labels: Tensor | None = None) -> None:
         self.logits = logits
@@ -32,18 +36,25 @@ class _Chunk:
 
     @property
     def labels(self) -> Tensor:
+        """Class indices, ``(samples,)``; only for metrics that are ``labeled``."""
         if self._labels is None:
             raise AssertionError("the metric did not ask for labels")
         return self._labels
 
+    @property
+    def num_samples(self) -> Tensor:
+        """Number of samples, a whole number on the device of the logits."""
+        size = self.logits.shape[1]
+        return self.logits.new_full((), size, dtype=torch.int64)
+
     @cached_property
     def log_probs(self) -> Tensor:
-        """Shape ``(members, samples, classes)``."""
+        """Each member's log-probabilities, ``(members, samples, classes)``."""
         return self.logits.log_softmax(-1)
 
     @cached_property
     def probs(self) -> Tensor:
-        """Shape ``(members, samples, classes)``."""
+        """Each member's probabilities, ``(members, samples, classes)``."""
         return self.log_probs.exp()
 
     @cached_property
@@ -83,7 +94,7 @@ class _Chunk:
     def ensemble_probs(self, rule: Rule) -> Tensor:
         """Return probabilities of shape ``(samples, classes)``."""
         if rule not in self._probs:
-            self._probs[rule] = self._joined(rule)
+            self._probs[rule] = self._combined(rule)
         return self._probs[rule]
 
     def ensemble_log_probs(self, rule: Rule) -> Tensor:
@@ -99,8 +110,9 @@ class _Chunk:
         index = self.labels.unsqueeze(-1)
         if rule != "probability":
             return self.ensemble_log_probs(rule).gather(1, index)[:, 0]
-        each = self.log_probs.gather(2, index.expand(len(self.logits), -1, 1))[:, :, 0]
-        return each.logsumexp(0) - math.log(len(self.logits))
+        members = len(self.logits)
+        by_member = self.log_probs.gather(2, index.expand(members, -1, 1))[:, :, 0]
+        return by_member.logsumexp(0) - math.log(members)
 
     def ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
         """Return the largest probability of each sample and the class it belongs to."""
@@ -108,11 +120,11 @@ class _Chunk:
             self._tops[rule] = self._ensemble_top(rule)
         return self._tops[rule]
 
-    def right(self, rule: Rule) -> Tensor:
+    def correct(self, rule: Rule) -> Tensor:
         """Return whether the ensemble's prediction is the label, ``(samples,)``."""
         return self.ensemble_top(rule)[1] == self.labels
 
-    def _joined(self, rule: Rule) -> Tensor:
+    def _combined(self, rule: Rule) -> Tensor:
         if rule == "vote":
             votes = torch.zeros_like(self.logits[0])
             for chosen in self.top[1].unsqueeze(-1):
@@ -154,8 +166,8 @@ def _check(
         labels_match(labels, logits)
 
 
-def _dtype(logits: Tensor) -> torch.dtype:
-    return torch.float64 if logits.dtype == torch.float64 else torch.float32
+def _dtype(values: Tensor) -> torch.dtype:
+    return torch.float64 if values.dtype == torch.float64 else torch.float32
 
 
 def _wide(values: Tensor) -> Tensor:
@@ -163,16 +175,20 @@ def _wide(values: Tensor) -> Tensor:
     return values if values.device.type == "mps" else values.double()
 
 
-def _chunks(logits: Tensor, labels: Tensor | None = None) -> Iterator[_Chunk]:
+def _chunks(logits: Tensor, labels: Tensor | None = None) -> Iterator[Chunk]:
     """Yield runs of samples, without gradient, in at least 32 bits."""
     samples = max(1, _LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
     for start in range(0, logits.shape[1], samples):
         part = logits.detach()[:, start : start + samples].to(_dtype(logits))
-        some = None if labels is None else labels[start : start + samples].long()
-        yield _Chunk(part, some)
+        answers = None if labels is None else labels[start : start + samples].long()
+        yield Chunk(part, answers)
 
 
-def _map_samples(function: Callable[[_Chunk], Tensor], logits: Tensor) -> Tensor:
+def _map_samples(
+    function: Callable[[Chunk], Tensor], logits: Tensor, *, rule: Rule = "probability"
+) -> Tensor:
+    """Return what a function of a chunk gives for each sample, after checks."""
+    _check(logits, rule=rule)
     return torch.cat([function(chunk) for chunk in _chunks(logits)])
 
 

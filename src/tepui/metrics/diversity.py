@@ -1,180 +1,30 @@
 """How much the members differ."""
 
-import warnings
-from typing import Literal, final, get_args
+from typing import final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of
-from tepui.metrics.chunks import Rule, _Chunk, _spread, _wide
-from tepui.metrics.streaming import LogitsStreaming, State, _count
-
-Output = Literal["logits", "probs"]
-"""What varies over members: their logits, or the softmax of these."""
+from tepui.metrics.chunks import Chunk, Rule, _spread, _wide
+from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, _WithRule
 
 
-@final
-class PairwiseDisagreement(LogitsStreaming[Tensor]):
-    """Streaming :func:`pairwise_disagreement`."""
-
+class _OfPairs(LogitsStreaming[Tensor]):
     num_states = 2
     labeled = False
     min_members = 2
 
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), chunk.pair_differences
 
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, differences = state
-        return _wide(differences) / samples
-
-
-@final
-class Disagreement(LogitsStreaming[Tensor]):
-    """Streaming :func:`disagreement`."""
-
-    num_states = 2
-    labeled = False
-    min_members = 2
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), chunk.pair_differences
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, differences = state
-        return _mean_over_pairs(_wide(differences)) / samples
+class _PairDifferences(_OfPairs):
+    def statistics(self, chunk: Chunk) -> State:
+        """Return number of samples, and of differences between two members."""
+        return chunk.num_samples, chunk.pair_differences
 
 
-@final
-class DER(LogitsStreaming[Tensor]):
-    """Streaming :func:`der`, pooled over all samples seen."""
-
-    num_states = 2
-    min_members = 2
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return chunk.pair_differences, chunk.member_errors
-
-    def _value(self, *state: Tensor) -> Tensor:
-        differences, errors = state
-        return _mean_over_pairs(_wide(differences)) / _wide(errors).mean()
-
-    def _warn(self, value: Tensor, stacklevel: int) -> None:
-        _warn_without_errors("der", value, stacklevel + 1)
-
-
-@final
-class EIR(LogitsStreaming[Tensor]):
-    """Streaming :func:`eir`, pooled over all samples seen.
-
-    Args:
-        rule: How members are joined.
-    """
-
-    num_states = 2
-
-    def __init__(self, rule: Rule = "probability") -> None:
-        one_of("rule", rule, get_args(Rule))
-        super().__init__()
-        self.rule = rule
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return chunk.member_errors, (~chunk.right(self.rule)).sum()
-
-    def _value(self, *state: Tensor) -> Tensor:
-        members, ensemble = state
-        # In whole numbers: equal members improve by exactly nothing.
-        gained = members.sum() - len(members) * ensemble
-        errors = _wide(members.sum())
-        return torch.where(errors > 0, gained / errors, torch.nan)
-
-    def _warn(self, value: Tensor, stacklevel: int) -> None:
-        _warn_without_errors("eir", value, stacklevel + 1)
-
-
-@final
-class Variance(LogitsStreaming[Tensor]):
-    """Streaming :func:`variance`.
-
-    Args:
-        of: Whether logits or their softmax vary.
-    """
-
-    num_states = 2
-    labeled = False
-    min_members = 2
-
-    def __init__(self, of: Output = "logits") -> None:
-        one_of("of", of, get_args(Output))
-        super().__init__()
-        self.of = of
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        values = chunk.logits if self.of == "logits" else chunk.probs
-        return _count(chunk), _wide(_spread(values)).sum()
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, total = state
-        return total / samples
-
-
-@final
-class PairwiseKL(LogitsStreaming[Tensor]):
-    """Streaming :func:`pairwise_kl`."""
-
-    num_states = 2
-    labeled = False
-    min_members = 2
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), chunk.pair_kl
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, total = state
-        # Rounding can leave a divergence of nearly equal members just below zero.
-        return total.clamp(min=0) / samples
-
-
-@final
-class KL(LogitsStreaming[Tensor]):
-    """Streaming :func:`kl`.
-
-    Args:
-        symmetric: Take the divergence of a pair to be the sum of both directions.
-    """
-
-    num_states = 2
-    labeled = False
-    min_members = 2
-
-    def __init__(self, symmetric: bool = False) -> None:
-        super().__init__()
-        self.symmetric = symmetric
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), chunk.pair_kl
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, total = state
-        ordered = _mean_over_pairs(total.clamp(min=0)) / samples
-        return 2 * ordered if self.symmetric else ordered
-
-
-@final
-class UniquePredictions(LogitsStreaming[Tensor]):
-    """Streaming :func:`unique_predictions`."""
-
-    num_states = 2
-    labeled = False
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        ordered = chunk.top[1].sort(0).values
-        return _count(chunk), (ordered[1:] != ordered[:-1]).sum()
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, changes = state
-        return 1 + _wide(changes) / samples
+class _PairDivergences(_OfPairs):
+    def statistics(self, chunk: Chunk) -> State:
+        """Return number of samples and summed divergences between two members."""
+        return chunk.num_samples, chunk.pair_kl
 
 
 def pairwise_disagreement(logits: Tensor) -> Tensor:
@@ -189,16 +39,23 @@ def pairwise_disagreement(logits: Tensor) -> Tensor:
     Returns:
         A symmetric matrix of shape ``(members, members)`` with a diagonal of zeros.
 
-    Raises:
-        ValueError: If the logits break their rules or hold one member.
-
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> pairwise_disagreement(logits)
         tensor([[0.0000, 0.5000],
                 [0.5000, 0.0000]])
     """
-    return PairwiseDisagreement()._of(logits)
+    return PairwiseDisagreement()._once(logits)
+
+
+@final
+class PairwiseDisagreement(_PairDifferences):
+    """Streaming :func:`pairwise_disagreement`."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the share of samples on which two members differ."""
+        num_samples, differences = state
+        return _wide(differences) / num_samples
 
 
 def disagreement(logits: Tensor) -> Tensor:
@@ -212,15 +69,22 @@ def disagreement(logits: Tensor) -> Tensor:
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If the logits break their rules or hold one member.
-
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> disagreement(logits)
         tensor(0.5000)
     """
-    return Disagreement()._of(logits)
+    return Disagreement()._once(logits)
+
+
+@final
+class Disagreement(_PairDifferences):
+    """Streaming :func:`disagreement`."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean over pairs of members."""
+        num_samples, differences = state
+        return _mean_over_pairs(_wide(differences)) / num_samples
 
 
 def der(logits: Tensor, labels: Tensor) -> Tensor:
@@ -237,18 +101,33 @@ def der(logits: Tensor, labels: Tensor) -> Tensor:
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If logits or labels break their rules or there is one member.
-
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> der(logits, torch.tensor([0, 1]))
         tensor(2.)
     """
-    return DER()._of(logits, labels)
+    return DER()._once(logits, labels)
 
 
-def eir(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+@final
+class DER(LogitsStreaming[Tensor]):
+    """Streaming :func:`der`, pooled over all samples seen."""
+
+    num_states = 2
+    min_members = 2
+    undefined = "der is NaN: no member makes an error"
+
+    def statistics(self, chunk: Chunk) -> State:
+        """Return how often two members differ, and how often each errs."""
+        return chunk.pair_differences, chunk.member_errors
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return disagreement over error."""
+        differences, errors = state
+        return _mean_over_pairs(_wide(differences)) / _wide(errors).mean()
+
+
+def eir(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Ensemble improvement rate, ``(mean_i err_i - err_ensemble) / mean_i err_i``.
 
     Higher is better; at most 1 (the ensemble never errs), 0 when it errs as often as
@@ -257,47 +136,102 @@ def eir(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         A scalar.
-
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
 
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> eir(logits, torch.tensor([0, 1]))
         tensor(1.)
     """
-    return EIR(rule)._of(logits, labels)
+    return EIR(rule=rule)._once(logits, labels)
 
 
-def variance(logits: Tensor, of: Output = "logits") -> Tensor:
-    """Variance of the outputs over members, summed over classes, mean over samples.
+@final
+class EIR(_WithRule, LogitsStreaming[Tensor]):
+    """Streaming :func:`eir`, with its ``rule``, pooled over all samples seen."""
+
+    num_states = 2
+    undefined = "eir is NaN: no member makes an error"
+
+    def statistics(self, chunk: Chunk) -> State:
+        """Return how often each member errs, and how often the ensemble does."""
+        return chunk.member_errors, (~chunk.correct(self.rule)).sum()
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the share of the members' errors that the ensemble removes."""
+        members, ensemble = state
+        # In whole numbers: equal members improve by exactly nothing.
+        gained = members.sum() - len(members) * ensemble
+        errors = _wide(members.sum())
+        return torch.where(errors > 0, gained / errors, torch.nan)
+
+
+def logit_variance(logits: Tensor) -> Tensor:
+    """Variance of the logits over members: sum over classes, mean over samples.
 
     ``(1/N) Σ_n 1/(M-1) Σ_m ||f_m(x_n) - f̄(x_n)||²`` with ``f̄`` the mean over members.
-    Higher is more diverse; range [0, ∞) for logits, [0, 1] for probabilities. A
-    constant added to all logits of one member changes the variance of the logits but
-    nothing that the member predicts.
+    Higher is more diverse; range [0, ∞). A constant added to all logits of one member
+    changes it, but nothing that the member predicts; :func:`probability_variance` is
+    blind to that.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``, two members or more.
-        of: Whether ``f`` is the logits or their softmax.
 
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If the logits break their rules, hold one member, or ``of`` is
-            unknown.
-
     Example:
-        >>> logits = torch.tensor([[[2.0, 0.0]], [[0.0, 0.0]]])
-        >>> variance(logits)
+        >>> logit_variance(torch.tensor([[[2.0, 0.0]], [[0.0, 0.0]]]))
         tensor(2.)
     """
-    return Variance(of)._of(logits)
+    return LogitVariance()._once(logits)
+
+
+@final
+class LogitVariance(SampleMean):
+    """Streaming :func:`logit_variance`."""
+
+    labeled = False
+    min_members = 2
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return the variance of each sample's logits."""
+        return _spread(chunk.logits)
+
+
+def probability_variance(logits: Tensor) -> Tensor:
+    """Variance of the probabilities over members: sum over classes, mean over samples.
+
+    ``(1/N) Σ_n 1/(M-1) Σ_m ||P_m(x_n) - P̄(x_n)||²`` with ``P = softmax(f)`` and ``P̄``
+    the mean over members: the mean of :func:`predictive_variance`. Higher is more
+    diverse; range [0, 1].
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``, two members or more.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> probability_variance(torch.tensor([[[99.0, 0.0]], [[0.0, 99.0]]]))
+        tensor(1.)
+    """
+    return ProbabilityVariance()._once(logits)
+
+
+@final
+class ProbabilityVariance(SampleMean):
+    """Streaming :func:`probability_variance`."""
+
+    labeled = False
+    min_members = 2
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return the variance of each sample's probabilities."""
+        return _spread(chunk.probs)
 
 
 def pairwise_kl(logits: Tensor) -> Tensor:
@@ -313,18 +247,26 @@ def pairwise_kl(logits: Tensor) -> Tensor:
         A matrix of shape ``(members, members)``, not symmetric, with a diagonal of
         zeros; rows are ``i``.
 
-    Raises:
-        ValueError: If the logits break their rules or hold one member.
-
     Example:
         >>> pairwise_kl(torch.tensor([[[0.0, 0.0]], [[0.0, 2.0]]]))
         tensor([[0.0000, 0.4338],
                 [0.3278, 0.0000]])
     """
-    return PairwiseKL()._of(logits)
+    return PairwiseKL()._once(logits)
 
 
-def kl(logits: Tensor, symmetric: bool = False) -> Tensor:
+@final
+class PairwiseKL(_PairDivergences):
+    """Streaming :func:`pairwise_kl`."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean divergence of two members."""
+        num_samples, total = state
+        # Rounding can leave a divergence of nearly equal members just below zero.
+        return total.clamp(min=0) / num_samples
+
+
+def mean_kl(logits: Tensor, *, symmetric: bool = False) -> Tensor:
     """Mean of :func:`pairwise_kl` over ordered pairs of different members.
 
     ``1/(M(M-1)) Σ_{i≠j} K_ij``, or the mean of ``K_ij + K_ji`` over ``i < j`` if
@@ -337,14 +279,26 @@ def kl(logits: Tensor, symmetric: bool = False) -> Tensor:
     Returns:
         A scalar, in nats.
 
-    Raises:
-        ValueError: If the logits break their rules or hold one member.
-
     Example:
-        >>> kl(torch.tensor([[[0.0, 0.0]], [[0.0, 2.0]]]))
+        >>> mean_kl(torch.tensor([[[0.0, 0.0]], [[0.0, 2.0]]]))
         tensor(0.3808)
     """
-    return KL(symmetric)._of(logits)
+    return MeanKL(symmetric=symmetric)._once(logits)
+
+
+@final
+class MeanKL(_PairDivergences):
+    """Streaming :func:`mean_kl`, with its option ``symmetric``."""
+
+    def __init__(self, *, symmetric: bool = False) -> None:
+        super().__init__()
+        self.symmetric = symmetric
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean over pairs of members."""
+        num_samples, total = state
+        ordered = _mean_over_pairs(total.clamp(min=0)) / num_samples
+        return 2 * ordered if self.symmetric else ordered
 
 
 def unique_predictions(logits: Tensor) -> Tensor:
@@ -359,22 +313,30 @@ def unique_predictions(logits: Tensor) -> Tensor:
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 3.0]]])
         >>> unique_predictions(logits)
         tensor(1.5000)
     """
-    return UniquePredictions()._of(logits)
+    return UniquePredictions()._once(logits)
+
+
+@final
+class UniquePredictions(SampleMean):
+    """Streaming :func:`unique_predictions`."""
+
+    labeled = False
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return how many predictions of a sample differ from the first one."""
+        ordered = chunk.top[1].sort(0).values
+        return (ordered[1:] != ordered[:-1]).sum(0)
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean number of different predictions."""
+        return 1 + super().value(*state)
 
 
 def _mean_over_pairs(matrix: Tensor) -> Tensor:
     """Mean off the diagonal, which holds zeros."""
     return matrix.sum() / (len(matrix) * (len(matrix) - 1))
-
-
-def _warn_without_errors(name: str, value: Tensor, stacklevel: int) -> None:
-    if torch.isnan(value):
-        warnings.warn(f"{name} is NaN: no member makes an error", stacklevel=stacklevel)

@@ -34,72 +34,28 @@ class _Detection(Streaming[Tensor]):
         self, in_scores: Tensor | None = None, ood_scores: Tensor | None = None
     ) -> None:
         """Take in some scores of either kind."""
-        given = {"in_scores": in_scores, "ood_scores": ood_scores}
-        known = {name: each for name, each in given.items() if each is not None}
-        require(bool(known), "in_scores or ood_scores", "be given", None)
-        for name, scores in known.items():
+        arguments = {"in_scores": in_scores, "ood_scores": ood_scores}
+        given = {name: part for name, part in arguments.items() if part is not None}
+        require(bool(given), "in_scores or ood_scores", "be given", None)
+        for name, scores in given.items():
             _check_scores(name, scores)
-        for scores in known.values():
-            self._seen(scores)
-        none = next(iter(known.values())).new_empty(0)
-        self._keep(tuple(known.get(name, none).detach() for name in given))
+        none = next(iter(given.values())).new_empty(0)
+        state = tuple(given.get(name, none).detach() for name in arguments)
+        self.keep(state, *given.values())
 
-    def _of(self, in_scores: Tensor, ood_scores: Tensor) -> Tensor:
+    def _once(self, in_scores: Tensor, ood_scores: Tensor) -> Tensor:
+        """Return the measure of these scores alone, for the function of its name."""
         self.update(in_scores, ood_scores)
         return self._result(stacklevel=4)
 
 
-@final
-class AUROC(_Detection):
-    """Streaming :func:`auroc`; keeps the scores."""
+class _WithPositive:
+    """The option of measures that name the class to be detected."""
 
-    def _value(self, *state: Tensor) -> Tensor:
-        in_scores, ood_scores = _filled(*state)
-        ordered = in_scores.sort().values
-        below = torch.searchsorted(ordered, ood_scores)
-        not_above = torch.searchsorted(ordered, ood_scores, right=True)
-        pairs = len(in_scores) * len(ood_scores)
-        return _wide((below + not_above).sum()) / (2 * pairs)
-
-
-@final
-class AUPR(_Detection):
-    """Streaming :func:`aupr`; keeps the scores.
-
-    Args:
-        positive: The class to be detected.
-    """
-
-    def __init__(self, positive: Positive = "ood") -> None:
+    def __init__(self, *, positive: Positive = "ood") -> None:
         one_of("positive", positive, get_args(Positive))
         super().__init__()
         self.positive = positive
-
-    def _value(self, *state: Tensor) -> Tensor:
-        found, others = _ordered(*_filled(*state), self.positive)
-        true = len(found) - torch.searchsorted(found, found)
-        false = len(others) - torch.searchsorted(others, found)
-        return (_wide(true) / (true + false)).mean()
-
-
-@final
-class FPR95(_Detection):
-    """Streaming :func:`fpr95`; keeps the scores.
-
-    Args:
-        positive: The class to be detected.
-    """
-
-    def __init__(self, positive: Positive = "ood") -> None:
-        one_of("positive", positive, get_args(Positive))
-        super().__init__()
-        self.positive = positive
-
-    def _value(self, *state: Tensor) -> Tensor:
-        found, others = _ordered(*_filled(*state), self.positive)
-        needed = -(-19 * len(found) // 20)
-        threshold = found[len(found) - needed]
-        return _wide((others >= threshold).sum()) / len(others)
 
 
 def auroc(in_scores: Tensor, ood_scores: Tensor) -> Tensor:
@@ -115,17 +71,30 @@ def auroc(in_scores: Tensor, ood_scores: Tensor) -> Tensor:
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If scores are not one axis of floating numbers, are missing or NaN.
-
     Example:
         >>> auroc(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.7500)
     """
-    return AUROC()._of(in_scores, ood_scores)
+    return AUROC()._once(in_scores, ood_scores)
 
 
-def aupr(in_scores: Tensor, ood_scores: Tensor, positive: Positive = "ood") -> Tensor:
+@final
+class AUROC(_Detection):
+    """Streaming :func:`auroc`; keeps the scores."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the share of pairs in the right order."""
+        in_scores, ood_scores = _filled(*state)
+        ordered = in_scores.sort().values
+        below = torch.searchsorted(ordered, ood_scores)
+        not_above = torch.searchsorted(ordered, ood_scores, right=True)
+        pairs = len(in_scores) * len(ood_scores)
+        return _wide((below + not_above).sum()) / (2 * pairs)
+
+
+def aupr(
+    in_scores: Tensor, ood_scores: Tensor, *, positive: Positive = "ood"
+) -> Tensor:
     """Area under the precision-recall curve, as average precision.
 
     The mean, over positive samples, of the precision at the threshold that just admits
@@ -141,18 +110,28 @@ def aupr(in_scores: Tensor, ood_scores: Tensor, positive: Positive = "ood") -> T
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If scores are not one axis of floating numbers, are missing or NaN,
-            or the class is unknown.
-
     Example:
         >>> aupr(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.8333)
     """
-    return AUPR(positive)._of(in_scores, ood_scores)
+    return AUPR(positive=positive)._once(in_scores, ood_scores)
 
 
-def fpr95(in_scores: Tensor, ood_scores: Tensor, positive: Positive = "ood") -> Tensor:
+@final
+class AUPR(_WithPositive, _Detection):
+    """Streaming :func:`aupr`, with its option ``positive``; keeps the scores."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean precision."""
+        positives, negatives = _ordered(*_filled(*state), self.positive)
+        true = len(positives) - torch.searchsorted(positives, positives)
+        false = len(negatives) - torch.searchsorted(negatives, positives)
+        return (_wide(true) / (true + false)).mean()
+
+
+def fpr95(
+    in_scores: Tensor, ood_scores: Tensor, *, positive: Positive = "ood"
+) -> Tensor:
     """Share of negative samples that pass where 95 % of the positive ones do.
 
     The threshold is the strictest at which at least 95 % pass. Lower is better; range
@@ -168,25 +147,33 @@ def fpr95(in_scores: Tensor, ood_scores: Tensor, positive: Positive = "ood") -> 
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If scores are not one axis of floating numbers, are missing or NaN,
-            or the class is unknown.
-
     Example:
         >>> fpr95(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.5000)
     """
-    return FPR95(positive)._of(in_scores, ood_scores)
+    return FPR95(positive=positive)._once(in_scores, ood_scores)
+
+
+@final
+class FPR95(_WithPositive, _Detection):
+    """Streaming :func:`fpr95`, with its option ``positive``; keeps the scores."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the share of negative samples that pass."""
+        positives, negatives = _ordered(*_filled(*state), self.positive)
+        needed = -(-19 * len(positives) // 20)
+        threshold = positives[len(positives) - needed]
+        return _wide((negatives >= threshold).sum()) / len(negatives)
 
 
 def _check_scores(name: str, scores: Tensor) -> None:
     require(scores.ndim == 1, name, "have shape (samples,)", tuple(scores.shape))
     require(scores.is_floating_point(), name, "be floating point", scores.dtype)
-    bad = torch.isnan(scores)
-    if bad.any():
+    missing = torch.isnan(scores)
+    if missing.any():
         raise ValueError(
-            f"{name} must not be NaN, got {int(bad.sum())} NaN value(s), "
-            f"the first at sample {int(bad.nonzero()[0])}"
+            f"{name} must not be NaN, got {int(missing.sum())} NaN value(s), "
+            f"the first at sample {int(missing.nonzero()[0])}"
         )
 
 

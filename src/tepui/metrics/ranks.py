@@ -65,9 +65,10 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
         len(first) == len(second), "second", f"hold {len(first)} samples", len(second)
     )
     dtype = torch.promote_types(_dtype(first), _dtype(second))
-    left, right = (ranks(each) - (len(first) + 1) / 2 for each in (first, second))
-    scale = (left.square().sum() * right.square().sum()).sqrt()
+    middle = (len(first) + 1) / 2
+    offset, other = ranks(first) - middle, ranks(second) - middle
+    scale = (offset.square().sum() * other.square().sum()).sqrt()
     if scale == 0:
         message = "rank_correlation is NaN: all values of a score are equal"
         warnings.warn(message, stacklevel=2)
-    return ((left * right).sum() / scale).clamp(-1, 1).to(dtype)
+    return ((offset * other).sum() / scale).clamp(-1, 1).to(dtype)

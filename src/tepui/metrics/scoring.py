@@ -1,13 +1,12 @@
 """Proper scores of the ensemble's probabilities."""
 
-from typing import NamedTuple, final, get_args
+from typing import NamedTuple, final
 
 from torch import Tensor
 
-from tepui.core.checks import one_of
 from tepui.metrics.binning import _check_bins, _class_width_bins
-from tepui.metrics.chunks import Rule, _Chunk, _wide
-from tepui.metrics.streaming import LogitsStreaming, State, _count
+from tepui.metrics.chunks import Chunk, Rule, _wide
+from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, _WithRule
 
 
 class BrierParts(NamedTuple):
@@ -31,86 +30,7 @@ class BrierParts(NamedTuple):
     within: Tensor
 
 
-@final
-class NLL(LogitsStreaming[Tensor]):
-    """Streaming :func:`nll`.
-
-    Args:
-        rule: How members are joined.
-    """
-
-    num_states = 2
-
-    def __init__(self, rule: Rule = "probability") -> None:
-        one_of("rule", rule, get_args(Rule))
-        super().__init__()
-        self.rule = rule
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), -_wide(chunk.label_log_probs(self.rule)).sum()
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, total = state
-        return total / samples
-
-
-@final
-class Brier(LogitsStreaming[Tensor]):
-    """Streaming :func:`brier`.
-
-    Args:
-        rule: How members are joined.
-    """
-
-    num_states = 2
-
-    def __init__(self, rule: Rule = "probability") -> None:
-        one_of("rule", rule, get_args(Rule))
-        super().__init__()
-        self.rule = rule
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return _count(chunk), _squared_error(chunk, self.rule)
-
-    def _value(self, *state: Tensor) -> Tensor:
-        samples, total = state
-        return total / samples
-
-
-@final
-class BrierDecomposition(LogitsStreaming[BrierParts]):
-    """Streaming :func:`brier_decomposition`.
-
-    Args:
-        bins: Number of bins of equal width.
-        rule: How members are joined.
-    """
-
-    num_states = 5
-
-    def __init__(self, *, bins: int = 15, rule: Rule = "probability") -> None:
-        one_of("rule", rule, get_args(Rule))
-        _check_bins(bins)
-        super().__init__()
-        self.bins, self.rule = bins, rule
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        probs = chunk.ensemble_probs(self.rule)
-        binned = _class_width_bins(probs, chunk.labels, self.bins)
-        return _count(chunk), _squared_error(chunk, self.rule), *binned
-
-    def _value(self, *state: Tensor) -> BrierParts:
-        samples, total, count, sums, hits = state
-        filled = count.clamp(min=1)
-        base = (_wide(hits).sum(-1) / samples).unsqueeze(-1)
-        reliability = ((hits - sums).square() / filled).sum() / samples
-        resolution = (count * (_wide(hits) / filled - base).square()).sum() / samples
-        uncertainty = (base * (1 - base)).sum()
-        within = total / samples - (reliability - resolution + uncertainty)
-        return BrierParts(reliability, resolution, uncertainty, within)
-
-
-def nll(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+def nll(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Negative log-likelihood of the ensemble, ``-(1/N) Σ_n log P(y_n | x_n)``.
 
     Lower is better; range [0, ∞]. Infinity occurs only for ``vote``: when a label
@@ -119,26 +39,63 @@ def nll(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         A scalar, in nats.
-
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
 
     Example:
         >>> import torch
         >>> logits = torch.tensor([[[0.0, 0.0]], [[0.0, 0.0]]])
         >>> nll(logits, torch.tensor([1]))
         tensor(0.6931)
-        >>> nll(logits, torch.tensor([1]), "vote")
+        >>> nll(logits, torch.tensor([1]), rule="vote")
         tensor(inf)
     """
-    return NLL(rule)._of(logits, labels)
+    return NLL(rule=rule)._once(logits, labels)
 
 
-def brier(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+@final
+class NLL(_WithRule, SampleMean):
+    """Streaming :func:`nll`, with its ``rule``."""
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return the loss of each sample."""
+        return -chunk.label_log_probs(self.rule)
+
+
+def individual_nll(logits: Tensor, labels: Tensor) -> Tensor:
+    """Negative log-likelihood of each member, ``-(1/N) Σ_n log P_m(y_n | x_n)``.
+
+    Lower is better; range [0, ∞). Guessing gives ``log C``.
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+
+    Returns:
+        Losses of shape ``(members,)``, in nats.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[[0.0, 0.0]], [[9.0, 0.0]]])
+        >>> individual_nll(logits, torch.tensor([1]))
+        tensor([0.6931, 9.0001])
+    """
+    return IndividualNLL()._once(logits, labels)
+
+
+@final
+class IndividualNLL(SampleMean):
+    """Streaming :func:`individual_nll`."""
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return the loss of each member and sample, ``(members, samples)``."""
+        index = chunk.labels.expand(len(chunk.logits), -1).unsqueeze(-1)
+        return -chunk.log_probs.gather(2, index)[:, :, 0]
+
+
+def brier(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Brier score over all classes, ``(1/N) Σ_n Σ_c (P_c(x_n) - 1[y_n = c])²``.
 
     Lower is better; range [0, 2]. For two classes this is twice the score that looks at
@@ -147,24 +104,30 @@ def brier(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         A scalar.
-
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
 
     Example:
         >>> import torch
         >>> brier(torch.tensor([[[0.0, 0.0]]]), torch.tensor([1]))
         tensor(0.5000)
     """
-    return Brier(rule)._of(logits, labels)
+    return Brier(rule=rule)._once(logits, labels)
+
+
+@final
+class Brier(_WithRule, SampleMean):
+    """Streaming :func:`brier`, with its ``rule``."""
+
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return the squared error of each sample."""
+        return _squared_errors(chunk, self.rule)
 
 
 def brier_decomposition(
-    logits: Tensor, labels: Tensor, *, bins: int = 15, rule: Rule = "probability"
+    logits: Tensor, labels: Tensor, *, num_bins: int = 15, rule: Rule = "probability"
 ) -> BrierParts:
     """Murphy's decomposition of the Brier score, summed over classes.
 
@@ -182,15 +145,11 @@ def brier_decomposition(
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        bins: Number of bins of equal width on [0, 1].
-        rule: How members are joined.
+        num_bins: Number of bins of equal width on [0, 1].
+        rule: How members are combined.
 
     Returns:
         The four parts.
-
-    Raises:
-        ValueError: If logits or labels break their rules, the rule is unknown or
-            ``bins`` is not positive.
 
     Example:
         >>> import torch
@@ -199,10 +158,41 @@ def brier_decomposition(
         >>> parts.reliability, parts.uncertainty
         (tensor(0.), tensor(0.5000))
     """
-    return BrierDecomposition(bins=bins, rule=rule)._of(logits, labels)
+    return BrierDecomposition(num_bins=num_bins, rule=rule)._once(logits, labels)
 
 
-def _squared_error(chunk: _Chunk, rule: Rule) -> Tensor:
+@final
+class BrierDecomposition(_WithRule, LogitsStreaming[BrierParts]):
+    """Streaming :func:`brier_decomposition`, with its options."""
+
+    num_states = 5
+
+    def __init__(self, *, num_bins: int = 15, rule: Rule = "probability") -> None:
+        _check_bins(num_bins)
+        super().__init__(rule=rule)
+        self.num_bins = num_bins
+
+    def statistics(self, chunk: Chunk) -> State:
+        """Return number of samples, squared error, and the bins of every class."""
+        total = _wide(_squared_errors(chunk, self.rule)).sum()
+        probs = chunk.ensemble_probs(self.rule)
+        bins = _class_width_bins(probs, chunk.labels, self.num_bins)
+        return chunk.num_samples, total, *bins
+
+    def value(self, *state: Tensor) -> BrierParts:
+        """Return the parts of the mean squared error."""
+        num_samples, total, count, sums, hits = state
+        filled = count.clamp(min=1)
+        base = (_wide(hits).sum(-1) / num_samples).unsqueeze(-1)
+        reliability = ((hits - sums).square() / filled).sum() / num_samples
+        gap = _wide(hits) / filled - base
+        resolution = (count * gap.square()).sum() / num_samples
+        uncertainty = (base * (1 - base)).sum()
+        within = total / num_samples - (reliability - resolution + uncertainty)
+        return BrierParts(reliability, resolution, uncertainty, within)
+
+
+def _squared_errors(chunk: Chunk, rule: Rule) -> Tensor:
     probs, index = chunk.ensemble_probs(rule), chunk.labels.unsqueeze(1)
     residual = probs.scatter(1, index, probs.gather(1, index) - 1)
-    return _wide(residual.square_().sum(-1)).sum()
+    return residual.square_().sum(-1)

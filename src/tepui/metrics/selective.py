@@ -1,13 +1,12 @@
 """What an ensemble gains by not answering where it is unsure."""
 
-from typing import NamedTuple, final, get_args
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of
-from tepui.metrics.chunks import Rule, _Chunk, _wide
-from tepui.metrics.streaming import LogitsStreaming, State, _Value
+from tepui.metrics.chunks import Chunk, Rule, _wide
+from tepui.metrics.streaming import LogitsStreaming, State, _Value, _WithRule
 
 
 class RiskCoverage(NamedTuple):
@@ -22,45 +21,17 @@ class RiskCoverage(NamedTuple):
     risk: Tensor
 
 
-class _Selective(LogitsStreaming[_Value]):
+class _Selective(_WithRule, LogitsStreaming[_Value]):
     num_states = 2
     joined = True
 
-    def __init__(self, rule: Rule = "probability") -> None:
-        one_of("rule", rule, get_args(Rule))
-        super().__init__()
-        self.rule = rule
-
-    def _statistics(self, chunk: _Chunk) -> State:
-        return chunk.ensemble_top(self.rule)[0], chunk.right(self.rule)
-
-
-@final
-class SelectiveCurve(_Selective[RiskCoverage]):
-    """Streaming :func:`selective_curve`; keeps two numbers per sample.
-
-    Args:
-        rule: How members are joined.
-    """
-
-    def _value(self, *state: Tensor) -> RiskCoverage:
-        return _risk_coverage(*state)
-
-
-@final
-class AURC(_Selective[Tensor]):
-    """Streaming :func:`aurc`; keeps two numbers per sample.
-
-    Args:
-        rule: How members are joined.
-    """
-
-    def _value(self, *state: Tensor) -> Tensor:
-        return _risk_coverage(*state).risk.mean()
+    def statistics(self, chunk: Chunk) -> State:
+        """Return confidence and correctness of each sample."""
+        return chunk.ensemble_top(self.rule)[0], chunk.correct(self.rule)
 
 
 def selective_curve(
-    logits: Tensor, labels: Tensor, rule: Rule = "probability"
+    logits: Tensor, labels: Tensor, *, rule: Rule = "probability"
 ) -> RiskCoverage:
     """Error among the most confident samples, for every number of them.
 
@@ -71,23 +42,29 @@ def selective_curve(
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         Coverages and risks, each of shape ``(samples,)``; the last risk is the error.
-
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
 
     Example:
         >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 1.0]]])
         >>> selective_curve(logits, torch.tensor([1, 0])).risk
         tensor([0.0000, 0.5000])
     """
-    return SelectiveCurve(rule)._of(logits, labels)
+    return SelectiveCurve(rule=rule)._once(logits, labels)
 
 
-def aurc(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+@final
+class SelectiveCurve(_Selective[RiskCoverage]):
+    """Streaming :func:`selective_curve`, with its ``rule``; keeps every sample."""
+
+    def value(self, *state: Tensor) -> RiskCoverage:
+        """Return the curve."""
+        return _risk_coverage(*state)
+
+
+def aurc(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
     """Area under the risk-coverage curve, the mean risk of :func:`selective_curve`.
 
     Lower is better; range [0, 1]. It falls with the error and with the share of errors
@@ -96,28 +73,34 @@ def aurc(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined.
+        rule: How members are combined.
 
     Returns:
         A scalar.
-
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
 
     Example:
         >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 1.0]]])
         >>> aurc(logits, torch.tensor([1, 0]))
         tensor(0.2500)
     """
-    return AURC(rule)._of(logits, labels)
+    return AURC(rule=rule)._once(logits, labels)
 
 
-def _risk_coverage(confidence: Tensor, right: Tensor) -> RiskCoverage:
+@final
+class AURC(_Selective[Tensor]):
+    """Streaming :func:`aurc`, with its ``rule``; keeps two numbers per sample."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean risk."""
+        return _risk_coverage(*state).risk.mean()
+
+
+def _risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
     ordered, order = confidence.sort(descending=True)
     _, group, size = torch.unique_consecutive(
         ordered, return_inverse=True, return_counts=True
     )
-    wrong = (~right[order]).long()
+    wrong = (~correct[order]).long()
     errors = torch.zeros_like(size).index_add_(0, group, wrong)
     answered = torch.arange(1, len(wrong) + 1, device=wrong.device)
     inside = answered - (size.cumsum(0) - size)[group]

@@ -31,15 +31,15 @@ class SizeCurve(NamedTuple):
 
 
 def sub_ensembles(
-    members: int, size: int, *, limit: int = 100, seed: int = 0
+    num_members: int, size: int, *, limit: int = 100, seed: int = 0
 ) -> list[tuple[int, ...]]:
     """Return all sub-ensembles of a size, or a random sample of them.
 
     Args:
-        members: Members of the whole ensemble.
+        num_members: Members of the whole ensemble.
         size: Members of a sub-ensemble.
         limit: If there are more than this, as many different ones are drawn.
-        seed: What the draw depends on, beside ``members`` and ``size``.
+        seed: What the draw depends on, beside ``num_members`` and ``size``.
 
     Returns:
         Increasing member indices of each, in lexicographic order.
@@ -53,14 +53,14 @@ def sub_ensembles(
         >>> len(sub_ensembles(50, 5, limit=10))
         10
     """
-    require(1 <= size <= members, "size", f"lie in [1, {members}]", size)
+    require(1 <= size <= num_members, "size", f"lie in [1, {num_members}]", size)
     require(limit >= 1, "limit", "be at least 1", limit)
-    if math.comb(members, size) <= limit:
-        return list(combinations(range(members), size))
-    draws = generator(seed, "sub-ensembles", members, size)
+    if math.comb(num_members, size) <= limit:
+        return list(combinations(range(num_members), size))
+    draws = generator(seed, "sub-ensembles", num_members, size)
     chosen: set[tuple[int, ...]] = set()
     while len(chosen) < limit:
-        order = torch.randperm(members, generator=draws, device="cpu")
+        order = torch.randperm(num_members, generator=draws, device="cpu")
         chosen.add(tuple(sorted(order[:size].tolist())))
     return sorted(chosen)
 
@@ -106,7 +106,9 @@ def size_curve(
     count, mean, deviation = [], [], []
     for size in chosen:
         subsets = sub_ensembles(members, size, limit=limit, seed=seed)
-        values = torch.stack([metric(logits[list(some)], *data) for some in subsets])
+        values = torch.stack(
+            [metric(logits[list(subset)], *data) for subset in subsets]
+        )
         require(values.ndim == 1, "metric", "return a scalar", tuple(values[0].shape))
         count.append(len(subsets))
         mean.append(values.mean())

@@ -3,20 +3,26 @@
 Every function that reduces logits to a few numbers has a class of the same name with
 ``update``, ``compute`` and ``reset``. The function is its class used once, so both
 agree, up to rounding, however the samples are cut into chunks.
+
+A metric of your own derives from :class:`SampleMean` if it is a mean over samples, and
+from :class:`LogitsStreaming` otherwise.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import require
-from tepui.metrics.chunks import _check, _Chunk, _chunks, _dtype
+from tepui.core.checks import one_of, require
+from tepui.metrics.chunks import Chunk, Rule, _check, _chunks, _dtype, _wide
 
 _Value = TypeVar("_Value", bound=Tensor | tuple[Tensor, ...])
+
 State = tuple[Tensor, ...]
+"""What a streaming metric keeps of the samples it has seen."""
 
 
 class Streaming(ABC, Generic[_Value]):
@@ -26,18 +32,51 @@ class Streaming(ABC, Generic[_Value]):
         num_states: How many tensors it keeps.
         joined: Whether they grow with the samples (chunks are concatenated) or not
             (chunks are added).
+        undefined: What a warning says where the value is NaN, if that can be.
     """
 
     num_states: int
     joined: bool = False
+    undefined: ClassVar[str | None] = None
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all chunks."""
         self._states: list[State] = []
         self._dtype = torch.float32
+        self.reset()
+
+    @abstractmethod
+    def value(self, *state: Tensor) -> _Value:
+        """Return the metric of everything that was kept.
+
+        Args:
+            state: The tensors that are kept, of all chunks together.
+
+        Returns:
+            A tensor or a named tuple of tensors, floating numbers in any type.
+        """
+
+    def keep(self, state: State, *sources: Tensor) -> None:
+        """Add what some samples contribute.
+
+        Args:
+            state: As many tensors as ``num_states``.
+            sources: What they derive from; the value has the widest type among all.
+        """
+        for source in sources:
+            self._dtype = torch.promote_types(self._dtype, _dtype(source))
+        if self._states and not self.joined:
+            pairs = zip(self._states[0], state, strict=True)
+            self._states = [tuple(total + new for total, new in pairs)]
+        else:
+            self._states.append(state)
+
+    def state(self) -> State:
+        """Return the tensors that are kept: one set for all chunks together."""
+        require(bool(self._states), "update", "come before compute", "no update")
+        if len(self._states) > 1:
+            columns = zip(*self._states, strict=True)
+            self._states = [tuple(torch.cat(column) for column in columns)]
+        return self._states[0]
 
     def compute(self) -> _Value:
         """Return the metric of all samples seen since the last reset.
@@ -50,36 +89,17 @@ class Streaming(ABC, Generic[_Value]):
         """
         return self._result(stacklevel=3)
 
-    def state(self) -> State:
-        """Return the tensors that are kept: one set for all chunks together."""
-        require(bool(self._states), "update", "come before compute", "no update")
-        if len(self._states) > 1:
-            columns = zip(*self._states, strict=True)
-            self._states = [tuple(torch.cat(column) for column in columns)]
-        return self._states[0]
-
-    @abstractmethod
-    def _value(self, *state: Tensor) -> _Value:
-        """Return the metric of everything seen, floating numbers in any type."""
-
-    def _keep(self, state: State) -> None:
-        if self._states and not self.joined:
-            pairs = zip(self._states[0], state, strict=True)
-            self._states = [tuple(known + new for known, new in pairs)]
-        else:
-            self._states.append(state)
-
-    def _seen(self, values: Tensor) -> None:
-        self._dtype = torch.promote_types(self._dtype, _dtype(values))
+    def reset(self) -> None:
+        """Forget all chunks."""
+        self._states = []
+        self._dtype = torch.float32
 
     def _result(self, stacklevel: int) -> _Value:
-        value = self._value(*self.state())
-        self._warn(value, stacklevel + 1)
+        value = self.value(*self.state())
+        if self.undefined and isinstance(value, Tensor) and value.isnan().any():
+            warnings.warn(self.undefined, stacklevel=stacklevel)
         answer: _Value = _in_type(value, self._dtype)
         return answer
-
-    def _warn(self, value: _Value, stacklevel: int) -> None:
-        """Warn of a value that is not defined."""
 
 
 class LogitsStreaming(Streaming[_Value]):
@@ -88,15 +108,37 @@ class LogitsStreaming(Streaming[_Value]):
     Attributes:
         labeled: Whether it needs labels.
         min_members: The fewest members it can work with.
+
+    Example:
+        >>> class WorstMember(LogitsStreaming[Tensor]):
+        ...     num_states = 2  # number of samples, errors of each member
+        ...
+        ...     def statistics(self, chunk):
+        ...         return chunk.num_samples, chunk.member_errors
+        ...
+        ...     def value(self, *state):
+        ...         num_samples, errors = state
+        ...         return errors.max() / num_samples
+        >>> metric = WorstMember()
+        >>> for _ in range(3):
+        ...     metric.update(torch.eye(4).expand(2, 4, 4), torch.tensor([0, 1, 2, 0]))
+        >>> metric.compute()
+        tensor(0.2500)
     """
 
     labeled: ClassVar[bool] = True
     min_members: ClassVar[int] = 1
 
-    def reset(self) -> None:
-        """Forget all chunks."""
-        super().reset()
-        self._shape: tuple[int, int] | None = None
+    @abstractmethod
+    def statistics(self, chunk: Chunk) -> State:
+        """Return what some samples add to the state.
+
+        Args:
+            chunk: Their logits and labels, and what derives from these.
+
+        Returns:
+            As many tensors as ``num_states``.
+        """
 
     def update(self, logits: Tensor, labels: Tensor | None = None) -> None:
         """Take in some samples.
@@ -112,27 +154,75 @@ class LogitsStreaming(Streaming[_Value]):
         """
         Collection(stream=self).update(logits, labels)
 
-    @abstractmethod
-    def _statistics(self, chunk: _Chunk) -> State:
-        """Return what one chunk adds to the state."""
+    def reset(self) -> None:
+        """Forget all chunks."""
+        super().reset()
+        self._shape: tuple[int, int] | None = None
 
     def _check_shape(self, logits: Tensor) -> None:
         shape = logits.shape[0], logits.shape[2]
-        if self._shape not in (None, shape):
-            require(
-                False,
-                "logits",
-                f"keep the (members, classes) of earlier updates, {self._shape}",
-                shape,
-            )
+        rule = f"keep the (members, classes) of earlier updates, {self._shape}"
+        require(self._shape in (None, shape), "logits", rule, shape)
 
-    def _begin(self, logits: Tensor) -> None:
-        self._shape = logits.shape[0], logits.shape[2]
-        self._seen(logits)
-
-    def _of(self, logits: Tensor, labels: Tensor | None = None) -> _Value:
+    def _once(self, logits: Tensor, labels: Tensor | None = None) -> _Value:
+        """Return the metric of these samples alone, for the function of its name."""
         self.update(logits, labels)
         return self._result(stacklevel=4)
+
+
+class SampleMean(LogitsStreaming[Tensor]):
+    """A metric that is a mean over samples.
+
+    Example:
+        >>> class Margin(SampleMean):
+        ...     labeled = False
+        ...
+        ...     def per_sample(self, chunk):
+        ...         first, second = chunk.ensemble_probs("probability").topk(2)[0].T
+        ...         return first - second
+        >>> metric = Margin()
+        >>> metric.update(torch.tensor([[[0.0, 0.0], [99.0, 0.0]]]))
+        >>> metric.compute()
+        tensor(0.5000)
+    """
+
+    num_states = 2
+
+    @abstractmethod
+    def per_sample(self, chunk: Chunk) -> Tensor:
+        """Return what is averaged, samples on the last axis.
+
+        Args:
+            chunk: Logits and labels of some samples, and what derives from these.
+
+        Returns:
+            Shape ``(samples,)``, or ``(members, samples)`` for one mean per member.
+        """
+
+    def statistics(self, chunk: Chunk) -> State:
+        """Return number of samples and sum, exact for whole numbers and truth values.
+
+        Args:
+            chunk: Logits and labels of some samples, and what derives from these.
+
+        Returns:
+            Both numbers.
+        """
+        values = self.per_sample(chunk)
+        summed = _wide(values) if values.is_floating_point() else values
+        return chunk.num_samples, summed.sum(-1)
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean.
+
+        Args:
+            state: Number of samples and sum.
+
+        Returns:
+            Their ratio.
+        """
+        num_samples, total = state
+        return _wide(total) / num_samples
 
 
 class Collection:
@@ -173,10 +263,10 @@ class Collection:
         for stream in streams:
             stream._check_shape(logits)
         for stream in streams:
-            stream._begin(logits)
+            stream._shape = logits.shape[0], logits.shape[2]
         for chunk in _chunks(logits, labels if labeled else None):
             for stream in streams:
-                stream._keep(stream._statistics(chunk))
+                stream.keep(stream.statistics(chunk), logits)
 
     def compute(self) -> dict[str, Any]:
         """Return every metric of all samples seen since the last reset.
@@ -187,9 +277,10 @@ class Collection:
         Raises:
             ValueError: If there was no update.
         """
-        return {
-            name: stream._result(stacklevel=4) for name, stream in self.streams.items()
-        }
+        values = {}
+        for name, stream in self.streams.items():
+            values[name] = stream._result(stacklevel=3)
+        return values
 
     def reset(self) -> None:
         """Forget all chunks."""
@@ -197,14 +288,17 @@ class Collection:
             stream.reset()
 
 
+class _WithRule:
+    """The option of metrics that depend on how members are combined."""
+
+    def __init__(self, *, rule: Rule = "probability") -> None:
+        one_of("rule", rule, get_args(Rule))
+        super().__init__()
+        self.rule = rule
+
+
 def _in_type(value: Any, dtype: torch.dtype) -> Any:
     """Return floating tensors, alone or in a named tuple, in the type asked for."""
     if not isinstance(value, Tensor):
-        return type(value)(*(_in_type(each, dtype) for each in value))
+        return type(value)(*(_in_type(item, dtype) for item in value))
     return value.to(dtype) if value.is_floating_point() else value
-
-
-def _count(chunk: _Chunk) -> Tensor:
-    """Return the number of samples, as a tensor where the chunk lies."""
-    logits = chunk.logits
-    return logits.new_full((), logits.shape[1], dtype=torch.int64)

@@ -20,13 +20,50 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import class_mask, labels_match, logits_shape, one_of
-from tepui.data.sets.imagenet import restricted
+from tepui.core.checks import (
+    class_indices,
+    class_mask,
+    labels_match,
+    logits_shape,
+    one_of,
+    require,
+)
 from tepui.metrics.accuracy import accuracy
 from tepui.metrics.aggregate import predictions
 
 Protocol = Literal["restricted", "unrestricted", "subset_vote"]
-"""How members are joined and classes left out."""
+"""How members are combined and classes left out."""
+
+
+def restrict_classes(
+    logits: Tensor, labels: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Leave logits and labels with some of the classes.
+
+    Args:
+        logits: Of all classes, along the last axis.
+        labels: Class indices, all of classes that are left.
+        mask: Which classes are left, ``(classes,)``.
+
+    Returns:
+        The logits of those classes, and the labels numbered among them.
+
+    Raises:
+        ValueError: If the mask has another length than there are classes, or a label
+            is of a class that is not left.
+
+    Example:
+        >>> mask = torch.tensor([False, True, False, True])
+        >>> restrict_classes(torch.eye(4), torch.tensor([3, 1, 1, 3]), mask)[1]
+        tensor([1, 0, 0, 1])
+    """
+    classes = logits.shape[-1]
+    class_mask(mask, classes)
+    class_indices(labels, classes)
+    outside = int((~mask[labels]).sum())
+    rule = "belong to classes in the mask"
+    require(outside == 0, "labels", rule, f"{outside} outside")
+    return logits[..., mask], (mask.cumsum(0) - 1)[labels]
 
 
 def subset_vote(logits: Tensor, mask: Tensor) -> Tensor:
@@ -46,7 +83,7 @@ def subset_vote(logits: Tensor, mask: Tensor) -> Tensor:
         ValueError: If logits or mask break their rules.
 
     Example:
-        >>> logits = torch.eye(3)[[0, 0, 2]][:, None]  # two of three vote outside
+        >>> logits = torch.eye(3)[[0, 0, 2]].unsqueeze(1)  # two of three vote outside
         >>> subset_vote(logits, torch.tensor([False, True, True]))
         tensor([2])
     """
@@ -60,7 +97,7 @@ def subset_vote(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def subset_accuracy(
-    logits: Tensor, labels: Tensor, mask: Tensor, protocol: Protocol = "restricted"
+    logits: Tensor, labels: Tensor, mask: Tensor, *, protocol: Protocol = "restricted"
 ) -> Tensor:
     """Accuracy of the ensemble on data that holds only some of the classes.
 
@@ -84,16 +121,16 @@ def subset_accuracy(
         >>> labels, mask = torch.tensor([1]), torch.tensor([False, True, True])
         >>> subset_accuracy(logits, labels, mask)
         tensor(1.)
-        >>> subset_accuracy(logits, labels, mask, "subset_vote")
+        >>> subset_accuracy(logits, labels, mask, protocol="subset_vote")
         tensor(0.)
     """
     one_of("protocol", protocol, get_args(Protocol))
     logits_shape(logits)
     labels_match(labels, logits)
-    inside, numbered = restricted(logits, labels, mask)
+    inside, numbered = restrict_classes(logits, labels, mask)
     if protocol == "restricted":
-        return accuracy(inside, numbered, "logit")
+        return accuracy(inside, numbered, rule="logit")
     if protocol == "unrestricted":
-        return accuracy(logits, labels, "logit")
-    right = (subset_vote(logits, mask) == labels).sum()
-    return right.to(torch.promote_types(logits.dtype, torch.float32)) / len(labels)
+        return accuracy(logits, labels, rule="logit")
+    correct = (subset_vote(logits, mask) == labels).sum()
+    return correct.to(torch.promote_types(logits.dtype, torch.float32)) / len(labels)

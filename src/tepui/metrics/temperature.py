@@ -22,14 +22,16 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of
-from tepui.metrics.chunks import Rule, _check, _Chunk, _chunks, _dtype, _wide
+from tepui.metrics.chunks import Chunk, Rule, _check, _chunks, _dtype, _wide
 
 _LOWEST, _HIGHEST = 0.01, 100.0
 _STEPS = 60
 _MANY = 16_000
 
 
-def temperature(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> Tensor:
+def temperature(
+    logits: Tensor, labels: Tensor, *, rule: Rule = "probability"
+) -> Tensor:
     """Temperature ``T`` for which ``logits / T`` have the least :func:`nll`.
 
     Fit it on held-out samples and divide the logits of others by it. All members share
@@ -39,39 +41,36 @@ def temperature(logits: Tensor, labels: Tensor, rule: Rule = "probability") -> T
     Args:
         logits: Held-out logits of shape ``(members, samples, classes)``.
         labels: Class indices of shape ``(samples,)``.
-        rule: How members are joined: ``"probability"`` or ``"logit"``; a vote has no
+        rule: How members are combined: ``"probability"`` or ``"logit"``; a vote has no
             temperature.
 
     Returns:
         A scalar in [0.01, 100]; at a bound, with a warning, where the loss has no
         minimum between them.
 
-    Raises:
-        ValueError: If logits or labels break their rules or the rule is unknown.
-
     Example:
         >>> logits = torch.tensor([[[4.0, 0.0]]]).expand(1, 4, 2)
-        >>> found = temperature(logits, torch.tensor([0, 0, 0, 1]))
-        >>> (logits / found).softmax(-1)[0, 0]  # three of four are right
+        >>> best = temperature(logits, torch.tensor([0, 0, 0, 1]))
+        >>> (logits / best).softmax(-1)[0, 0]  # three of four are right
         tensor([0.7500, 0.2500])
     """
     one_of("rule", rule, ("probability", "logit"))
     _check(logits, labels)
-    found = 1 / _best(logits, labels, rule)
-    if not 1.001 * _LOWEST < found < _HIGHEST / 1.001:
+    best = 1 / _best_inverse(logits, labels, rule)
+    if not 1.001 * _LOWEST < best < _HIGHEST / 1.001:
         warnings.warn(
-            f"temperature is at its bound, {found:.3g}: the loss falls all the way",
+            f"temperature is at its bound, {best:.3g}: the loss falls all the way",
             stacklevel=2,
         )
-    return logits.new_tensor(found, dtype=_dtype(logits))
+    return logits.new_tensor(best, dtype=_dtype(logits))
 
 
-def _best(logits: Tensor, labels: Tensor, rule: Rule) -> float:
+def _best_inverse(logits: Tensor, labels: Tensor, rule: Rule) -> float:
     """Return the best inverse temperature between the bounds."""
     low, high, last = 1 / _HIGHEST, 1 / _LOWEST, math.inf
     # Many samples start from the best of every sixteenth of them.
     few = len(labels) < _MANY
-    beta = 1.0 if few else _best(logits[:, ::16], labels[::16], rule)
+    beta = 1.0 if few else _best_inverse(logits[:, ::16], labels[::16], rule)
     # Newton squares the error: after a step this small, what is left is far smaller.
     small = 1e-5 if logits.dtype == torch.float64 else 1e-3
     for _ in range(_STEPS):
@@ -100,7 +99,7 @@ def _derivatives(
     return slope, bend
 
 
-def _chunk_derivatives(chunk: _Chunk, rule: Rule, beta: float) -> Tensor:
+def _chunk_derivatives(chunk: Chunk, rule: Rule, beta: float) -> Tensor:
     raw = chunk.logits.mean(0, keepdim=True) if rule == "logit" else chunk.logits
     # From the largest logit down: no overflow, and squares that do not cancel.
     values = raw - raw.amax(-1, keepdim=True)

@@ -55,9 +55,9 @@ class TorchMetric(Metric):
     def update(self, *data: Any) -> None:
         """Take in some samples, as the streaming metric does."""
         self.stream.update(*data)
-        news = self.stream.state()
+        states = self.stream.state()
         self.stream._states = []
-        for name, new in zip(self._names, news, strict=True):
+        for name, new in zip(self._names, states, strict=True):
             if self.stream.joined:
                 getattr(self, name).append(new)
             else:

@@ -1,8 +1,8 @@
 """Scores of how sure the ensemble is, one per sample.
 
 ``P_m`` is the softmax of member ``m``, ``P̄`` the mean over the ``M`` members and ``C``
-the number of classes. All scores but :func:`bma` and :func:`max_logit` are high where a
-sample is unfamiliar; :func:`ood_scores` turns these two round.
+the number of classes. All scores but :func:`max_mean_probability` and :func:`max_logit`
+are high where a sample is unfamiliar; :func:`ood_scores` negates these two.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,16 +12,22 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import _check, _Chunk, _chunks, _map_samples, _spread
+from tepui.metrics.chunks import Chunk, _check, _chunks, _map_samples, _spread
 
 Score = Literal[
-    "bma", "pds", "entropy", "mutual_information", "energy", "max_logit", "variance"
+    "max_mean_probability",
+    "pds",
+    "entropy",
+    "mutual_information",
+    "energy",
+    "max_logit",
+    "predictive_variance",
 ]
 """A score of how unfamiliar a sample looks."""
 
 
-def bma(logits: Tensor) -> Tensor:
-    """Largest mean probability, ``max_c P̄_c``.
+def max_mean_probability(logits: Tensor) -> Tensor:
+    """Largest mean probability, ``max_c P̄_c``, also called BMA.
 
     High is familiar, so its negative is a score of being out of distribution; range
     [1/C, 1].
@@ -32,15 +38,12 @@ def bma(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
-        >>> bma(torch.tensor([[[0.0, 99.0], [0.0, 99.0]], [[99.0, 0.0], [0.0, 99.0]]]))
-        tensor([0.5000, 1.0000])
+        >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 9.0]], [[9.0, 0.0], [0.0, 9.0]]])
+        >>> max_mean_probability(logits)
+        tensor([0.5000, 0.9999])
     """
-    _check(logits)
-    return _map_samples(_bma, logits)
+    return _map_samples(_max_mean_probability, logits)
 
 
 def pds(logits: Tensor) -> Tensor:
@@ -56,14 +59,10 @@ def pds(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> pds(torch.tensor([[[0.0, 99.0], [0.0, 99.0]], [[99.0, 0.0], [0.0, 99.0]]]))
         tensor([1.0000, 0.5000])
     """
-    _check(logits)
     return _map_samples(_pds, logits)
 
 
@@ -78,14 +77,10 @@ def entropy(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> entropy(torch.tensor([[[0.0, 99.0]], [[99.0, 0.0]]]))
         tensor([0.6931])
     """
-    _check(logits)
     return _map_samples(_entropy, logits)
 
 
@@ -101,15 +96,11 @@ def mutual_information(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> logits = torch.tensor([[[0.0, 99.0], [0.0, 0]], [[99.0, 0.0], [0, 0]]])
         >>> mutual_information(logits)
         tensor([0.6931, 0.0000])
     """
-    _check(logits)
     return _map_samples(_mutual_information, logits)
 
 
@@ -117,7 +108,7 @@ def predictive_variance(logits: Tensor) -> Tensor:
     """Variance of the probabilities, ``1/(M-1) Σ_m ||P_m - P̄||²``; 0 for one member.
 
     High is unfamiliar; range [0, 1]. Its mean over samples is
-    ``variance(logits, of="probs")``.
+    :func:`probability_variance`.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
@@ -125,15 +116,11 @@ def predictive_variance(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> logits = torch.tensor([[[0.0, 99.0], [0.0, 0]], [[99.0, 0.0], [0, 0]]])
         >>> predictive_variance(logits)
         tensor([1., 0.])
     """
-    _check(logits)
     return _map_samples(_predictive_variance, logits)
 
 
@@ -150,14 +137,10 @@ def energy(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> energy(torch.tensor([[[0.0, 9.0], [0.0, 0.0]]]))
         tensor([-9.0001, -0.6931])
     """
-    _check(logits)
     return _map_samples(_energy, logits)
 
 
@@ -173,14 +156,10 @@ def max_logit(logits: Tensor) -> Tensor:
     Returns:
         Scores of shape ``(samples,)``.
 
-    Raises:
-        ValueError: If the logits break their rules.
-
     Example:
         >>> max_logit(torch.tensor([[[0.0, 9.0]], [[4.0, 2.0]]]))
         tensor([6.5000])
     """
-    _check(logits)
     return _map_samples(_max_logit, logits)
 
 
@@ -189,9 +168,8 @@ def ood_scores(
 ) -> dict[str, Tensor]:
     """Several scores of how unfamiliar each sample looks, from one pass.
 
-    Higher always means less familiar: ``bma`` becomes one minus :func:`bma`,
-    ``max_logit`` the negative of :func:`max_logit`; ``variance`` is
-    :func:`predictive_variance`, the others are the functions of their names.
+    Each is the function of its name, turned so that higher always means less familiar:
+    one minus :func:`max_mean_probability`, the negative of :func:`max_logit`.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
@@ -200,12 +178,9 @@ def ood_scores(
     Returns:
         Scores of shape ``(samples,)`` by name.
 
-    Raises:
-        ValueError: If the logits break their rules or a score is unknown.
-
     Example:
-        >>> found = ood_scores(torch.zeros(2, 1, 4), ["bma", "pds"])
-        >>> found["bma"], found["pds"]
+        >>> scores = ood_scores(torch.zeros(2, 1, 4), ["max_mean_probability", "pds"])
+        >>> scores["max_mean_probability"], scores["pds"]
         (tensor([0.7500]), tensor([0.2500]))
     """
     names = list(scores)
@@ -218,46 +193,46 @@ def ood_scores(
     return {name: torch.cat(part) for name, part in zip(names, columns, strict=True)}
 
 
-def _bma(chunk: _Chunk) -> Tensor:
+def _max_mean_probability(chunk: Chunk) -> Tensor:
     return chunk.ensemble_top("probability")[0]
 
 
-def _pds(chunk: _Chunk) -> Tensor:
+def _pds(chunk: Chunk) -> Tensor:
     if len(chunk.probs) == 1:  # rounding would put equal samples in an order
         return torch.full_like(chunk.probs[0, :, 0], 1 / chunk.probs.shape[2])
     return chunk.probs.amax(0).mean(-1)
 
 
-def _entropy(chunk: _Chunk) -> Tensor:
+def _entropy(chunk: Chunk) -> Tensor:
     entropies: Tensor = torch.special.entr(chunk.ensemble_probs("probability")).sum(-1)
     return entropies
 
 
-def _mutual_information(chunk: _Chunk) -> Tensor:
+def _mutual_information(chunk: Chunk) -> Tensor:
     if len(chunk.probs) == 1:  # likewise
         return torch.zeros_like(chunk.probs[0, :, 0])
     return (_entropy(chunk) - chunk.member_entropy.mean(0)).clamp(min=0)
 
 
-def _predictive_variance(chunk: _Chunk) -> Tensor:
+def _predictive_variance(chunk: Chunk) -> Tensor:
     return _spread(chunk.probs)
 
 
-def _energy(chunk: _Chunk) -> Tensor:
+def _energy(chunk: Chunk) -> Tensor:
     # The largest log-probability is the largest logit less the logarithm of the sum.
     return (chunk.log_probs.amax(-1) - chunk.top[0]).mean(0)
 
 
-def _max_logit(chunk: _Chunk) -> Tensor:
+def _max_logit(chunk: Chunk) -> Tensor:
     return chunk.top[0].mean(0)
 
 
-_SCORES: dict[str, Callable[[_Chunk], Tensor]] = {
-    "bma": lambda chunk: 1 - _bma(chunk),
+_SCORES: dict[str, Callable[[Chunk], Tensor]] = {
+    "max_mean_probability": lambda chunk: 1 - _max_mean_probability(chunk),
     "pds": _pds,
     "entropy": _entropy,
     "mutual_information": _mutual_information,
     "energy": _energy,
     "max_logit": lambda chunk: -_max_logit(chunk),
-    "variance": _predictive_variance,
+    "predictive_variance": _predictive_variance,
 }

@@ -4,6 +4,7 @@ transformers comes with the extra ``text``. Weights are read from safetensors on
 no code that lies beside them is run.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.core.extras import extra
 from tepui.models.base import Composed, Model, positive
+
+# Options that would run code which somebody put beside a model or elsewhere on the hub.
+CODE = ("trust_remote_code", "code_revision", "auto_map")
 
 
 def from_huggingface(
@@ -23,7 +27,7 @@ def from_huggingface(
         name: Its name on the hub, such as ``"albert-base-v2"``, or a folder.
         num_classes: Number of logits; a head for another number is drawn anew.
         pretrained: Whether weights are loaded; without them only the configuration is.
-        options: Further values of the model's configuration.
+        options: Further values of the model's configuration, none that brings code.
 
     Returns:
         A model of dict inputs, such as ``input_ids`` and ``attention_mask``, with
@@ -31,19 +35,39 @@ def from_huggingface(
 
     Raises:
         ImportError: If transformers is not installed.
-        ValueError: If the model does not end in a linear classifier.
+        ValueError: If an option or the model brings code, or the model does not end in
+            a linear classifier.
     """
     positive(num_classes=num_classes)
+    _require_no_code(options)
     library = extra("transformers", "text")
-    config = library.AutoConfig.from_pretrained(name, num_labels=num_classes, **options)
+    # Unless it is told not to, the library asks on the terminal whether to run code.
+    closed = {"trust_remote_code": False}
+    config = library.AutoConfig.from_pretrained(
+        name, num_labels=num_classes, **options, **closed
+    )
     auto = library.AutoModelForSequenceClassification
     if pretrained:
-        safe = {"use_safetensors": True, "ignore_mismatched_sizes": True}
+        safe = {"use_safetensors": True, "ignore_mismatched_sizes": True, **closed}
         model = auto.from_pretrained(name, config=config, **safe)
     else:
-        model = auto.from_config(config)
+        model = auto.from_config(config, **closed)
     body, classifier = _beheaded(model, num_classes)
     return Composed([_Outputs(body)], classifier)
+
+
+def _require_no_code(options: Mapping[str, Any], inside: str = "") -> None:
+    """Raise if options, or the configurations that they hold, bring code."""
+    for name, value in options.items():
+        argument = f"{inside}{name}"
+        rule = "be left out, since no code of a model is run"
+        require(name not in CODE, argument, rule, value)
+        if name.endswith("_implementation"):
+            rule = "name no repository, since no code of one is run"
+            require("/" not in str(value), argument, rule, value)
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, Mapping):
+                _require_no_code(part, f"{argument}.")
 
 
 class _Outputs(nn.Module):

@@ -16,6 +16,8 @@ from tepui.core.extras import extra
 from tepui.models.base import Composed, Model
 from tepui.models.resize import Resize
 
+# Options that read weights from any place, which some versions of timm unpickle.
+PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
 HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")
 
 
@@ -30,20 +32,27 @@ def from_timm(
     """Return a model of timm.
 
     Args:
-        name: timm's name for it, such as ``"vit_tiny_patch16_224"``.
+        name: timm's name for it, such as ``"vit_tiny_patch16_224"``; no place on the
+            hub or in a folder.
         num_classes: Number of logits; those of the published model by default.
         in_channels: Channels of the images.
         pretrained: Whether timm loads published weights, from its cache or the net.
         resize: Enlarge or shrink images to this size first, such as 224.
-        options: Further arguments of ``timm.create_model``.
+        options: Further arguments of ``timm.create_model``, none that reads a file.
 
     Returns:
         A model with features and a linear classifier.
 
     Raises:
         ImportError: If timm is not installed.
-        ValueError: If the model does not end in a linear classifier.
+        ValueError: If name or options lead to other weights than timm's own, which
+            could hold code, or the model does not end in a linear classifier.
     """
+    rule = "be a model of timm's own list, since weights elsewhere could hold code"
+    require(not {*":/"} & {*name}, "name", rule, name)
+    for option in PLACES:
+        rule = "be left out, since weights elsewhere could hold code"
+        require(option not in options, option, rule, options.get(option))
     library = extra("timm", "vision")
     if num_classes is not None:
         options["num_classes"] = num_classes

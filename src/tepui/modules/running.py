@@ -1,6 +1,6 @@
 """Running a module for its outputs, without a trace left on it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,15 +52,26 @@ def _shortened_by_passes(module: nn.Module) -> list[Tensor]:
 
 
 def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
-    """Call a module with a tensor, or with a mapping as keyword arguments."""
+    """Call a module with a tensor, or with a mapping as keyword arguments.
+
+    A module may return its outputs alone, in a mapping under ``"logits"``, or as the
+    attribute ``logits`` of an object, as models of Hugging Face do.
+
+    Example:
+        >>> forward(lambda x: {"logits": 2 * x, "loss": None}, torch.ones(2))
+        tensor([2., 2.])
+    """
     arguments, keywords = as_arguments(inputs)
-    outputs = module(*arguments, **keywords)
-    if not isinstance(outputs, Tensor):
-        outputs = getattr(outputs, "logits", outputs)
+    returned = module(*arguments, **keywords)
+    outputs = returned
+    if isinstance(returned, Mapping):
+        outputs = returned.get("logits", returned)
+    elif not isinstance(returned, Tensor):
+        outputs = getattr(returned, "logits", returned)
     if not isinstance(outputs, Tensor):
         raise ValueError(
-            f"module must return a tensor, got {type(outputs).__name__} "
-            f"from {type(module).__name__}"
+            "module must return a tensor, or one under the name 'logits', "
+            f"got {type(outputs).__name__} from {type(module).__name__}"
         )
     return outputs
 
@@ -143,16 +154,6 @@ def blocks(batch: Batch, size: int) -> Iterator[Batch]:
         batch.targets.split(size),
         batch.index.split(size),
     )
-
-
-def rows_of(batch: Batch, rows: slice | Tensor) -> Batch:
-    """Return some samples of a batch."""
-    inputs = batch.inputs
-    if isinstance(inputs, Tensor):
-        chosen: Inputs = inputs[rows]
-    else:
-        chosen = {name: value[rows] for name, value in inputs.items()}
-    return Batch(chosen, batch.targets[rows], batch.index[rows])
 
 
 def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

@@ -16,7 +16,14 @@ from tepui.studies.derived_data import Features
 from tepui.studies.jobs import Job, carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Record, Results, as_csv, results, write_results
-from tepui.studies.specifications import Source, Trial, digest, made_from, sources_in
+from tepui.studies.specifications import (
+    EvaluationSpec,
+    Source,
+    Trial,
+    digest,
+    made_from,
+    sources_in,
+)
 from tepui.studies.store import Store
 
 if TYPE_CHECKING:
@@ -197,8 +204,9 @@ def _sources(work: Job) -> Iterator[Source]:
     trial: Trial = work.trial
     found: list[Source] = [trial.data]
     found += [] if trial.unlabeled is None else [trial.unlabeled]
-    found += [exam.test for exam in work.exams]
-    found += [source for exam in work.exams for _, source in exam.ood]
+    exams = [exam for exam in work.exams if isinstance(exam, EvaluationSpec)]
+    found += [exam.test for exam in exams]
+    found += [source for exam in exams for _, source in exam.ood]
     found += [m.data for m in work.measures if m.data is not None]
     for source in found:
         yield from sources_in(source)

@@ -29,7 +29,7 @@ from tepui.core.checks import one_of
 from tepui.core.seeding import generator
 from tepui.data import Arrays, Digits, split
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.methods import A2D, DeepEnsemble, DivDis, Method
 from tepui.metrics import accuracy, disagreement, individual_accuracy
 from tepui.models import MLP

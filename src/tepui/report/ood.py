@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 SCORES: tuple[str, ...] = get_args(Score)
 FAMILIAR, UNFAMILIAR = "#0072B2", "#D55E00"
-AXES = {"pds": "PDS", "bma": "1 − BMA"}  # noqa: RUF001 - a minus sign
+AXES = {
+    "pds": "PDS",
+    "max_mean_probability": "1 − max mean probability",  # noqa: RUF001 - a minus sign
+}
 AUROC = Column("auroc", "AUROC", percent=True, best="max")
 
 
@@ -43,7 +46,7 @@ def auroc_rows(comparison: Comparison) -> list[Row]:
 
 
 def ood_histograms(comparison: Comparison, data: str) -> "Figure":
-    """How PDS and BMA are distributed on test samples and on an unfamiliar set."""
+    """How two scores are distributed on test samples and on an unfamiliar set."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -11,7 +11,7 @@ from tepui.report.cost import cost_table
 from tepui.report.heat_map import heat_map
 from tepui.report.markup import Cell, Drawing, definitions, paragraph, table
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
-from tepui.report.tables import DATA, Row, columns, headings, rows
+from tepui.report.tables import DATA, Row, columns, headings, rows, shown_name
 from tepui.studies import Comparison
 from tepui.studies.load_reports import Entry, Group
 
@@ -33,7 +33,10 @@ def overview(group: Group) -> Parts:
     """Return the table of all methods, where they come from, and accuracy in bars."""
     comparison = group.comparison
     titles = ["data", "method", *headings(comparison)]
-    words = {column.title: GLOSSARY[column.title] for column in columns(comparison)}
+    words = {
+        column.title: GLOSSARY.get(column.title, "a metric of your own")
+        for column in columns(comparison)
+    }
     return [
         paragraph(_introduction(group)),
         scores("Means ± standard errors over ensembles", titles, rows(comparison)),
@@ -120,7 +123,7 @@ def unfamiliar(group: Group) -> Parts:
     comparison = group.comparison
     if not comparison.ood_sets:
         return []
-    titles = [score.replace("_", " ") for score in SCORES]
+    titles = [shown_name(score) for score in SCORES]
     parts: list[str | Drawing] = [
         paragraph(
             "How well each score tells samples of unfamiliar sets from test samples: "
@@ -137,8 +140,8 @@ def unfamiliar(group: Group) -> Parts:
         parts.append(
             Drawing(
                 f"unfamiliar-{number + 1}",
-                f"Histograms of PDS and BMA on test samples and on {data}. AUROC of "
-                f"PDS: {found}.",
+                f"Histograms of PDS and of the largest mean probability on test "
+                f"samples and on {data}. AUROC of PDS: {found}.",
                 f"Two scores of test samples and of unfamiliar ones ({data}), over "
                 "their possible range, all ensembles of a method together; shares are "
                 "drawn on a logarithmic scale.",

@@ -16,7 +16,8 @@ class Column:
     """A column of the table.
 
     Attributes:
-        score: The field of :class:`tepui.Scores` it shows, or ``sharpness``.
+        score: The score of :class:`tepui.Scores` it shows, a metric of the caller's
+            own, or ``sharpness``.
         title: Its heading.
         percent: Whether it is shown in percent.
         best: ``max`` or ``min``, where one direction is better.
@@ -79,8 +80,15 @@ def rows(comparison: Comparison) -> Iterator[Row]:
 
 
 def columns(comparison: Comparison) -> tuple[Column, ...]:
-    """Return the columns that a comparison fills."""
-    return (*COLUMNS, SHARPNESS) if comparison.has_sharpness else COLUMNS
+    """Return the columns that a comparison fills, the caller's own metrics last."""
+    custom = (Column(name, shown_name(name)) for name in comparison.custom_metrics)
+    sharpness = (SHARPNESS,) if comparison.has_sharpness else ()
+    return (*COLUMNS, *sharpness, *custom)
+
+
+def shown_name(score: str) -> str:
+    """Return the name of a score or metric as headings show it."""
+    return score.replace("_", " ")
 
 
 def cell(value: Estimate, column: Column) -> str:
@@ -114,13 +122,14 @@ def printed_table(comparison: Comparison) -> "Table":
         A ``rich`` table.
     """
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=comparison.title, box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("data", no_wrap=True)
     table.add_column("method", no_wrap=True)
     for heading in headings(comparison):
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     last = None
     for row in rows(comparison):
         if last not in (None, row.data):

@@ -26,7 +26,7 @@ from tepui.sharpness.last_layer import features_and_logits
 from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.selection import Data, select
 
-Of = Literal["features", "logits"]
+Representation = Literal["features", "logits"]
 
 
 def linear_cka(first: Tensor, second: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def pairwise_cka(
     data: Data,
     *,
     loss: Loss = cross_entropy,
-    of: Of = "features",
+    representation: Representation = "features",
     num_samples: int | None = None,
     batch_size: int = 256,
     generator: torch.Generator | None = None,
@@ -75,7 +75,8 @@ def pairwise_cka(
             ``ensemble.members``; left as they were.
         data: A data set, or a loader that does not shuffle.
         loss: Only says which labels fit: features know none.
-        of: What the last layer sees (``"features"``) or says (``"logits"``).
+        representation: What the last layer sees, ``"features"``, or says,
+            ``"logits"``.
         num_samples: How many samples; None takes every one.
         batch_size: Samples per pass; the values do not depend on it.
         generator: Draws the samples; None draws the same ones at every call.
@@ -83,7 +84,7 @@ def pairwise_cka(
     Returns:
         Shape ``(models, models)``, symmetric, float64, on the CPU.
     """
-    one_of("of", of, get_args(Of))
+    one_of("representation", representation, get_args(Representation))
     require(len(models) > 1, "models", "be at least two", len(models))
     features = []
     state = None if generator is None else generator.get_state()
@@ -99,7 +100,7 @@ def pairwise_cka(
             generator=generator,
         )
         with undisturbed(model), features_and_logits(model) as seen:
-            which = get_args(Of).index(of)
+            which = get_args(Representation).index(representation)
             parts = [seen(batch.inputs)[which].double().cpu() for batch in batches]
         features.append(torch.cat(parts))
     found = torch.eye(len(models), dtype=torch.float64)
@@ -113,7 +114,7 @@ def cka(
     data: Data,
     *,
     loss: Loss = cross_entropy,
-    of: Of = "features",
+    representation: Representation = "features",
     num_samples: int | None = None,
     batch_size: int = 256,
     generator: torch.Generator | None = None,
@@ -125,7 +126,8 @@ def cka(
             ``ensemble.members``; left as they were.
         data: A data set, or a loader that does not shuffle.
         loss: Only says which labels fit: features know none.
-        of: What the last layer sees (``"features"``) or says (``"logits"``).
+        representation: What the last layer sees, ``"features"``, or says,
+            ``"logits"``.
         num_samples: How many samples; None takes every one.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws the samples; None draws the same ones at every call.
@@ -144,11 +146,15 @@ def cka(
         models,
         data,
         loss=loss,
-        of=of,
+        representation=representation,
         num_samples=num_samples,
         batch_size=batch_size,
         generator=generator,
     )
     rows, columns = torch.triu_indices(len(found), len(found), offset=1)
-    settings = {"measure": "cka", "of": of, "models": len(found)}
+    settings = {
+        "measure": "cka",
+        "representation": representation,
+        "models": len(found),
+    }
     return mean_of(found[rows, columns], settings, "pair")

@@ -130,8 +130,11 @@ def sample_worst_case_gap(
             return best
 
         size = max(1, PERTURBATION_ELEMENTS // sum(p.numel() for p in here.values()))
-        parts = [over_samples(one, *part) for part in blocks(batch, size)]
-        return torch.cat(parts)
+        largest = [
+            over_samples(one, part.inputs, part.targets, part.index)
+            for part in blocks(batch, size)
+        ]
+        return torch.cat(largest)
 
     return _over_batches(model, dataset, loss, batch_size, rises)
 

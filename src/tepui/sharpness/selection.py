@@ -20,7 +20,7 @@ from tepui.core.seeding import seeded
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.loading import as_arrays, at_rows, inputs_to, length
 from tepui.losses import CrossEntropy, Loss, cross_entropy
-from tepui.modules.running import blocks, device_of, forward, rows_of, undisturbed
+from tepui.modules.running import blocks, device_of, forward, undisturbed
 
 Data = Dataset[Any] | DataLoader[Any]
 
@@ -88,7 +88,7 @@ class Selection:
             targets.to(self.device, non_blocking=True),
             row.to(self.device),
         )
-        return batch if len(targets) == len(row) else rows_of(batch, slice(len(row)))
+        return batch if len(targets) == len(row) else batch.take(slice(len(row)))
 
 
 def select(

@@ -1,10 +1,10 @@
 """Studies made of several runs: what to train, and what came of it."""
 
-from tepui.studies.compare import (
+from tepui.studies.compare import compare
+from tepui.studies.comparison import (
     Comparison,
     MethodResult,
     Trained,
-    compare,
     read_comparison,
 )
 from tepui.studies.load_reports import LoadedReports, load_reports

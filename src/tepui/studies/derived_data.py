@@ -16,7 +16,7 @@ from torch.utils.data import ConcatDataset, Dataset
 from tepui.core.checks import require
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays, corrupted, prepared_like, to_arrays
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of

@@ -25,24 +25,25 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
         >>> from tepui.studies.specifications import Samples
         >>> from tepui.methods import SAM
         >>> from tepui.models import ConvNet
-        >>> trial = Trial(Samples(Digits), ConvNet, SAM(rho=0.2), (0, 1), epochs=2)
+        >>> from tepui.training import TrainingSpec
+        >>> how = TrainingSpec(method=SAM(rho=0.2), epochs=2)
+        >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
         >>> describe(trial)["title"], describe(trial, ["rho"])["title"]
         ('Digits ConvNet SAM(rho=0.2)', 'Digits ConvNet SAM()')
     """
     samples = next(samples_in(trial.data), None)
     data = type(trial.data) if samples is None else samples.dataset
-    method = _text(trial.method, {*hidden, *_SEEDS})
+    method = _text(trial.training.method, {*hidden, *_SEEDS})
     found = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
     found["members"] = str(len(trial.seeds))
-    for each in fields(trial):
-        value = getattr(trial, each.name)
-        if each.name in _PARTS:
-            found[each.name] = "None" if value is None else _name(value)
-            for name, own in (_arguments(value) or {}).items():
-                if name not in hidden and (each.name, name) != ("model", "start"):
-                    found[f"{each.name}.{name}"] = _text(own)
-        elif each.name not in ("seeds", "method"):
-            found[each.name] = _text(value)
+    for name, value in {**vars(trial), **vars(trial.training)}.items():
+        if name in _PARTS:
+            found[name] = "None" if value is None else _name(value)
+            for argument, given in (_arguments(value) or {}).items():
+                if argument not in hidden and (name, argument) != ("model", "start"):
+                    found[f"{name}.{argument}"] = _text(given)
+        elif name not in ("seeds", "training", "method"):
+            found[name] = _text(value)
     return found
 
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import torch
 
 from tepui.core.checks import require
-from tepui.studies.specifications import EvaluationSpec, SharpnessSpec, Trial
+from tepui.studies.given import Exam, Question
+from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
@@ -59,17 +60,17 @@ class Job:
     """
 
     trial: Trial
-    exams: tuple[EvaluationSpec, ...] = ()
+    exams: tuple[Exam, ...] = ()
     measures: tuple[SharpnessSpec, ...] = ()
 
     @property
-    def questions(self) -> tuple[EvaluationSpec | SharpnessSpec, ...]:
+    def questions(self) -> tuple[Question, ...]:
         """Exams and measures."""
         return (*self.exams, *self.measures)
 
     def steps_left(self, store: Store) -> int:
         """Return what is left to do: epochs and questions, times members."""
-        epochs = 0 if store.is_trained(self.trial) else self.trial.epochs
+        epochs = 0 if store.is_trained(self.trial) else self.trial.training.epochs
         asked = sum(not store.has(self.trial, each) for each in self.questions)
         return len(self.trial.seeds) * (epochs + asked)
 
@@ -77,7 +78,7 @@ class Job:
 def merged(work: Iterable[Job]) -> list[Job]:
     """Return the work with each trial once, and each question of it once."""
     trials: dict[str, Trial] = {}
-    questions: dict[str, dict[str, EvaluationSpec | SharpnessSpec]] = {}
+    questions: dict[str, dict[str, Question]] = {}
     for each in work:
         name = each.trial.digest
         trials.setdefault(name, each.trial)
@@ -87,10 +88,11 @@ def merged(work: Iterable[Job]) -> list[Job]:
     return [
         Job(
             trial,
-            tuple(q for q in questions[name].values() if isinstance(q, EvaluationSpec)),
-            tuple(q for q in questions[name].values() if isinstance(q, SharpnessSpec)),
+            tuple(q for q in asked if not isinstance(q, SharpnessSpec)),
+            tuple(q for q in asked if isinstance(q, SharpnessSpec)),
         )
         for name, trial in trials.items()
+        for asked in [questions[name].values()]
     ]
 
 
@@ -102,12 +104,17 @@ def carry_out(
     advance: Advance = lambda steps: None,
     ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
+    threads: int | None = 1,
 ) -> dict[str, str]:
-    """Train, test and measure what the store does not have."""
+    """Train, test and measure what the store does not have.
+
+    ``threads`` is how many a trial has that runs in this process, on a CPU; None leaves
+    torch's own number.
+    """
     require(workers > 0, "workers", "be positive", workers)
     left = [each for each in merged(work) if each.steps_left(store)]
     if workers == 1 or len(left) < 2:
-        found = _in_turn(left, store, advance, tolerated)
+        found = _in_turn(left, store, advance, tolerated, threads)
     else:
         workers = min(workers, len(left))
         found = _in_processes(left, store, workers, advance, tolerated)
@@ -121,10 +128,14 @@ def carry_out(
 
 
 def _in_turn(
-    work: Sequence[Job], store: Store, advance: Advance, tolerated: Errors
+    work: Sequence[Job],
+    store: Store,
+    advance: Advance,
+    tolerated: Errors,
+    threads: int | None,
 ) -> Endings:
     for each in work:
-        with _one_thread(store):
+        with _threads(store, threads):
             found = _try(each, store, advance, tolerated)
         yield found
 
@@ -156,22 +167,24 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
             advance(members)
 
         store.run(work.trial, on_epoch=count)
-        advance(members * (work.trial.epochs - done))  # epochs of an earlier start
+        advance(
+            members * (work.trial.training.epochs - done)
+        )  # epochs of an earlier start
     for question in work.questions:
         if store.has(work.trial, question):
             continue
-        if isinstance(question, EvaluationSpec):
-            store.evaluation(work.trial, question)
-        else:
+        if isinstance(question, SharpnessSpec):
             store.measured(work.trial, question)
+        else:
+            store.evaluation(work.trial, question)
         advance(members)
 
 
 @contextmanager
-def _one_thread(store: Store) -> Iterator[None]:
+def _threads(store: Store, threads: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
-    if store.device.type == "cpu":
-        torch.set_num_threads(1)
+    if store.device.type == "cpu" and threads is not None:
+        torch.set_num_threads(threads)
     try:
         yield
     finally:
@@ -261,14 +274,16 @@ def _serve(
             raise SystemExit  # it was killed; what is finished is kept
         messages.put(steps)
 
-    with _one_thread(store):
+    with _threads(store, 1):
         while (work := tasks.get()) is not None:
             try:
                 messages.put(_try(work, store, tell, tolerated))
             except KeyboardInterrupt:
                 raise SystemExit(130) from None
             except Exception as error:
-                name = f"{type(work.trial.method).__name__} ({work.trial.digest})"
+                name = (
+                    f"{type(work.trial.training.method).__name__} ({work.trial.digest})"
+                )
                 messages.put(f"{name}: {type(error).__name__}: {error}")
                 return
     messages.put(None)

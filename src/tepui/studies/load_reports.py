@@ -15,17 +15,17 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.storage import read_json
-from tepui.studies.compare import (
-    EVALUATION,
-    SHARPNESS,
+from tepui.studies.comparison import FILE as COMPARISON
+from tepui.studies.comparison import (
     Comparison,
     MethodResult,
     Trained,
     read_comparison,
 )
-from tepui.studies.compare import FILE as COMPARISON
+from tepui.studies.named_store import read_sharpness
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
+from tepui.studies.store import EVALUATION
 from tepui.training.run_folder import EpochRecord, RunFolder
 
 
@@ -205,7 +205,7 @@ def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
         sum(record.seconds for record in history),
         evaluation,
         run.outcome()[1] if run.result.is_file() else {},
-        read_json(folder / SHARPNESS) if (folder / SHARPNESS).is_file() else None,
+        read_sharpness(folder),
     )
     method = config.get("method", {})
     label = method.get("class", folder.name)

@@ -1,9 +1,10 @@
 """A trial with other hyperparameters, each called by its name.
 
 A name is a field of the trial's method, optimizer or loss, ``sparsity``, an argument
-of its model such as ``width``, or ``members``, ``epochs`` or ``batch_size``; where two
-have the same name, the first in this list is meant. A value has the type that its field
-or argument declares. What data decide, such as the number of classes, cannot be varied.
+of its model such as ``width``, or ``members``, ``epochs``, ``batch_size`` or
+``average``; where two have the same name, the first in this list is meant. A value has
+the type that its field or argument declares. What data decide, such as the number of
+classes, cannot be varied.
 """
 
 import inspect
@@ -21,6 +22,7 @@ from tepui.core.per_member import for_member, lists_of
 from tepui.methods import CoupledMethod, ExchangingMethod
 from tepui.modules.pruning import Prune
 from tepui.studies.specifications import Trial
+from tepui.training import TrainingSpec
 
 Values = Mapping[str, Any]
 _PLAIN = (bool, int, float, str, NoneType)
@@ -41,7 +43,8 @@ class Place(NamedTuple):
     """Where a hyperparameter is.
 
     Attributes:
-        owner: Field of the trial that holds it; ``"trial"`` for the trial itself.
+        owner: Part of the trial that holds it: ``"model"``, ``"members"``,
+            ``"training"``, or one of the fields of its training.
         kind: What that is, in errors.
         hint: Its declared type.
     """
@@ -64,8 +67,10 @@ def hyperparameters(trial: Trial) -> dict[str, Place]:
         >>> from tepui.data import Digits
         >>> from tepui.studies.specifications import Samples
         >>> from tepui.methods import SAM
+        >>> from tepui.training import TrainingSpec
         >>> from tepui.models import ConvNet
-        >>> trial = Trial(Samples(Digits), ConvNet, SAM(), seeds=(0, 1), epochs=2)
+        >>> how = TrainingSpec(method=SAM(), epochs=2)
+        >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
         >>> known = hyperparameters(trial)
         >>> [known[name].owner for name in ("rho", "lr", "label_smoothing", "width")]
         ['method', 'optimizer', 'loss', 'model']
@@ -85,21 +90,22 @@ def override(trial: Trial, values: Values) -> Trial:
     for name, value in values.items():
         place = known[name]
         given.setdefault(place.owner, {})[name] = _fitting(place, name, value)
-    changes = given.pop("trial", {})
-    if "members" in changes:
-        members, first = changes.pop("members"), trial.seeds[0]
+    if "members" in given:
+        members, first = given.pop("members")["members"], trial.seeds[0]
         require(members > 0, "members", "be positive", members)
-        changes["seeds"] = tuple(range(first, first + members))
+        trial = replace(trial, seeds=tuple(range(first, first + members)))
     if "model" in given:
-        changes["model"] = partial(trial.model, **given.pop("model"))
+        trial = replace(trial, model=partial(trial.model, **given.pop("model")))
         with torch.device("meta"):
-            changes["model"]()  # refuses what the model refuses
-    for owner, own in given.items():
-        before = getattr(trial, owner)
-        changes[owner] = replace(Prune() if before is None else before, **own)
+            trial.model()  # refuses what the model refuses
+    changes = given.pop("training", {})
+    for owner, fields_of_owner in given.items():
+        before = getattr(trial.training, owner)
+        part = replace(Prune() if before is None else before, **fields_of_owner)
+        changes[owner] = part
     if "prune" in changes and changes["prune"].sparsity == 0:
         changes["prune"] = None  # what is dense has one description
-    changed = replace(trial, **changes)
+    changed = trial.trained_with(**changes)
     _check(changed)
     return changed
 
@@ -117,16 +123,18 @@ def _places(trial: Trial) -> Iterator[tuple[str, Place]]:
     for name in inspect.signature(made_by).parameters:
         if name in hints and name not in _GIVEN:
             yield name, Place("model", made_by.__name__, hints[name])
-    for name in ("members", "epochs", "batch_size"):
-        if name != "members" or not any(map(lists_of, parts_of(trial).values())):
-            yield name, Place("trial", "Trial", int)
+    if not any(map(lists_of, parts_of(trial).values())):
+        yield "members", Place("members", "Trial", int)
+    hints = get_type_hints(TrainingSpec)
+    for name in ("epochs", "batch_size", "average"):
+        yield name, Place("training", "TrainingSpec", hints[name])
 
 
 def parts_of(trial: Trial) -> dict[str, Any]:
-    """Return the parts of a trial that have hyperparameters, by its fields."""
+    """Return the parts of a trial's training that have hyperparameters, by field."""
     names = ("method", "optimizer", "loss", "prune")
-    found = {name: getattr(trial, name) for name in names}
-    return {name: part for name, part in found.items() if is_dataclass(part)}
+    parts = {name: getattr(trial.training, name) for name in names}
+    return {name: part for name, part in parts.items() if is_dataclass(part)}
 
 
 def _made_by(model: Callable[..., Any]) -> Any:
@@ -137,10 +145,11 @@ def _check(trial: Trial) -> None:
     members = len(trial.seeds)
     for part in parts_of(trial).values():
         for_member(part, 0, members)
-    if isinstance(trial.method, ExchangingMethod):
-        trial.method.exchanges_before(0, trial.epochs)
-    if isinstance(trial.method, CoupledMethod):
-        trial.method.check_members(members)
+    method = trial.training.method
+    if isinstance(method, ExchangingMethod):
+        method.exchanges_before(0, trial.training.epochs)
+    if isinstance(method, CoupledMethod):
+        method.check_members(members)
 
 
 def _fitting(place: Place, name: str, value: Any) -> Any:

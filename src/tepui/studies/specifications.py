@@ -8,10 +8,10 @@ depend on beside them, a measure likewise. Each has a digest, by which a
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, final, get_args
+from typing import Any, Literal, Protocol, Self, final, get_args
 
 import torch
 from torch import nn
@@ -19,12 +19,8 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
-from tepui.data import Arrays, Augmentation, split
-from tepui.losses import CrossEntropy, Loss
-from tepui.methods import Method
-from tepui.modules.pruning import Prune
-from tepui.training import SGD, MultiStep, Run, Schedule
-from tepui.training.optimizer import Optimizer
+from tepui.data import Arrays, split
+from tepui.training import Run, TrainingSpec
 from tepui.training.run_folder import to_jsonable
 
 Part = Literal["train", "held_out", "test"]
@@ -36,6 +32,25 @@ def digest(value: object) -> str:
     """Return a short name for a description, the same on every machine."""
     text = json.dumps([GENERATION, to_jsonable(value)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Described:
+    """What a store can name, and know again."""
+
+    @property
+    def digest(self) -> str:
+        """Its name in a store."""
+        return digest(self)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Everything it says, as JSON holds it."""
+        described: dict[str, Any] = to_jsonable(self)
+        return described
+
+    def is_answered_by(self, document: Mapping[str, Any]) -> bool:
+        """Return whether a document holds the answer to this."""
+        return bool(document.get("about") == self.about)
 
 
 class Shelf(Protocol):
@@ -110,56 +125,39 @@ class Samples(Source):
 
 @final
 @dataclass(frozen=True)
-class Trial:
+class Trial(Described):
     """One ensemble to train.
 
     Attributes:
         data: What it learns from.
         model: Returns a new member: a class, or ``functools.partial`` of one.
-        method: How it is trained.
+        training: How it is trained, as :func:`tepui.fit` takes it.
         seeds: One per member.
-        epochs: How long.
-        batch_size: Samples per step and member.
-        optimizer: As in :func:`tepui.fit`, like all below.
-        schedule: Of the learning rate.
-        augment: Random changes of image batches.
-        loss: Returns one loss per sample.
-        prune: How far members are pruned.
         unlabeled: Data without labels, for methods that need them.
     """
 
     data: Source
     model: Callable[[], nn.Module]
-    method: Method
+    training: TrainingSpec
     seeds: tuple[int, ...]
-    epochs: int
-    batch_size: int = 128
-    optimizer: Optimizer = field(default_factory=SGD)
-    schedule: Schedule = field(default_factory=MultiStep)
-    augment: tuple[Augmentation, ...] = ()
-    loss: Loss = field(default_factory=CrossEntropy)
-    prune: Prune | None = None
     unlabeled: Source | None = None
 
     def __post_init__(self) -> None:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
-        require(self.epochs > 0, "epochs", "be positive", self.epochs)
-        require(self.batch_size > 0, "batch_size", "be positive", self.batch_size)
-
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
 
     @property
     def member_epochs(self) -> int:
         """What it costs: members times epochs."""
-        return len(self.seeds) * self.epochs
+        return len(self.seeds) * self.training.epochs
+
+    def trained_with(self, **changes: Any) -> Self:
+        """Return the same with other values of its training."""
+        return replace(self, training=replace(self.training, **changes))
 
 
 @final
 @dataclass(frozen=True)
-class EvaluationSpec:
+class EvaluationSpec(Described):
     """What a trained ensemble is asked.
 
     Attributes:
@@ -176,15 +174,10 @@ class EvaluationSpec:
     strength: str = "cifar"
     ood: tuple[tuple[str, Source], ...] = ()
 
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
-
 
 @final
 @dataclass(frozen=True)
-class SharpnessSpec:
+class SharpnessSpec(Described):
     """A sharpness measure of all members.
 
     Attributes:
@@ -195,11 +188,6 @@ class SharpnessSpec:
 
     function: Callable[..., Any]
     data: Source | None = None
-
-    @property
-    def digest(self) -> str:
-        """Its name in a store."""
-        return digest(self)
 
 
 def made_from(source: Source) -> list[Source]:

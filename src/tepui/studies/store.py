@@ -6,6 +6,7 @@ several processes can share a store and an interrupted one loses no finished epo
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
+from tepui.studies.given import Exam, GivenTest, Question
 from tepui.studies.specifications import (
     EvaluationSpec,
     SharpnessSpec,
@@ -27,11 +29,12 @@ from tepui.studies.specifications import (
     Trial,
     digest,
 )
-from tepui.training import Run, fit
-from tepui.training.run_folder import EpochRecord, RunFolder, to_jsonable
+from tepui.training import ExecutionSpec, Run, train
+from tepui.training.run_folder import EpochRecord, RunFolder
 
 EVALUATION = "evaluation.json"
 KEPT_BYTES = 2**29
+IN_SILENCE = ExecutionSpec(progress="none")
 
 
 class Store:
@@ -39,13 +42,23 @@ class Store:
 
     Attributes:
         path: The folder.
+        device: Where trials are trained and tested.
+        execution: How they are trained.
+        shared: Further arguments of :func:`tepui.training.train`, for all trials.
     """
 
     def __init__(
-        self, path: str | Path, *, device: str | torch.device | None = None
+        self,
+        path: str | Path,
+        *,
+        device: str | torch.device | None = None,
+        execution: ExecutionSpec = IN_SILENCE,
+        shared: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = Path(path)
-        self.device = _device(device)
+        self.device = device_named(device)
+        self.execution = replace(execution, device=self.device)
+        self.shared = dict(shared or {})
         self._datasets: dict[str, Dataset[Any]] = {}
         self._copies: dict[str, dict[Cell, Arrays]] = {}
 
@@ -62,7 +75,7 @@ class Store:
         found: dict[str, Any] = RunFolder(self.folder(trial)).recorded()["environment"]
         return found
 
-    def has(self, trial: Trial, question: EvaluationSpec | SharpnessSpec) -> bool:
+    def has(self, trial: Trial, question: Question) -> bool:
         """Return whether an answer or a measurement is there."""
         return self._file(trial, question).exists()
 
@@ -79,32 +92,26 @@ class Store:
         """Return a trained trial; train it, or what is left of it, if need be."""
         unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
         data = self.dataset(trial.data)
+        callbacks = [*self.shared.get("callbacks", ())]
+        callbacks += [] if on_epoch is None else [on_epoch]
         with self._lock(trial):
-            return fit(
+            return train(
                 Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
                 data,
-                method=trial.method,
-                epochs=trial.epochs,
-                batch_size=trial.batch_size,
-                optimizer=trial.optimizer,
-                schedule=trial.schedule,
-                augment=trial.augment,
-                loss=trial.loss,
-                prune=trial.prune,
+                trial.training,
+                self.execution,
                 unlabeled=unlabeled,
-                device=self.device,
-                callbacks=() if on_epoch is None else (on_epoch,),
                 out=self.folder(trial),
                 resume=True,
-                progress="none",
+                **{**self.shared, "callbacks": callbacks},
             )
 
-    def answers(self, trial: Trial, exam: EvaluationSpec) -> StoredLogits:
+    def answers(self, trial: Trial, exam: Exam) -> StoredLogits:
         """Return all members' logits on the data of an exam."""
         self._examine(trial, exam)
         return read_logits(self._file(trial, exam).parent)
 
-    def evaluation(self, trial: Trial, exam: EvaluationSpec) -> dict[str, Any]:
+    def evaluation(self, trial: Trial, exam: Exam) -> dict[str, Any]:
         """Return the scores in an exam, as :meth:`tepui.Evaluation.document` does."""
         self._examine(trial, exam)
         document: dict[str, Any] = read_json(self._file(trial, exam))
@@ -113,7 +120,7 @@ class Store:
     def measured(self, trial: Trial, question: SharpnessSpec) -> dict[str, Any]:
         """Return a measure of all members, by the names :func:`tepui.measure` gives."""
         file = self._file(trial, question)
-        if not file.exists():
+        if not self.has(trial, question):
             ensemble = self.run(trial).ensemble
             data = self.dataset(question.data or trial.data)
             with self._lock(trial):
@@ -121,31 +128,35 @@ class Store:
                     data = data.to(self.device)
                 found = measure(ensemble, data, question.function)
                 document = {name: value.document() for name, value in found.items()}
-                write_json(file, {"about": to_jsonable(question), "found": document})
+                write_json(file, {"about": question.about, "found": document})
         result: dict[str, Any] = read_json(file)["found"]
         return result
 
-    def _examine(self, trial: Trial, exam: EvaluationSpec) -> None:
-        file = self._file(trial, exam)
-        if file.exists():
+    def _examine(self, trial: Trial, exam: Exam) -> None:
+        if self.has(trial, exam):
             return
         ensemble = self.run(trial).ensemble
+        data = exam if isinstance(exam, GivenTest) else self._test(exam)
+        file = self._file(trial, exam)
+        with self._lock(trial):
+            found = evaluate(
+                ensemble,
+                data.test,
+                shifted=data.shifted,
+                ood=data.ood,
+                metrics=data.metrics,
+                out=file.parent,
+                overwrite=True,
+            )
+            write_json(file, {"about": exam.about, **found.document()})
+
+    def _test(self, exam: EvaluationSpec) -> GivenTest:
         test = self.dataset(exam.test)
         shifted = self._shifted(exam, test) if exam.types else None
         ood = {
             name: prepared_like(self.dataset(source), test) for name, source in exam.ood
         }
-        with self._lock(trial):
-            found = evaluate(
-                ensemble,
-                test,
-                shifted=shifted,
-                ood=ood,
-                out=file.parent,
-                overwrite=True,
-            )
-            document = {"about": to_jsonable(exam), **found.document()}
-            write_json(file, document)
+        return GivenTest(exam.about, test, shifted, ood)
 
     def _shifted(
         self, exam: EvaluationSpec, test: Dataset[Any]
@@ -165,12 +176,12 @@ class Store:
             self._copies[exam.digest] = dict(copies)
         return self._copies[exam.digest]
 
-    def _file(self, trial: Trial, question: EvaluationSpec | SharpnessSpec) -> Path:
+    def _file(self, trial: Trial, question: Question) -> Path:
         """Return the file that is written last when a question is answered."""
         folder = self.folder(trial)
-        if isinstance(question, EvaluationSpec):
-            return folder / f"exam-{question.digest}" / EVALUATION
-        return folder / f"measure-{question.digest}.json"
+        if isinstance(question, SharpnessSpec):
+            return folder / f"measure-{question.digest}.json"
+        return folder / f"exam-{question.digest}" / EVALUATION
 
     def _lock(self, trial: Trial) -> FileLock:
         folder = self.folder(trial)
@@ -178,7 +189,8 @@ class Store:
         return FileLock(folder.with_suffix(".lock"))
 
 
-def _device(asked: str | torch.device | None) -> torch.device:
+def device_named(asked: str | torch.device | None) -> torch.device:
+    """Return the device asked for; a GPU if none is and there is one."""
     try:
         return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:

@@ -153,8 +153,10 @@ def searches(
         >>> from tepui.data import Digits
         >>> from tepui.studies.specifications import Samples
         >>> from tepui.methods import SAM
+        >>> from tepui.training import TrainingSpec
         >>> from tepui.models import ConvNet
-        >>> trial = Trial(Samples(Digits), ConvNet, SAM(), seeds=(0, 1), epochs=2)
+        >>> how = TrainingSpec(method=SAM(), epochs=2)
+        >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
         >>> found, = searches([trial], {"rho": [0.1, 0.2]})
         >>> [dict(cell.values) for cell in found.cells]
         [{'rho': 0.1}, {'rho': 0.2}]
@@ -179,7 +181,7 @@ def searches(
 def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
     """Return the methods that are not searched since they see test data unlabeled."""
     found = filter(_peeks, _candidates(trials, grid))
-    return [*dict.fromkeys(type(trial.method).__name__ for trial in found)]
+    return [*dict.fromkeys(type(trial.training.method).__name__ for trial in found)]
 
 
 def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
@@ -305,7 +307,10 @@ def _merit(row: Row) -> tuple[float, float]:
 
 def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     require(len(grid) > 0, "grid", "name at least one hyperparameter", dict(grid))
-    known = [(type(trial.method).__name__, hyperparameters(trial)) for trial in trials]
+    known = [
+        (type(trial.training.method).__name__, hyperparameters(trial))
+        for trial in trials
+    ]
     names = dict.fromkeys(name for _, places in known for name in sorted(places))
     for name, values in grid.items():
         one_of("grid", name, names)

@@ -2,11 +2,13 @@
 
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.fit import fit
-from tepui.training.learner import TrainingDiverged
+from tepui.training.member import TrainingDiverged
 from tepui.training.optimizer import SGD, AdamW
 from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.schedule import Constant, Cosine, MultiStep, Schedule
+from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.tensorboard import TensorBoard
+from tepui.training.train import train
 
 __all__ = [
     "SGD",
@@ -15,11 +17,14 @@ __all__ = [
     "Cosine",
     "EpochRecord",
     "Exchange",
+    "ExecutionSpec",
     "LocalExchange",
     "MultiStep",
     "Run",
     "Schedule",
     "TensorBoard",
     "TrainingDiverged",
+    "TrainingSpec",
     "fit",
+    "train",
 ]

@@ -9,7 +9,7 @@ follows from the number of steps done.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -17,10 +17,9 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices
 from tepui.core.seeding import derive, generator
-from tepui.data.arrays import Arrays, Batch, to_float
+from tepui.data.arrays import Arrays, Batch, Division, to_float
 from tepui.data.augment import Augmentation, augmented
 from tepui.data.loading import as_arrays, length, loaded
-from tepui.methods.member import BatchSplit
 
 
 def steps_per_epoch(samples: int, batch_size: int) -> int:
@@ -53,16 +52,53 @@ def index_stream(
     return order[start - skipped : stop - skipped].view(steps, size)
 
 
+@dataclass(frozen=True, eq=False)
+class BatchSplit:
+    """How the training data, and with them every batch, are divided in two.
+
+    Attributes:
+        first: Indices of the samples at the start of every batch.
+        second: Indices of the samples that fill the rest.
+        rows: How many samples of a batch are of the first kind.
+    """
+
+    first: Tensor
+    second: Tensor
+    rows: int
+
+    @classmethod
+    def of(cls, mask: Tensor, batch_size: int) -> Self:
+        """Divide batches in proportion to the data, with both kinds in each."""
+        first, second = mask.nonzero()[:, 0].cpu(), (~mask).nonzero()[:, 0].cpu()
+        size = min(batch_size, len(mask))
+        # BatchNorm cannot normalize one sample: two of each kind where there are.
+        fewest = min(2, size // 2)
+        lowest, highest = min(fewest, len(first)), size - min(fewest, len(second))
+        rows = min(max(round(size * len(first) / len(mask)), lowest), highest)
+        return cls(first, second, rows)
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether there are samples of both kinds."""
+        return len(self.first) > 0 and len(self.second) > 0
+
+    @property
+    def division(self) -> Division:
+        """What every batch says of itself."""
+        share = len(self.first) / (len(self.first) + len(self.second))
+        return Division(self.rows, share)
+
+
 def stratified_stream(
-    strata: BatchSplit, batch_size: int, seed: int, first_step: int, steps: int
+    split: BatchSplit, batch_size: int, seed: int, first_step: int, steps: int
 ) -> Tensor:
-    """Return consecutive steps whose batches hold a fixed part of each stratum."""
+    """Return consecutive steps whose batches hold a fixed part of each kind."""
     parts = []
     for number, (rows, size) in enumerate(
-        [(strata.first, strata.rows), (strata.second, batch_size - strata.rows)]
+        [(split.first, split.rows), (split.second, batch_size - split.rows)]
     ):
-        own = derive(seed, "stratum", number)
-        parts.append(rows[index_stream(len(rows), size, own, first_step, steps)])
+        stream = derive(seed, "stratum", number)
+        parts.append(rows[index_stream(len(rows), size, stream, first_step, steps)])
     return torch.cat(parts, dim=1)
 
 

@@ -1,5 +1,6 @@
 """The course of a run: epochs, exchanges, validation, records and checkpoints."""
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -7,23 +8,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core import foreach
 from tepui.core.per_member import for_member
 from tepui.core.seeding import derive, generator, seeded
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
-from tepui.methods.base import ExchangingMethod, MemberMethod
-from tepui.methods.member import BatchSplit
+from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import Prune, apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
+from tepui.training.averaging import at_average, averaged_tensors, means_of
+from tepui.training.batches import BatchSplit
+from tepui.training.checkpoint import document_of, restore, tensors_of
 from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
-from tepui.training.learner import Learner, TrainingDiverged
+from tepui.training.member import TrainingDiverged, TrainingMember
 from tepui.training.progress import Progress
 from tepui.training.run_folder import EpochRecord, RunFolder
 from tepui.training.runner import Runner
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -31,7 +38,7 @@ class Training:
     """A run in progress.
 
     Attributes:
-        learners: The members that this process trains.
+        members: The members that this process trains.
         seeds: The seeds of all members of the ensemble.
         runner: Runs the steps of an epoch.
         dataset: The training data, for methods that look at all of it.
@@ -48,7 +55,7 @@ class Training:
         generation: How many checkpoints the run has written.
     """
 
-    learners: Sequence[Learner]
+    members: Sequence[TrainingMember]
     seeds: Sequence[int]
     runner: Runner
     dataset: Dataset[Any]
@@ -73,7 +80,7 @@ class Training:
             self._prune_before(epoch)
             exchanging = self._exchange_before(epoch)
             started, before = time.perf_counter(), self.steps_done()
-            self.runner.run_epoch(self.learners, epoch)
+            self.runner.run_epoch(self.members, epoch)
             self._check_finite(epoch)
             if self.interruption.requested:
                 self._save()
@@ -87,140 +94,162 @@ class Training:
     @property
     def device(self) -> torch.device:
         """Where members are trained."""
-        return self.learners[0].losses.device
+        return self.members[0].device
 
     def restore(self) -> None:
         """Take up the last checkpoint of the run folder, if there is one."""
+        for member in self.members:
+            self._divide(member)
         if self.folder is None:
             return
         saved = self.folder.load_checkpoint()
         if saved is None:
             self.folder.write_history([])
             return
-        for learner in self.learners:
-            learner.restore(*saved.member(learner.index))
-            if learner.step:
-                learner.set_time(*self.runner.plan.time(learner.step - 1))
-            self._divide(learner)
+        for member in self.members:
+            restore(member, *saved.member(member.index))
+            if member.step:
+                member.set_time(*self.runner.plan.time(member.step - 1))
+            self._divide(member)
         self.history, self.generation = [*saved.history], saved.generation
         self.folder.write_history(self.history)
+        log.info("resumed %s after %d epochs", self.folder.path, len(self.history))
 
-    def finish(self, learner: Learner) -> None:
+    def finish(self, member: TrainingMember) -> None:
         """Put in place what a member predicts with once the run has ended."""
-        with learner.present():
-            if learner.best.weights:
-                where = f"best weights of member {learner.index}"
-                load_tensor_state(learner.member.module, learner.best.weights, where)
-            elif isinstance(learner.method, MemberMethod):
-                learner.method.finish(learner.member, self.dataset)
-            apply_masks(learner.member.module)
+        with member.on_device():
+            if member.best.weights:
+                where = f"best weights of member {member.index}"
+                load_tensor_state(member.module, member.best.weights, where)
+            else:
+                if member.average:
+                    tensors = averaged_tensors(member.module)
+                    foreach.copy_(tensors, means_of(member.average))
+                member.method.finish(member, self.dataset)
+            apply_masks(member.module)
 
     def steps_done(self) -> int:
         """Return the steps that all members of this process have done."""
-        return sum(learner.step for learner in self.learners)
+        return sum(member.step for member in self.members)
 
     def _prune_before(self, epoch: int) -> None:
         plan = self.runner.plan
         if self.prune is None or epoch != int(self.prune.prune_at * plan.epochs):
             return
-        for learner in self.learners:
-            own = for_member(self.prune, learner.index, len(self.seeds))
-            assert not isinstance(own.sparsity, tuple)
-            if learner.step == epoch * plan.steps:
-                learner.prune(own.sparsity)
+        for member in self.members:
+            prune = for_member(self.prune, member.index, len(self.seeds))
+            assert not isinstance(prune.sparsity, tuple)
+            if member.step == epoch * plan.steps:
+                member.prune(prune.sparsity)
 
     def _exchange_before(self, epoch: int) -> float:
         """Let members tell each other something; return how many seconds it took."""
-        method = self.learners[0].method
+        method = self.members[0].method
         epochs = self.runner.plan.epochs
         if (
             not isinstance(method, ExchangingMethod)
-            or self.learners[0].exchanged >= epoch
+            or self.members[0].exchanged >= epoch
             or not method.exchanges_before(epoch, epochs)
         ):
             return 0.0
         began = time.perf_counter()
-        published = {}
-        for learner in self.learners:
-            assert isinstance(learner.method, ExchangingMethod)
-            key = (learner.seed, "publish", epoch)
-            learner.member.noise_seed = derive(*key)
-            with (
-                learner.present(),
-                evaluating(learner.member.module),
-                seeded(*key),
-            ):
-                published[learner.index] = learner.method.publish(
-                    learner.member, learner.index, self.dataset, generator(*key)
-                )
+        published = {m.index: self._publish(m, epoch) for m in self.members}
         gathered = self.exchange.gather(published, len(self.seeds))
-        for learner in self.learners:
-            assert isinstance(learner.method, ExchangingMethod)
+        for member in self.members:
+            assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
-            learner.method.receive(learner.member, learner.index, gathered, stream)
-            learner.exchanged = epoch
-            self._divide(learner)
-        return time.perf_counter() - began
+            member.method.receive(member, member.index, gathered, stream)
+            member.check_state()
+            member.exchanged = epoch
+            self._divide(member)
+        seconds = time.perf_counter() - began
+        self._say_exchanged(epoch, seconds)
+        return seconds
 
-    def _divide(self, learner: Learner) -> None:
+    def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
+        assert isinstance(member.method, ExchangingMethod)
+        key = (member.seed, "publish", epoch)
+        member.noise_seed = derive(*key)
+        with member.on_device(), evaluating(member.module), seeded(*key):
+            stream = generator(*key)
+            return member.method.publish(member, member.index, self.dataset, stream)
+
+    def _say_exchanged(self, epoch: int, seconds: float) -> None:
+        sizes = [
+            "undivided" if member.split is None else len(member.split.first)
+            for member in self.members
+        ]
+        log.info(
+            "exchanged before epoch %d in %.2f s; samples of the first kind: %s",
+            epoch,
+            seconds,
+            sizes,
+        )
+
+    def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
-        if isinstance(learner.method, ExchangingMethod):
-            mask = learner.method.strata(learner.member)
+        if isinstance(member.method, ExchangingMethod):
+            mask = member.method.divides_by(member)
             size = self.runner.plan.batch_size
-            learner.member.strata = None if mask is None else BatchSplit.of(mask, size)
+            member.split = None if mask is None else BatchSplit.of(mask, size)
 
     def _record(
         self, epoch: int, seconds: float, steps: int, *, exchanging: float
     ) -> None:
-        losses = tuple(float(learner.losses.mean()) for learner in self.learners)
-        validated = tuple(self._validate(learner, epoch) for learner in self.learners)
-        rates = tuple(float(learner.member.learning_rate) for learner in self.learners)
+        validated = tuple(self._validate(member, epoch) for member in self.members)
         samples = steps * min(self.runner.plan.batch_size, length(self.dataset))
+        joint = self.members[0].joint_losses
+        on_gpu = self.device.type == "cuda"
         record = EpochRecord(
             epoch=epoch,
-            loss=losses,
-            learning_rate=rates,
+            loss=tuple(_mean_loss(member) for member in self.members),
+            joint_loss=None if joint is None else float(joint.mean()),
+            learning_rate=tuple(float(m.learning_rate) for m in self.members),
             validation_loss=() if self.validation is None else validated,
             seconds=seconds,
             samples_per_second=samples / seconds,
             exchange_seconds=exchanging,
             peak_memory=(
-                torch.cuda.max_memory_allocated(self.device)
-                if self.device.type == "cuda"
-                else None
+                torch.cuda.max_memory_allocated(self.device) if on_gpu else None
             ),
         )
         self.history.append(record)
         if self.folder is not None:
             self.folder.append_history(record)
+        log.debug("epoch %d took %.2f s", epoch, seconds)
         self.progress.epoch_ended(record)
         for callback in self.callbacks:
             callback(record)
 
-    def _validate(self, learner: Learner, epoch: int) -> float:
+    def _validate(self, member: TrainingMember, epoch: int) -> float:
+        """Return the loss of what the member would predict with, and keep the best."""
         if self.validation is None:
             return float("nan")
-        member, samples = learner.member, 0
-        total = torch.zeros((), dtype=torch.float64, device=learner.losses.device)
-        with learner.present(), evaluating(member.module), torch.no_grad():
+        with member.on_device(), at_average(member.module, member.average):
+            loss = self._validation_loss(member)
+            if not math.isfinite(loss):
+                raise TrainingDiverged(
+                    f"validation loss of member {member.index} must stay finite, got "
+                    f"{loss} after epoch {epoch} with learning rate "
+                    f"{float(member.learning_rate):g}; {self._last_good()}"
+                )
+            if self.keeps_best:
+                member.keep_best(loss, epoch)
+        return loss
+
+    def _validation_loss(self, member: TrainingMember) -> float:
+        assert self.validation is not None
+        samples, total = 0, torch.zeros((), dtype=torch.float64, device=self.device)
+        with evaluating(member.module), torch.no_grad():
             for batch in self.validation():
                 total += member.losses(batch).double().sum()
                 samples += len(batch.targets)
-        loss = float(total) / samples
-        if not math.isfinite(loss):
-            raise TrainingDiverged(
-                f"validation loss of member {learner.index} must stay finite, got "
-                f"{loss} after epoch {epoch} with learning rate "
-                f"{float(member.learning_rate):g}; {self._last_good()}"
-            )
-        if self.keeps_best:
-            learner.keep_best(loss, epoch)
-        return loss
+        return float(total) / samples
 
     def _check_finite(self, epoch: int) -> None:
         plan = self.runner.plan
-        for learner in self.learners:
-            learner.check_finite(epoch * plan.steps, plan.factor, self._last_good())
+        for member in self.members:
+            member.check_finite(epoch * plan.steps, plan.factor, self._last_good())
 
     def _last_good(self) -> str:
         if self.folder is None:
@@ -232,8 +261,17 @@ class Training:
         if self.folder is None:
             return
         self.generation += 1
-        for learner in self.learners:
+        for member in self.members:
             self.folder.write_member(
-                learner.index, self.generation, learner.tensors(), learner.document()
+                member.index, self.generation, tensors_of(member), document_of(member)
             )
         self.folder.commit(self.generation, len(self.seeds), self.history)
+        log.debug("wrote %s", self.folder.checkpoint)
+
+
+def _mean_loss(member: TrainingMember) -> float | None:
+    """Return a member's mean loss over the epoch, None if it sat out all of it."""
+    losses = member.step_losses
+    if member.joint_losses is not None:
+        losses = losses[~losses.isnan()]
+    return float(losses.mean()) if len(losses) else None

@@ -2,9 +2,11 @@
 
 A member's whole step, optimizer included, is captured once and replayed on a stream of
 its own. Between replays the host only queues copies into the graph's fixed inputs;
-streams meet at the end of an epoch.
+streams meet at the end of an epoch. What a step may do is written in
+:mod:`tepui.methods.base`.
 """
 
+import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +15,15 @@ from typing import final
 import torch
 from torch import Tensor
 
+from tepui.core.checks import require
 from tepui.data.arrays import Batch, Inputs
-from tepui.methods.base import MemberMethod
-from tepui.training.learner import Learner
-from tepui.training.runner import EagerRunner, Plan, Runner
+from tepui.training.checkpoint import tensors_of
+from tepui.training.member import TrainingMember
+from tepui.training.runner import EagerRunner, Plan, Runner, member_step
 
 WARM_UP_STEPS = 4
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,63 +62,63 @@ class GraphRunner(Runner):
         self._exchanged: dict[int, int] = {}
         self._eager: EagerRunner | None = None
 
-    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+    def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
         last = (epoch + 1) * self.plan.steps
-        if all(learner.step == last for learner in learners):
+        if all(member.step == last for member in members):
             return
-        with torch.cuda.device(learners[0].losses.device):
-            self._run(learners, epoch)
+        with torch.cuda.device(members[0].device):
+            self._run(members, epoch)
 
-    def _run(self, learners: Sequence[Learner], epoch: int) -> None:
-        exchanged = {learner.index: learner.exchanged for learner in learners}
+    def _run(self, members: Sequence[TrainingMember], epoch: int) -> None:
+        exchanged = {member.index: member.exchanged for member in members}
         if self._eager is None and (not self._captured or exchanged != self._exchanged):
             # What members received changes their steps.
             self._captured, self._exchanged = {}, exchanged
-            self._capture_all(learners, epoch)
+            self._capture_all(members, epoch)
         if self._eager is not None:
-            self._eager.run_epoch(learners, epoch)
+            self._eager.run_epoch(members, epoch)
             return
-        lanes = [(learner, *self._lane(learner, epoch)) for learner in learners]
+        lanes = [
+            (member, self._captured[member.index], self.plan.batches(member, epoch))
+            for member in members
+        ]
         running = True
         while running and not self.plan.stopping():
             running = False
-            for learner, captured, batches in lanes:
-                running |= self._replay(learner, captured, batches)
+            for member, captured, batches in lanes:
+                running |= self._replay(member, captured, batches)
         torch.cuda.synchronize()
 
-    def _lane(self, learner: Learner, epoch: int) -> tuple[Captured, Iterator[Batch]]:
-        rows = self.plan.rows_of(learner, epoch)
-        batches = self.plan.source.batches(rows, learner.seed, epoch)
-        return self._captured[learner.index], batches
-
     def _replay(
-        self, learner: Learner, captured: Captured, batches: Iterator[Batch]
+        self, member: TrainingMember, captured: Captured, batches: Iterator[Batch]
     ) -> bool:
         """Queue a member's next step; return whether there was one."""
         with torch.cuda.stream(captured.stream):
             batch = next(batches, None)
             if batch is None:
                 return False
-            learner.set_time(*self.plan.time(learner.step))
+            member.set_time(*self.plan.time(member.step))
             captured.replay(batch)
-            learner.losses[learner.step % self.plan.steps].copy_(captured.loss)
-        learner.step += 1
+            member.step_losses[member.step % self.plan.steps].copy_(captured.loss)
+        member.step += 1
         self.plan.advance(1)
         return True
 
-    def _capture_all(self, learners: Sequence[Learner], epoch: int) -> None:
-        for learner in learners:
-            rows = self.plan.rows_of(learner, epoch)[:1]
-            batch = next(self.plan.source.batches(rows, learner.seed, epoch))
-            learner.member.module.train()
-            learner.set_time(*self.plan.time(learner.step))
-            captured = capture(learner, batch)
+    def _capture_all(self, members: Sequence[TrainingMember], epoch: int) -> None:
+        for member in members:
+            batch = next(self.plan.batches(member, epoch))
+            member.module.train()
+            member.set_time(*self.plan.time(member.step))
+            captured = capture(member, batch)
             if captured is None:
                 warn_of_draws()
                 self._captured, self._eager = {}, EagerRunner(self.plan)
                 return
-            self._captured[learner.index] = captured
+            self._captured[member.index] = captured
+        log.info(
+            "captured the steps of %d members before epoch %d", len(members), epoch
+        )
 
 
 def warn_of_draws() -> None:
@@ -125,56 +130,75 @@ def warn_of_draws() -> None:
     )
 
 
-def capture(learner: Learner, batch: Batch) -> Captured | None:
-    """Capture a learner's step, leaving its state as it was."""
+def capture(member: TrainingMember, batch: Batch) -> Captured | None:
+    """Capture a member's step, leaving its state as it was."""
     fixed = fixed_batch(batch)
-    before = {name: tensor.clone() for name, tensor in learner.tensors().items()}
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        learner.member.noise_seed = 0
-        for _ in range(WARM_UP_STEPS):
-            _step(learner, fixed)
+        member.noise_seed = 0
+        warm_up(member, fixed)
         draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
-        _rewind(learner, before)
     torch.cuda.synchronize()
     if draws:
         return None
-    learner.member.noise_seed = None
+    member.noise_seed = None
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        loss = _step(learner, fixed)
+        loss = member_step(member, fixed)
     return Captured(stream, graph, fixed, loss)
 
 
-def _step(learner: Learner, batch: Batch) -> Tensor:
-    method = learner.method
-    assert isinstance(method, MemberMethod)
-    loss, gradients = method.gradient(learner.member, batch)
-    learner.update(gradients)
-    method.after_update(learner.member)
-    return loss
+def warm_up(member: TrainingMember, batch: Batch) -> None:
+    """Run a few steps on one batch and take back, in place, all that they changed.
 
-
-def _rewind(learner: Learner, before: dict[str, Tensor]) -> None:
-    """Undo warm-up in place; state that it created starts from zero."""
+    Needs no GPU, so that tests can do on any machine what precedes a capture.
+    """
+    before = {name: tensor.clone() for name, tensor in tensors_of(member).items()}
+    for _ in range(WARM_UP_STEPS):
+        member_step(member, batch)
     with torch.no_grad():
-        for name, tensor in learner.tensors().items():
+        for name, tensor in tensors_of(member).items():
             if name in before:
                 tensor.copy_(before[name])
             else:
+                # Made by the optimizer in its first step; its beginning is zero.
+                assert name.startswith("optimizer/"), name
                 tensor.zero_()
 
 
 def fixed_batch(batch: Batch) -> Batch:
     """Return a copy of a batch for a graph to read from, in its fastest format."""
-    return Batch(_fixed(batch.inputs), batch.targets.clone(), batch.index.clone())
+    return batch._replace(
+        inputs=_fixed(batch.inputs),
+        targets=batch.targets.clone(),
+        index=batch.index.clone(),
+    )
 
 
 def refill(fixed: Batch, batch: Batch) -> None:
     """Queue the copies that give a graph another batch of the same shape."""
+    expected, given = _shape(fixed), _shape(batch)
+    require(
+        expected == given,
+        "batch",
+        "have the shapes of the batch with which the step was captured "
+        f"({expected}); a method whose steps differ in shape must say so in "
+        "fixed_shapes",
+        given,
+    )
     for old, new in zip(_tensors(fixed), _tensors(batch), strict=True):
         old.copy_(new, non_blocking=True)
+
+
+def _shape(batch: Batch) -> dict[str, object]:
+    inputs = batch.inputs
+    named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
+    shapes: dict[str, object] = {
+        name: (tuple(tensor.shape), tensor.dtype)
+        for name, tensor in {**named, "targets": batch.targets}.items()
+    }
+    return {**shapes, "division": batch.division}
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

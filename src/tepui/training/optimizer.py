@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
+from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.core.per_member import per_member, values_of
 
@@ -85,14 +86,20 @@ def clip(gradients: list[Tensor], max_norm: float) -> None:
     """Scale gradients in a list so that their joint norm is at most ``max_norm``."""
     scale = (max_norm / (get_total_norm(gradients) + 1e-6)).clamp(max=1.0)
     # Not in place: two parameters may share one gradient tensor.
-    gradients[:] = torch._foreach_mul(gradients, scale)
+    gradients[:] = foreach.scale(gradients, scale)
 
 
 def capturable(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether a step of this optimizer can be part of a CUDA graph."""
-    return all(
-        isinstance(group["lr"], Tensor)
-        and (isinstance(optimizer, torch.optim.SGD) or group.get("capturable", False))
+    """Return whether a step of this optimizer can be part of a CUDA graph.
+
+    Only those whose state begins at zero, to which warming up is taken back.
+    """
+    is_sgd = isinstance(optimizer, torch.optim.SGD)
+    starts_at_zero = is_sgd or isinstance(
+        optimizer, torch.optim.Adam | torch.optim.AdamW
+    )
+    return starts_at_zero and all(
+        isinstance(group["lr"], Tensor) and (is_sgd or group.get("capturable", False))
         for group in optimizer.param_groups
     )
 

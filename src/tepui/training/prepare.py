@@ -1,32 +1,29 @@
-"""From a caller's arguments to members that are ready to train."""
+"""From what was asked to members that are ready to train."""
 
+import logging
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch import nn
 
-from tepui.core.checks import class_indices, require
+from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
-from tepui.data.arrays import Inputs
-from tepui.data.class_names import class_names, same_classes
-from tepui.data.loading import as_arrays, in_order
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy, Loss, cross_entropy
-from tepui.methods.base import CoupledMethod, MemberMethod, Method
-from tepui.methods.member import Member
-from tepui.modules.running import evaluating, forward, refusal_named
+from tepui.losses import CrossEntropy, Loss
+from tepui.methods.base import CoupledMethod
+from tepui.training.batches import steps_per_epoch
+from tepui.training.coupled import CoupledRunner
 from tepui.training.graphs import GraphRunner
-from tepui.training.learner import Learner
+from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import SGD, AdamW, Optimizer, capturable
-from tepui.training.runner import CoupledRunner, EagerRunner, Plan, Runner
+from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.slots import SlotRunner, have_same_structure
+from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
 
-RunnerName = Literal["auto", "eager", "graph"]
+log = logging.getLogger(__name__)
 
 # A compiled step of ResNet-18 on an H200 saves 0.3 ms (of SAM 0.7 ms) and costs 14 s to
 # build.
@@ -34,54 +31,6 @@ STEPS_WORTH_COMPILING = 50_000
 
 # Noise that tells equal coupled members apart, relative to their head's weights.
 SEPARATION = 0.01
-
-
-def classes_of(
-    ensemble: Ensemble,
-    dataset: Dataset[Any],
-    loss: Loss,
-    device: torch.device,
-    *,
-    coupled: bool = False,
-) -> int | None:
-    """Run every member on two samples; return the classes that labels must fit."""
-    few = next(in_order(dataset, 2, device=device))
-    sizes = output_sizes(ensemble, few.inputs)
-    require(
-        not coupled or len(set(sizes)) == 1,
-        "ensemble",
-        "have members with equally many outputs where they meet inside the loss",
-        sizes,
-    )
-    known = isinstance(loss, CrossEntropy)
-    known |= getattr(loss, "func", loss) is cross_entropy
-    if not known or few.targets.is_floating_point():
-        return None
-    return min(sizes)
-
-
-def check_unlabeled(
-    ensemble: Ensemble, unlabeled: Dataset[Any], device: torch.device
-) -> None:
-    """Run every member on two unlabeled samples; a refusal names their shape."""
-    output_sizes(ensemble, next(in_order(unlabeled, 2, device=device)).inputs)
-
-
-def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
-    """Return how many outputs each member has for some samples."""
-    with evaluating(ensemble), torch.no_grad(), refusal_named(inputs):
-        outputs = [forward(member, inputs) for member in ensemble.members]
-    return [output.shape[-1] for output in outputs]
-
-
-def check_labels(
-    argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
-) -> None:
-    """Check that labels fit the outputs and mean what they mean in training."""
-    same_classes(argument, class_names(dataset), class_names(train), "the training set")
-    arrays = as_arrays(dataset)
-    if arrays is not None and classes is not None:
-        class_indices(arrays.targets, classes, f"labels of {argument}")
 
 
 def to_device(module: nn.Module, device: torch.device) -> None:
@@ -110,101 +59,123 @@ def loss_of(loss: Loss, index: int, members: int) -> Loss:
     return for_member(loss, index, members) if isinstance(loss, CrossEntropy) else loss
 
 
-def learner_of(
-    module: nn.Module,
-    *,
-    index: int,
-    seed: int,
-    method: Method,
-    optimizer: Optimizer,
-    loss: Loss,
-    steps: int,
+def members_of(
+    ensemble: Ensemble,
+    owned: range,
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
     numerics: Numerics,
-    compiled: bool,
-    accumulate: int,
-    clip_norm: float | None,
-    home: torch.device | None,
-) -> Learner:
-    """Prepare one member for training."""
-    to_device(module, numerics.device)
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    require(len(parameters) > 0, f"member {index}", "have trainable parameters", "none")
-    built = optimizer(parameters)
-    rate = built.param_groups[0]["lr"]
-    if not isinstance(rate, Tensor):
-        rate = torch.tensor(rate, device=numerics.device)
-    member = Member(
-        module,
-        loss=loss,
-        learning_rate=rate,
-        run=torch.compile(module, dynamic=False) if compiled else module,
-        autocast=numerics.autocast,
-        accumulate=accumulate,
+    samples: int,
+) -> list[TrainingMember]:
+    """Prepare the members that this process trains, with their state begun."""
+    steps = steps_per_epoch(samples, spec.batch_size)
+    compiled = compiles(
+        execution.compile, numerics, steps * spec.epochs * len(ensemble)
     )
-    learner = Learner(
-        index=index,
-        seed=seed,
-        method=method,
-        member=member,
-        optimizer=built,
-        losses=torch.zeros(steps, device=numerics.device),
-        clip_norm=clip_norm,
-        home=home,
-    )
-    learner.rest()
-    return learner
+    members = []
+    for index in owned:
+        module = ensemble.members[index]
+        to_device(module, numerics.device)
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        rule = "have trainable parameters"
+        require(len(parameters) > 0, f"member {index}", rule, "none")
+        member = TrainingMember(
+            module,
+            index=index,
+            seed=ensemble.seeds[index],
+            method=for_member(spec.method, index, len(ensemble)),
+            optimizer=optimizer_of(spec.optimizer, index, len(ensemble))(parameters),
+            loss=loss_of(spec.loss, index, len(ensemble)),
+            samples=samples,
+            steps=steps,
+            numerics=numerics,
+            compiled=compiled,
+            accumulate=spec.accumulate,
+            clip_norm=spec.clip_norm,
+            average=spec.average,
+            offload_device=torch.device("cpu") if execution.offload else None,
+        )
+        member.offload()
+        members.append(member)
+    if isinstance(spec.method, CoupledMethod):
+        couple(members)
+    for member in members:
+        member.begin()
+    return members
 
 
-def break_symmetry(learners: Sequence[Learner]) -> None:
+def couple(members: Sequence[TrainingMember]) -> None:
+    """Tell equal members apart, and give all of them one tensor of joint losses."""
+    break_symmetry(members)
+    joint = torch.zeros_like(members[0].step_losses)
+    for member in members:
+        member.joint_losses = joint
+
+
+def break_symmetry(members: Sequence[TrainingMember]) -> None:
     """Add noise to the heads of members that are equal, and say so.
 
     Members that start equal and share all batches have equal gradients under any
     symmetric loss, so that nothing could ever tell them apart.
     """
     clones = [
-        learner
-        for number, learner in enumerate(learners)
-        if any(_equal(learner, earlier) for earlier in learners[:number])
+        member
+        for number, member in enumerate(members)
+        if any(_equal(member, earlier) for earlier in members[:number])
     ]
     if not clones:
         return
-    for learner in clones:
-        head = [p for p in learner.member.parameters if p.ndim > 1][-1]
-        stream = generator(learner.seed, "separation")
+    for member in clones:
+        head = [p for p in member.parameters if p.ndim > 1][-1]
+        stream = generator(member.seed, "separation")
         noise = torch.randn(head.shape, generator=stream).to(head)
         with torch.no_grad():
             head.add_(noise * SEPARATION * head.std(correction=0))
     warnings.warn(
-        f"members {[learner.index for learner in clones]} start equal to another and "
+        f"members {[member.index for member in clones]} start equal to another and "
         "share all batches, so that they could never separate: their heads get noise "
         f"of {SEPARATION:.0%} of their weights' spread",
         stacklevel=3,
     )
 
 
-def _equal(first: Learner, second: Learner) -> bool:
-    pairs = zip(first.member.parameters, second.member.parameters, strict=False)
-    same_count = len(first.member.parameters) == len(second.member.parameters)
+def _equal(first: TrainingMember, second: TrainingMember) -> bool:
+    pairs = zip(first.parameters, second.parameters, strict=False)
+    same_count = len(first.parameters) == len(second.parameters)
     return same_count and all(a.equal(b) for a, b in pairs)
 
 
-def runner_of(name: RunnerName, plan: Plan, learners: Sequence[Learner]) -> Runner:
+def runner_of(
+    name: RunnerName, plan: Plan, members: Sequence[TrainingMember]
+) -> Runner:
     """Return what runs the steps of an epoch."""
-    on_cuda = learners[0].losses.device.type == "cuda"
-    able = on_cuda and all(capturable(learner.optimizer) for learner in learners)
-    method = learners[0].method
-    assert isinstance(method, MemberMethod | CoupledMethod)
-    able = able and method.fixed_shapes and learners[0].home is None
-    coupled = isinstance(method, CoupledMethod)
-    able = able and (not coupled or have_same_structure(learners))
+    coupled = isinstance(members[0].method, CoupledMethod)
+    obstacles = obstacles_to_capture(members)
     require(
-        name != "graph" or able,
+        name != "graph" or not obstacles,
         "runner",
         'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
         "captured, their method keeps its shapes and, where they are coupled, they "
         "are alike",
         name,
     )
-    if able and name != "eager":
+    if name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)
+    if name != "eager":
+        log.info("steps run eagerly: %s", "; ".join(obstacles))
     return CoupledRunner(plan) if coupled else EagerRunner(plan)
+
+
+def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
+    """Return why the members' steps cannot be captured as graphs, in words."""
+    first = members[0]
+    coupled = isinstance(first.method, CoupledMethod)
+    fits = all(capturable(member.optimizer) for member in members)
+    reasons = {
+        "members are not on a GPU": first.device.type != "cuda",
+        "their optimizer cannot be captured": not fits,
+        "their method changes its shapes": not first.method.fixed_shapes,
+        "they are offloaded": first.offloaded,
+        "they are coupled and differ": coupled and not have_same_structure(members),
+    }
+    return [reason for reason, holds in reasons.items() if holds]

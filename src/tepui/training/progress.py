@@ -63,7 +63,9 @@ class Bar(Progress):
 
 def summary(record: EpochRecord) -> str:
     """Return an epoch's figures, averaged over members, in one line."""
-    parts = [f"loss {fmean(record.loss):.4f}"]
+    parts = [f"loss {fmean(record.trained):.4f}"]
+    if record.joint_loss is not None:
+        parts.append(f"joint {record.joint_loss:.4f}")
     if record.validation_loss:
         parts.append(f"validation {fmean(record.validation_loss):.4f}")
     parts.append(f"lr {fmean(record.learning_rate):.3g}")

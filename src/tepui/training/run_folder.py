@@ -37,7 +37,7 @@ class EpochRecord:
 
     Attributes:
         epoch: Which epoch, from 0.
-        loss: Mean training loss.
+        loss: Mean training loss; None for a coupled member that sat out the epoch.
         learning_rate: Learning rate of the last step.
         validation_loss: Mean validation loss, empty without validation data.
         seconds: How long the epoch took.
@@ -47,16 +47,24 @@ class EpochRecord:
             records of old runs.
         peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
             None elsewhere.
+        joint_loss: Mean of the loss that coupled members descended together; None where
+            members train independently.
     """
 
     epoch: int
-    loss: tuple[float, ...]
+    loss: tuple[float | None, ...]
     learning_rate: tuple[float, ...]
     validation_loss: tuple[float, ...]
     seconds: float
     samples_per_second: float
     exchange_seconds: float | None = None
     peak_memory: int | None = None
+    joint_loss: float | None = None
+
+    @property
+    def trained(self) -> tuple[float, ...]:
+        """The losses of the members that took part in the epoch."""
+        return tuple(loss for loss in self.loss if loss is not None)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -276,6 +284,8 @@ def environment_of(device: torch.device) -> dict[str, Any]:
 def to_jsonable(value: Any) -> Any:
     """Return a hyperparameter in a form JSON can hold.
 
+    Fields that do not count when values are compared are left out.
+
     Example:
         >>> from tepui.methods import SAM
         >>> to_jsonable(SAM(rho=0.2))["rho"]
@@ -289,6 +299,8 @@ def to_jsonable(value: Any) -> Any:
         return {"class": to_jsonable(value.func), **arguments}
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Mapping):
+        return {str(name): to_jsonable(item) for name, item in value.items()}
     if isinstance(value, Sequence):
         return [to_jsonable(item) for item in value]
     if callable(value):
@@ -298,7 +310,7 @@ def to_jsonable(value: Any) -> Any:
 
 def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
     """Return what tells a data set from another: type, length and content."""
-    known: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "class": type(dataset).__qualname__,
         "samples": length(dataset),
     }
@@ -310,9 +322,9 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         for tensor in (*parts, arrays.targets):
             flat = tensor.detach().cpu().contiguous().flatten()
             digest.update(flat.view(torch.uint8).numpy().data)
-        known["sha256"] = digest.hexdigest()
-        known["normalize"] = to_jsonable(arrays.normalize)
-    return known
+        identity["sha256"] = digest.hexdigest()
+        identity["normalize"] = to_jsonable(arrays.normalize)
+    return identity
 
 
 def _is_leftover(path: Path) -> bool:
@@ -320,8 +332,8 @@ def _is_leftover(path: Path) -> bool:
     return path.name.startswith(".run.json.") and path.suffix == ".tmp"
 
 
-def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(value)
+def _fields(value: Any) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(value) if field.compare]
 
 
 def _line(record: EpochRecord) -> str:

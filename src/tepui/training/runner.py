@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import final
 
-import torch
 from torch import Tensor
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch
-from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod, MemberMethod
-from tepui.modules.running import evaluating
+from tepui.methods.base import ActiveMembers, CoupledMethod, MemberMethod
 from tepui.training.batches import (
     Source,
     index_stream,
     steps_per_epoch,
     stratified_stream,
 )
-from tepui.training.learner import Learner
+from tepui.training.member import TrainingMember
 from tepui.training.schedule import Schedule
 
 
@@ -55,22 +53,26 @@ class Plan:
         left = (epoch + 1) * self.steps - step
         return index_stream(self.source.samples, self.batch_size, seed, step, left)
 
-    def rows_of(self, learner: Learner, epoch: int) -> Tensor:
-        """Return the indices of the steps a learner has left in an epoch.
+    def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
+        """Yield the batches that a member has left in an epoch.
 
         After an exchange that divided the data, each part is a stream of its own that
         begins with that exchange.
         """
-        strata = learner.member.strata
-        if strata is None:
-            return self.rows(learner.seed, learner.step, epoch)
-        return stratified_stream(
-            strata,
-            min(self.batch_size, self.source.samples),
-            derive(learner.seed, "since", learner.exchanged),
-            learner.step - learner.exchanged * self.steps,
-            (epoch + 1) * self.steps - learner.step,
-        )
+        split = member.split
+        if split is not None and split.is_proper:
+            rows = stratified_stream(
+                split,
+                min(self.batch_size, self.source.samples),
+                derive(member.seed, "since", member.exchanged),
+                member.step - member.exchanged * self.steps,
+                (epoch + 1) * self.steps - member.step,
+            )
+        else:
+            rows = self.rows(member.seed, member.step, epoch)
+        division = None if split is None else split.division
+        for batch in self.source.batches(rows, member.seed, epoch):
+            yield batch._replace(division=division)
 
     def pairs(
         self, seed: int, step: int, epoch: int
@@ -82,9 +84,9 @@ class Plan:
         labeled = self.source.batches(self.rows(seed, step, epoch), seed, epoch)
         if self.unlabeled is None:
             return zip(labeled, repeat(None), strict=False)
-        own, left = derive(seed, "unlabeled"), (epoch + 1) * self.steps - step
-        rows = index_stream(self.unlabeled.samples, self.batch_size, own, step, left)
-        return zip(labeled, self.unlabeled.batches(rows, own, epoch), strict=True)
+        stream, left = derive(seed, "unlabeled"), (epoch + 1) * self.steps - step
+        rows = index_stream(self.unlabeled.samples, self.batch_size, stream, step, left)
+        return zip(labeled, self.unlabeled.batches(rows, stream, epoch), strict=True)
 
     def turn(
         self, method: CoupledMethod, members: int, seed: int, step: int
@@ -107,13 +109,13 @@ class Plan:
 
 
 class Runner(ABC):
-    """Runs the steps of an epoch for all learners."""
+    """Runs the steps of an epoch for all members."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     @abstractmethod
-    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+    def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch; return early when asked to stop."""
 
 
@@ -121,109 +123,32 @@ class Runner(ABC):
 class EagerRunner(Runner):
     """Members in turn, an epoch each, operation by operation."""
 
-    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+    def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
-        for learner in learners:
-            with learner.present():
-                self._run_member(learner, epoch)
+        for member in members:
+            with member.on_device():
+                self._run_member(member, epoch)
             if self.plan.stopping():
                 return
 
-    def _run_member(self, learner: Learner, epoch: int) -> None:
-        rows = self.plan.rows_of(learner, epoch)
-        learner.member.module.train()
-        for batch in self.plan.source.batches(rows, learner.seed, epoch):
-            self._step(learner, batch)
+    def _run_member(self, member: TrainingMember, epoch: int) -> None:
+        member.module.train()
+        for batch in self.plan.batches(member, epoch):
+            self._step(member, batch)
             self.plan.advance(1)
             if self.plan.stopping():
                 return
 
-    def _step(self, learner: Learner, batch: Batch) -> None:
-        method = learner.method
-        assert isinstance(method, MemberMethod)
-        learner.set_time(*self.plan.time(learner.step))
-        learner.member.noise_seed = derive(learner.seed, "noise", learner.step)
-        loss, gradients = method.gradient(learner.member, batch)
-        learner.update(gradients)
-        method.after_update(learner.member)
-        learner.losses[learner.step % self.plan.steps] = loss
-        learner.step += 1
+    def _step(self, member: TrainingMember, batch: Batch) -> None:
+        member.set_time(*self.plan.time(member.step))
+        member.noise_seed = derive(member.seed, "noise", member.step)
+        member.step_losses[member.step % self.plan.steps] = member_step(member, batch)
+        member.step += 1
 
 
-@final
-class CoupledRunner(Runner):
-    """All members on the same batches, coupled inside the loss.
-
-    Members that sit out a step keep weights and optimizer state; the step's cost
-    follows the members of its turn alone.
-    """
-
-    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
-        """Run what is left of an epoch."""
-        seed = coupled_seed(learners)
-        for learner in learners:
-            learner.member.module.train()
-        for batch, other in self.plan.pairs(seed, learners[0].step, epoch):
-            self._step(learners, batch, other, seed)
-            self.plan.advance(len(learners))
-            if self.plan.stopping():
-                break
-        for learner in learners:
-            learner.set_time(*self.plan.time(max(learner.step - 1, 0)))
-
-    def _step(
-        self, learners: Sequence[Learner], batch: Batch, other: Batch | None, seed: int
-    ) -> None:
-        method, step = learners[0].method, learners[0].step
-        assert isinstance(method, CoupledMethod)
-        turn = self.plan.turn(method, len(learners), seed, step)
-        active = [learners[index] for index in turn.active]
-        observed = [learners[index] for index in turn.observed]
-        for learner in active:
-            learner.set_time(self.plan.factor_after(turn.progress), turn.progress)
-            learner.member.noise_seed = derive(learner.seed, "noise", step)
-        total = coupled_step(method, active, observed, batch, other)
-        learners[0].losses[step % self.plan.steps] = total
-        for learner in learners:
-            learner.step += 1
-
-
-def coupled_seed(learners: Sequence[Learner]) -> int:
-    """Return what the draws that coupled members share derive from."""
-    return derive(*(learner.seed for learner in learners), "coupled")
-
-
-def coupled_step(
-    method: CoupledMethod,
-    active: Sequence[Learner],
-    observed: Sequence[Learner],
-    batch: Batch,
-    other: Batch | None,
-) -> Tensor:
-    """Update the active members along the gradient of their joint loss."""
-    outputs = _outputs(active, observed if other is None else (), batch)
-    losses = [
-        learner.member.losses_of(output, batch.targets)
-        for learner, output in zip(active, outputs, strict=False)
-    ]
-    beside = None if other is None else _outputs(active, observed, other)
-    total = method.loss(
-        CoupledBatch(outputs, torch.stack(losses), batch.targets, beside)
-    )
-    parameters = [p for learner in active for p in learner.member.parameters]
-    own = iter(torch.autograd.grad(total, parameters, materialize_grads=True))
-    for learner in active:
-        values = [next(own) for _ in learner.member.parameters]
-        learner.update(learner.member.masked(values))
-    return total.detach()
-
-
-def _outputs(
-    active: Sequence[Learner], observed: Sequence[Learner], batch: Batch
-) -> Tensor:
-    """Return outputs of active members, then of observed ones without gradient."""
-    found = [learner.member.seeded_outputs(batch) for learner in active]
-    for learner in observed:
-        with torch.no_grad(), evaluating(learner.member.module):
-            found.append(learner.member.outputs(batch))
-    return torch.stack(found)
+def member_step(member: TrainingMember, batch: Batch) -> Tensor:
+    """Update an independent member; return its loss. All of this may be captured."""
+    assert isinstance(member.method, MemberMethod)
+    loss, gradients = member.method.gradient(member, batch)
+    member.take_step(gradients)
+    return loss

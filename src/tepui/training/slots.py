@@ -7,6 +7,7 @@ scatters them back. One captured graph serves every choice of members, and its c
 not depend on how many there are.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -15,20 +16,24 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from tepui.core import foreach
 from tepui.core.seeding import derive
-from tepui.data.arrays import Batch
 from tepui.methods.base import ActiveMembers, CoupledMethod
-from tepui.training.graphs import WARM_UP_STEPS, fixed_batch, refill, warn_of_draws
-from tepui.training.learner import Learner
-from tepui.training.runner import (
+from tepui.training.coupled import (
+    BatchPair,
     CoupledRunner,
-    Plan,
-    Runner,
+    JointLoss,
+    coupled_method,
     coupled_seed,
     coupled_step,
+    prepare_losses,
+    record_losses,
 )
+from tepui.training.graphs import WARM_UP_STEPS, fixed_batch, refill, warn_of_draws
+from tepui.training.member import TrainingMember
+from tepui.training.runner import Plan, Runner
 
-Pair = tuple[Batch, Batch | None]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,98 +73,116 @@ class Slots:
     """Places that members take for one step.
 
     Attributes:
-        active: Learners that a step updates.
-        observed: Learners that it only looks at.
+        active: Members that a step updates.
+        observed: Members that it only looks at.
         index: Which members take the slots, a tensor that every step reads.
     """
 
-    def __init__(self, learners: Sequence[Learner], turn: ActiveMembers) -> None:
+    def __init__(self, members: Sequence[TrainingMember], turn: ActiveMembers) -> None:
         count = len(turn.active) + len(turn.observed)
-        clones = [learners[0].clone() for _ in range(count)]
+        clones = [members[0].clone() for _ in range(count)]
         self.active = clones[: len(turn.active)]
         self.observed = clones[len(turn.active) :]
-        device = learners[0].losses.device
-        self.index = torch.zeros(count, dtype=torch.int64, device=device)
-        self._module = self._stack_modules(len(learners))
-        self._optimizer = self._stack_optimizers(len(learners))
+        self.index = torch.zeros(count, dtype=torch.int64, device=members[0].device)
+        self._module = self._stack_modules(len(members))
+        self._kept = self._stack_kept(len(members))
+        self._optimizer = self._stack_optimizers(len(members))
 
-    def load(self, learners: Sequence[Learner]) -> None:
-        """Take over what the learners hold."""
-        copies: list[tuple[Tensor, Tensor]] = []
+    def load(self, members: Sequence[TrainingMember]) -> None:
+        """Take over what the members hold."""
+        targets: list[Tensor] = []
+        sources: list[Tensor] = []
         with torch.no_grad():
-            for row, learner in enumerate(learners):
-                tensors = _module_tensors(learner)
-                for stack, tensor in zip(self._module, tensors, strict=True):
-                    copies.append((stack.members[row], tensor))
+            for row, member in enumerate(members):
+                tensors = [*_module_tensors(member), *_kept_tensors(member)]
+                stacks = [*self._module, *self._kept]
+                for stack, tensor in zip(stacks, tensors, strict=True):
+                    targets.append(stack.members[row])
+                    sources.append(tensor)
                 for (number, name), stack in self._optimizer.items():
-                    state = learner.optimizer.state.get(_parameter(learner, number), {})
+                    state = member.optimizer.state.get(member.parameters[number], {})
                     if name in state:
-                        copies.append((stack.members[row], state[name]))
+                        targets.append(stack.members[row])
+                        sources.append(state[name])
                     else:
                         stack.members[row].zero_()
-            _copy_all(copies)
+        foreach.copy_(targets, sources)
 
-    def store(self, learners: Sequence[Learner], rows: set[int]) -> None:
-        """Give the learners in some rows what the steps made of them."""
-        copies: list[tuple[Tensor, Tensor]] = []
-        with torch.no_grad():
-            for row in sorted(rows):
-                learner = learners[row]
-                tensors = _module_tensors(learner)
-                for stack, tensor in zip(self._module, tensors, strict=True):
-                    copies.append((tensor, stack.members[row]))
-                for (number, name), stack in self._optimizer.items():
-                    state = learner.optimizer.state[_parameter(learner, number)]
-                    state[name] = torch.empty_like(stack.members[row])
-                    copies.append((state[name], stack.members[row]))
-            _copy_all(copies)
+    def store(self, members: Sequence[TrainingMember], rows: set[int]) -> None:
+        """Give the members in some rows what the steps made of them."""
+        targets: list[Tensor] = []
+        sources: list[Tensor] = []
+        for row in sorted(rows):
+            member = members[row]
+            targets += [*_module_tensors(member), *_kept_tensors(member)]
+            sources += [s.members[row] for s in (*self._module, *self._kept)]
+            for (number, name), stack in self._optimizer.items():
+                state = member.optimizer.state[member.parameters[number]]
+                state[name] = torch.empty_like(stack.members[row])
+                targets.append(state[name])
+                sources.append(stack.members[row])
+        foreach.copy_(targets, sources)
 
-    def step(self, method: CoupledMethod, batch: Batch, other: Batch | None) -> Tensor:
-        """Do one step of the members that ``index`` names; return their loss."""
+    def step(self, method: CoupledMethod, batches: BatchPair) -> JointLoss:
+        """Do one step of the members that ``index`` names; return their losses."""
         updated = self.index[: len(self.active)]
         for stack in self._module:
             stack.gather(self.index)
-        for stack in self._optimizer.values():
+        for stack in (*self._kept, *self._optimizer.values()):
             stack.gather(updated)
-        total = coupled_step(method, self.active, self.observed, batch, other)
-        for stack in (*self._module, *self._optimizer.values()):
+        loss = coupled_step(method, self.active, self.observed, batches)
+        for stack in (*self._module, *self._kept, *self._optimizer.values()):
             stack.scatter(updated)
-        return total
+        return loss
 
     def set_time(self, factor: float, progress: float) -> None:
-        """Set what follows from the step, as for a learner."""
+        """Set what follows from the step, as for a member."""
         for slot in self.active:
             slot.set_time(factor, progress)
 
     def set_noise(self, seeds: Sequence[int | None]) -> None:
         """Seed the active slots' dropout."""
         for slot, seed in zip(self.active, seeds, strict=True):
-            slot.member.noise_seed = seed
+            slot.noise_seed = seed
 
     def _stack_modules(self, members: int) -> list[Stack]:
         slots = [*self.active, *self.observed]
-        found = []
+        stacks = []
         for same in zip(*(_module_tensors(slot) for slot in slots), strict=True):
             stack = Stack.of(same[0], members, len(slots))
             for tensor, view in zip(same, stack.slots, strict=True):
                 tensor.data = view
-            found.append(stack)
-        return found
+            stacks.append(stack)
+        return stacks
+
+    def _stack_kept(self, members: int) -> list[Stack]:
+        """Stack what the method and the averaging keep of every member."""
+        first = self.active[0]
+        state = {
+            n: Stack.of(t, members, len(self.active)) for n, t in first.state.items()
+        }
+        average = {
+            n: Stack.of(t, members, len(self.active)) for n, t in first.average.items()
+        }
+        for row, slot in enumerate(self.active):
+            slot.adopt_state({name: stack.slots[row] for name, stack in state.items()})
+            slot.average = {name: stack.slots[row] for name, stack in average.items()}
+        return [*state.values(), *average.values()]
 
     def _stack_optimizers(self, members: int) -> dict[tuple[int, str], Stack]:
         """Let every optimizer make its state by a step, then stack it as zeros."""
         for slot in self.active:
-            slot.update([torch.zeros_like(p) for p in slot.member.parameters])
-        found = {}
+            slot.update([torch.zeros_like(p) for p in slot.parameters])
+        stacks = {}
         for number, name in _state_names(self.active[0]):
             states = [
-                slot.optimizer.state[_parameter(slot, number)] for slot in self.active
+                slot.optimizer.state[slot.parameters[number]] for slot in self.active
             ]
             stack = Stack.of(states[0][name], members, len(states))
             for state, view in zip(states, stack.slots, strict=True):
                 state[name] = view
-            found[number, name] = stack
-        return found
+            stacks[number, name] = stack
+        return stacks
 
 
 @dataclass(frozen=True)
@@ -169,15 +192,15 @@ class CapturedStep:
     Attributes:
         graph: The step.
         batches: The tensors it reads: labeled, and unlabeled where there are any.
-        loss: The tensor its loss is written to.
+        loss: The tensors its losses are written to.
     """
 
     graph: torch.cuda.CUDAGraph
-    batches: Pair
-    loss: Tensor
+    batches: BatchPair
+    loss: JointLoss
 
-    def replay(self, batches: Pair) -> Tensor:
-        """Queue one step on the current stream; return its loss."""
+    def replay(self, batches: BatchPair) -> JointLoss:
+        """Queue one step on the current stream; return its losses."""
         for fixed, new in zip(self.batches, batches, strict=True):
             if fixed is not None and new is not None:
                 refill(fixed, new)
@@ -189,7 +212,7 @@ class CapturedStep:
 class SlotRunner(Runner):
     """Coupled members in slots; on a GPU their step is a captured graph.
 
-    Learners hold the members between epochs; the stacks do so within one. Members that
+    Members hold their tensors between epochs; the stacks do so within one. Members that
     draw random numbers on the device (dropout) run eagerly, with a warning.
     """
 
@@ -199,97 +222,102 @@ class SlotRunner(Runner):
         self._captured: CapturedStep | None = None
         self._eager: CoupledRunner | None = None
 
-    def run_epoch(self, learners: Sequence[Learner], epoch: int) -> None:
+    def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
-        first, last = learners[0].step, (epoch + 1) * self.plan.steps
+        first, last = members[0].step, (epoch + 1) * self.plan.steps
         if first == last:
             return
-        method, seed = learners[0].method, coupled_seed(learners)
-        assert isinstance(method, CoupledMethod)
+        method, seed = coupled_method(members), coupled_seed(members)
         turns = [
-            self.plan.turn(method, len(learners), seed, step)
+            self.plan.turn(method, len(members), seed, step)
             for step in range(first, last)
         ]
-        for learner in learners:
-            learner.member.module.train()
+        for member in members:
+            member.module.train()
         if self._slots is None and self._eager is None:
             batches = next(self.plan.pairs(seed, first, epoch))
-            self._prepare(learners, method, turns[0], batches)
+            self._prepare(members, method, turns[0], batches)
         if self._slots is None:
             assert self._eager is not None
-            self._eager.run_epoch(learners, epoch)
+            self._eager.run_epoch(members, epoch)
             return
+        prepare_losses(members, epoch * self.plan.steps)
         pairs = self.plan.pairs(seed, first, epoch)
-        self._slots.load(learners)
-        updated = self._run(self._slots, learners, turns, pairs)
-        self._slots.store(learners, updated)
-        for learner in learners:
-            learner.set_time(*self.plan.time(learner.step - 1))
+        self._slots.load(members)
+        updated = self._run(self._slots, members, turns, pairs)
+        self._slots.store(members, updated)
+        for member in members:
+            member.set_time(*self.plan.time(member.step - 1))
 
     def _run(
         self,
         slots: Slots,
-        learners: Sequence[Learner],
+        members: Sequence[TrainingMember],
         turns: Sequence[ActiveMembers],
-        pairs: Iterator[Pair],
+        pairs: Iterator[BatchPair],
     ) -> set[int]:
         """Run the steps of some turns; return the members they updated."""
-        method, losses = learners[0].method, learners[0].losses
-        assert isinstance(method, CoupledMethod)
+        method = coupled_method(members)
         updated: set[int] = set()
         chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
-        on_device = chosen.to(losses.device)
+        on_device = chosen.to(members[0].device)
         for turn, index, batches in zip(turns, on_device, pairs, strict=True):
-            step = learners[0].step
+            step = members[0].step
             slots.index.copy_(index)
             slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
             if self._captured is None:
-                seeds = [learners[row].seed for row in turn.active]
+                seeds = [members[row].seed for row in turn.active]
                 slots.set_noise([derive(seed, "noise", step) for seed in seeds])
-                loss = slots.step(method, *batches)
+                loss = slots.step(method, batches)
             else:
                 loss = self._captured.replay(batches)
-            losses[step % self.plan.steps].copy_(loss)
+            active = [members[row] for row in turn.active]
+            record_losses(active, loss, step % self.plan.steps)
             updated.update(turn.active)
-            for learner in learners:
-                learner.step += 1
-            self.plan.advance(len(learners))
+            for member in members:
+                member.step += 1
+            self.plan.advance(len(members))
             if self.plan.stopping():
                 break
         return updated
 
     def _prepare(
         self,
-        learners: Sequence[Learner],
+        members: Sequence[TrainingMember],
         method: CoupledMethod,
         turn: ActiveMembers,
-        batches: Pair,
+        batches: BatchPair,
     ) -> None:
-        """Make the slots and, on a GPU, capture their step."""
-        slots, device = Slots(learners, turn), learners[0].losses.device
+        """Make the slots and capture their step; elsewhere only warm up for it."""
+        slots, device = Slots(members, turn), members[0].device
+        slots.load(members)
+        slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
+        slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
         if device.type == "cuda":
-            slots.load(learners)
-            slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
-            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
             with torch.cuda.device(device):
                 self._captured = captured(slots, method, batches)
             if self._captured is None:
                 warn_of_draws()
                 self._eager = CoupledRunner(self.plan)
                 return
+            log.info("captured one step for all %d members", len(members))
+        else:
+            slots.set_noise([0] * len(slots.active))
+            warm_up(slots, method, batches)
         self._slots = slots
 
 
-def captured(slots: Slots, method: CoupledMethod, batches: Pair) -> CapturedStep | None:
-    """Capture a step of the slots."""
+def captured(
+    slots: Slots, method: CoupledMethod, batches: BatchPair
+) -> CapturedStep | None:
+    """Capture a step of the slots, which must be loaded again after it."""
     batch, other = batches
     fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         slots.set_noise([0] * len(slots.active))
-        for _ in range(WARM_UP_STEPS):
-            slots.step(method, *fixed)
+        warm_up(slots, method, fixed)
         draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
     torch.cuda.synchronize()
     if draws:
@@ -297,28 +325,34 @@ def captured(slots: Slots, method: CoupledMethod, batches: Pair) -> CapturedStep
     slots.set_noise([None] * len(slots.active))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        loss = slots.step(method, *fixed)
+        loss = slots.step(method, fixed)
     return CapturedStep(graph, fixed, loss)
 
 
-def have_same_structure(learners: Sequence[Learner]) -> bool:
+def warm_up(slots: Slots, method: CoupledMethod, batches: BatchPair) -> None:
+    """Run a few steps on one batch; loading the slots again takes them back."""
+    for _ in range(WARM_UP_STEPS):
+        slots.step(method, batches)
+
+
+def have_same_structure(members: Sequence[TrainingMember]) -> bool:
     """Return whether one slot can serve all members."""
-    first = _settings(learners[0])
-    tensors = [id(t) for learner in learners for t in _module_tensors(learner)]
+    first = _settings(members[0])
+    tensors = [id(t) for member in members for t in _module_tensors(member)]
     if len(set(tensors)) < len(tensors):
         return False
     return all(
-        _settings(learner) == first and learner.member.loss == learners[0].member.loss
-        for learner in learners[1:]
+        _settings(member) == first and member.loss == members[0].loss
+        for member in members[1:]
     )
 
 
-def _settings(learner: Learner) -> list[Any]:
-    """Return what makes two learners compute differently, tensors' values aside."""
-    module, optimizer = learner.member.module, learner.optimizer
+def _settings(member: TrainingMember) -> list[Any]:
+    """Return what makes two members compute differently, tensors' values aside."""
+    module, optimizer = member.module, member.optimizer
     tensors = [
         (tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)
-        for tensor in _module_tensors(learner)
+        for tensor in _module_tensors(member)
     ]
     groups = [
         {name: repr(v) for name, v in group.items() if name not in ("params", "lr")}
@@ -326,7 +360,8 @@ def _settings(learner: Learner) -> list[Any]:
         for group in optimizer.param_groups
     ]
     parts = [(type(part), _plain(part)) for part in module.modules()]
-    return [type(optimizer), learner.peak_rates, groups, tensors, parts]
+    state = [(name, t.shape, t.dtype) for name, t in member.state.items()]
+    return [type(optimizer), member.peak_rates, groups, tensors, parts, state]
 
 
 def _plain(part: nn.Module) -> dict[str, Any]:
@@ -335,26 +370,20 @@ def _plain(part: nn.Module) -> dict[str, Any]:
     return {name: v for name, v in vars(part).items() if isinstance(v, kinds)}
 
 
-def _copy_all(copies: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Copy into the first of each pair, in as few launches as there are kinds."""
-    targets, sources = zip(*copies, strict=True)
-    torch._foreach_copy_(list(targets), list(sources))
-
-
-def _module_tensors(learner: Learner) -> list[Tensor]:
-    module = learner.member.module
+def _module_tensors(member: TrainingMember) -> list[Tensor]:
+    module = member.module
     return [*module.parameters(), *module.buffers()]
 
 
-def _parameter(learner: Learner, number: int) -> Tensor:
-    return learner.member.parameters[number]
+def _kept_tensors(member: TrainingMember) -> list[Tensor]:
+    return [*member.state.values(), *member.average.values()]
 
 
-def _state_names(learner: Learner) -> list[tuple[int, str]]:
+def _state_names(member: TrainingMember) -> list[tuple[int, str]]:
     """Return the optimizer's tensors as (number of the parameter, name)."""
     return [
         (number, name)
-        for number, parameter in enumerate(learner.member.parameters)
-        for name, value in learner.optimizer.state.get(parameter, {}).items()
+        for number, parameter in enumerate(member.parameters)
+        for name, value in member.optimizer.state.get(parameter, {}).items()
         if isinstance(value, Tensor)
     ]

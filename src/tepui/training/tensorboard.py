@@ -31,6 +31,9 @@ class TensorBoard:
         writer = self._open()
         for name in ("loss", "learning_rate", "validation_loss"):
             for member, value in enumerate(getattr(record, name)):
-                writer.add_scalar(f"{name}/member {member}", value, record.epoch)
+                if value is not None:
+                    writer.add_scalar(f"{name}/member {member}", value, record.epoch)
+        if record.joint_loss is not None:
+            writer.add_scalar("joint_loss", record.joint_loss, record.epoch)
         writer.add_scalar("samples_per_second", record.samples_per_second, record.epoch)
         writer.flush()

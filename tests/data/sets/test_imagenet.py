@@ -1,8 +1,7 @@
 import pytest
-import torch
 
 from data_layouts import picture
-from tepui.data import ImageNet, ImageNetA, ImageNetR, ImageNetSketch, restricted
+from tepui.data import ImageNet, ImageNetA, ImageNetR, ImageNetSketch
 from tepui.data.sets.imagenet import imagenet_wnids
 
 WNIDS = ["n01", "n02", "n03", "n04", "n05"]
@@ -32,7 +31,7 @@ def test_parts_and_labels(tmp_path):
     assert test.targets.bincount().tolist() == [2] * 5
     assert train[0][0].shape == (3, 224, 224)
     assert test[0][0].shape == (3, 16, 16)
-    assert train.mask.all()
+    assert train.class_subset.all()
 
 
 @pytest.mark.parametrize(("dataset", "name"), SHARING)
@@ -41,7 +40,7 @@ def test_folders_that_are_there_make_the_mask(dataset, name, tmp_path):
     fill(tmp_path / name, ["n02", "n05"])
     (tmp_path / name / "README.txt").write_text("")
     data = dataset(tmp_path, size=8)
-    assert data.mask.tolist() == [False, True, False, False, True]
+    assert data.class_subset.tolist() == [False, True, False, False, True]
     assert data.targets.tolist() == [1, 1, 4, 4]
     assert data.classes == tuple(WNIDS)
 
@@ -72,32 +71,3 @@ def test_mistakes_are_named(tmp_path):
     fill(tmp_path / "imagenet-r", ["n09"])
     with pytest.raises(ValueError, match="n09 must be one of 5 classes"):
         ImageNetR(tmp_path)
-
-
-def test_restricted_logits_and_labels_agree_with_a_loop():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 6, 5, generator=generator)
-    mask = torch.tensor([False, True, False, True, True])
-    labels = torch.tensor([1, 3, 4, 4, 1, 3])
-    found, renumbered = restricted(logits, labels, mask)
-    kept = [index for index in range(5) if mask[index]]
-    assert torch.equal(found, torch.stack([logits[..., i] for i in kept], dim=-1))
-    assert renumbered.tolist() == [kept.index(label) for label in labels.tolist()]
-
-
-@pytest.mark.parametrize(
-    ("mask", "labels", "message"),
-    [
-        (
-            torch.ones(4, dtype=torch.bool),
-            [0, 1],
-            r"mask must be boolean of shape \(5,",
-        ),
-        (torch.ones(5), [0, 1], "mask must be boolean"),
-        (torch.tensor([True, False, True, True, True]), [0, 1], "got '1 outside'"),
-        (torch.ones(5, dtype=torch.bool), [0, 5], r"lie in \[0, 4\]"),
-    ],
-)
-def test_masks_that_do_not_fit_are_refused(mask, labels, message):
-    with pytest.raises(ValueError, match=message):
-        restricted(torch.zeros(2, 5), torch.tensor(labels), mask)

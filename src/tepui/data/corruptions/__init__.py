@@ -17,10 +17,12 @@ References:
 from tepui.data.corruptions.apply import (
     CORRUPTIONS,
     STANDARD,
+    Corruption,
     check_images,
     corrupt,
     parameter,
 )
+from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.frost import load_frost
 from tepui.data.corruptions.strengths import PARAMETERS
 
@@ -28,6 +30,8 @@ __all__ = [
     "CORRUPTIONS",
     "PARAMETERS",
     "STANDARD",
+    "Corruption",
+    "Draws",
     "check_images",
     "corrupt",
     "load_frost",

@@ -13,9 +13,13 @@ from tepui.data.corruptions import blur, digital, extra, noise, weather
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.strengths import PARAMETERS, Parameters
 
-Corruption = Callable[[Tensor, Any, Draws], Tensor]
+_Published = Callable[[Tensor, Any, Draws], Tensor]
 
-_STANDARD: Mapping[str, Corruption] = {
+Corruption = Callable[[Tensor, int, Draws], Tensor]
+"""A corruption of your own: float images in ``[0, 1]``, a severity from 1 to 5 and
+:class:`Draws` go in, changed images come out, which are then cut to ``[0, 1]``."""
+
+_STANDARD: Mapping[str, _Published] = {
     "gaussian_noise": noise.gaussian_noise,
     "shot_noise": noise.shot_noise,
     "impulse_noise": noise.impulse_noise,
@@ -32,7 +36,7 @@ _STANDARD: Mapping[str, Corruption] = {
     "pixelate": digital.pixelate,
     "jpeg_compression": digital.jpeg_compression,
 }
-_EXTRA: Mapping[str, Corruption] = {
+_EXTRA: Mapping[str, _Published] = {
     "speckle_noise": extra.speckle_noise,
     "gaussian_blur": extra.gaussian_blur,
     "spatter": extra.spatter,
@@ -46,7 +50,7 @@ CORRUPTIONS: tuple[str, ...] = (*_STANDARD, *_EXTRA)
 
 def corrupt(
     images: Tensor,
-    name: str,
+    name: str | Corruption,
     severity: int,
     *,
     strength: str = "cifar",
@@ -62,10 +66,12 @@ def corrupt(
     Args:
         images: Bytes or floats in ``[0, 1]`` of shape
             ``(samples, channels, height, width)``.
-        name: One of :data:`CORRUPTIONS`.
+        name: One of :data:`CORRUPTIONS`, or a function of your own
+            (:data:`Corruption`).
         severity: From 1, weak, to 5, strong.
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
-            ``"imagenet"``, made for images of 32, 64 and 224 pixels.
+            ``"imagenet"``, made for images of 32, 64 and 224 pixels; a function of your
+            own has its own.
         seed: Same seed, same draws.
         first: Number of the first image, where the batch is part of a data set.
         textures: For ``frost``, from :func:`load_frost`; None for procedural ones.
@@ -83,19 +89,48 @@ def corrupt(
         >>> corrupt(images, "brightness", 5)[0, 0, 0, 0]
         tensor(0.8000)
     """
-    value = parameter(name, severity, strength)
+    known = name_of(name)
+    corruption, value = _function(name, severity, strength, textures)
     check_images("images", images)
     pixels = to_float(images)
     if pixels.dtype != torch.float64:
         pixels = pixels.float()
-    draws = Draws((seed, "corrupt", name, severity), first, len(images), images.device)
-    corruption = {**_STANDARD, **_EXTRA}[name]
-    if name == "frost":
-        corruption = partial(weather.frost, textures=textures)
-    pixels = corruption(pixels, value, draws).clamp_(0, 1)
+    draws = Draws((seed, "corrupt", known, severity), first, len(images), images.device)
+    pixels = corruption(pixels, value, draws).clamp(0, 1)
+    rule = f"keep the shape of images {tuple(images.shape)}"
+    require(pixels.shape == images.shape, known, rule, tuple(pixels.shape))
     if images.dtype == torch.uint8:
-        return _to_bytes(pixels, name)
+        return _to_bytes(pixels, known)
     return pixels.to(images.dtype)
+
+
+def name_of(corruption: str | Corruption) -> str:
+    """Return what a corruption is called: its name, or that of its function."""
+    if isinstance(corruption, str):
+        return corruption
+    return str(getattr(corruption, "__name__", type(corruption).__name__))
+
+
+def check_severity(severity: object) -> None:
+    """Raise unless a severity is one of the published five."""
+    whole = isinstance(severity, int) and 1 <= severity <= 5
+    require(whole, "severity", "be an integer from 1 to 5", severity)
+
+
+def _function(
+    name: str | Corruption,
+    severity: int,
+    strength: str,
+    textures: Sequence[Tensor] | None,
+) -> tuple[_Published, Any]:
+    """Return the function to call, and what it takes for the severity."""
+    if not isinstance(name, str):
+        check_severity(severity)
+        return name, severity
+    value = parameter(name, severity, strength)
+    if name == "frost":
+        return partial(weather.frost, textures=textures), value
+    return {**_STANDARD, **_EXTRA}[name], value
 
 
 def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
@@ -118,8 +153,7 @@ def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
     """
     one_of("name", name, CORRUPTIONS)
     one_of("strength", strength, PARAMETERS)
-    whole = isinstance(severity, int) and 1 <= severity <= 5
-    require(whole, "severity", "be an integer from 1 to 5", severity)
+    check_severity(severity)
     return PARAMETERS[strength][name][severity - 1]
 
 

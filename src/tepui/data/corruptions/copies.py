@@ -11,7 +11,15 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions import STANDARD, check_images, corrupt, parameter
+from tepui.data.corruptions.apply import (
+    STANDARD,
+    Corruption,
+    check_images,
+    check_severity,
+    corrupt,
+    name_of,
+    parameter,
+)
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
@@ -29,7 +37,8 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
 
     Attributes:
         dataset: The clean images; they are corrupted where they lie.
-        types: Names of the corruptions.
+        types: Names of corruptions, and functions of your own
+            (:data:`tepui.data.Corruption`), which go by their names.
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take, see :func:`tepui.data.corrupt`.
         seed: Same seed, same draws.
@@ -49,7 +58,7 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
     """
 
     dataset: Arrays
-    types: tuple[str, ...] = STANDARD
+    types: tuple[str | Corruption, ...] = STANDARD
     severities: tuple[int, ...] = SEVERITIES
     strength: str = "cifar"
     seed: int = 0
@@ -58,19 +67,25 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
     def __post_init__(self) -> None:
         check_images("dataset", self.dataset.inputs)
         require(len(self) > 0, "types and severities", "not be empty", list(self))
-        for name, severity in self:
-            parameter(name, severity, self.strength)
+        require(len({*self}) == len(self), "types", "have different names", list(self))
+        for kind in self.types:
+            for severity in self.severities:
+                if isinstance(kind, str):
+                    parameter(kind, severity, self.strength)
+                check_severity(severity)
 
     def __getitem__(self, key: tuple[str, int]) -> Arrays:
         if key not in self:
             raise KeyError(f"key must be one of {list(self)}, got {key!r}")
+        name, severity = key
         images = _bytes(check_images("dataset", self.dataset.inputs))
         values = _ON_CPU if images.device.type == "cpu" else _ON_GPU
         size = max(1, values // images[0].numel())
         chunks = [
             corrupt(
                 chunk,
-                *key,
+                self._kinds[name],
+                severity,
                 strength=self.strength,
                 seed=self.seed,
                 first=number * size,
@@ -81,7 +96,7 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
         return self.dataset.like(torch.cat(chunks), self.dataset.targets)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return ((name, level) for name in self.types for level in self.severities)
+        return ((name, level) for name in self.names for level in self.severities)
 
     def __len__(self) -> int:
         return len(self.types) * len(self.severities)
@@ -89,11 +104,20 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
     def __contains__(self, key: object) -> bool:
         return key in list(self)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the corruptions are called."""
+        return tuple(name_of(kind) for kind in self.types)
+
+    @property
+    def _kinds(self) -> dict[str, str | Corruption]:
+        return dict(zip(self.names, self.types, strict=True))
+
 
 def corrupted(
     dataset: Dataset[Any],
     *,
-    types: Sequence[str] = STANDARD,
+    types: Sequence[str | Corruption] = STANDARD,
     severities: Sequence[int] = SEVERITIES,
     strength: str = "cifar",
     seed: int = 0,
@@ -104,7 +128,8 @@ def corrupted(
     Args:
         dataset: Pairs of an image, bytes or floats in ``[0, 1]``, and a label. What is
             not ``Arrays`` is read once, see :func:`tepui.data.to_arrays`.
-        types: Names of the corruptions; the fifteen standard ones by default.
+        types: Names of corruptions, the fifteen standard ones by default, and
+            functions of your own (:data:`tepui.data.Corruption`).
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
             ``"imagenet"``.

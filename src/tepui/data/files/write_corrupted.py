@@ -118,7 +118,7 @@ def _write_arrays(
     if not (folder / LABELS).exists():
         with replacing(folder / LABELS) as temporary, temporary.open("wb") as file:
             np.save(file, np.tile(labels, len(SEVERITIES)))
-    for name in copies.types:
+    for name in copies.names:
         if not (folder / f"{name}.npy").exists():
             with replacing(folder / f"{name}.npy") as temporary:
                 _write_array(copies, name, temporary, done)

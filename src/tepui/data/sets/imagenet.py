@@ -6,8 +6,8 @@ position of that identifier among the 1000 of ImageNet in sorted order, which co
 ``imagenet/wnids.txt`` or from the class folders of ImageNet itself.
 
 ImageNet-A and ImageNet-R hold 200 of the 1000 classes; the folders that are there say
-which. :attr:`mask` marks them, and :func:`restricted` leaves a model's logits and the
-labels with those alone, as :func:`tepui.evaluate` does.
+which. ``class_subset`` marks them, and members choose between those alone when
+:func:`tepui.evaluate` tests them.
 
 References:
     Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
@@ -18,17 +18,15 @@ References:
 """
 
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from tepui.core.checks import class_indices, class_mask, require
+from tepui.core.checks import require
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
-from tepui.data.prepared_like import whole
 
 CLASSES = 1000
 FRAME = Frame(224, margin=256 / 224)
@@ -46,10 +44,10 @@ class _ClassFolders(ImageFiles):
     """Images in folders named by ImageNet's classes.
 
     Attributes:
-        mask: Of all 1000 classes, those that have a folder.
+        class_subset: Of all 1000 classes, those that have a folder.
     """
 
-    mask: Tensor
+    class_subset: Tensor
 
     def __init__(self, folder: Path, wnids: tuple[str, ...], size: int) -> None:
         numbers = {wnid: number for number, wnid in enumerate(wnids)}
@@ -57,8 +55,8 @@ class _ClassFolders(ImageFiles):
         files, labels = labeled(folders, numbers)
         frame = Frame(size, FRAME.margin)
         super().__init__(files, labels, frame=frame, classes=wnids)
-        self.mask = torch.zeros(len(wnids), dtype=torch.bool)
-        self.mask[[numbers[item.name] for item in folders]] = True
+        self.class_subset = torch.zeros(len(wnids), dtype=torch.bool)
+        self.class_subset[[numbers[item.name] for item in folders]] = True
 
 
 @final
@@ -184,40 +182,3 @@ def imagenet_wnids(folder: Path) -> tuple[str, ...]:
     right = len(found) == len(set(found)) == CLASSES
     require(right, str(folder), f"name {CLASSES} classes", len(found))
     return tuple(found)
-
-
-def restricted(logits: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Restrict logits and labels to some of the classes.
-
-    Args:
-        logits: Of all classes, along the last axis.
-        labels: Class indices, all of classes that are left.
-        mask: Which classes are left.
-
-    Returns:
-        The logits of those classes, and the labels numbered among them.
-
-    Raises:
-        ValueError: If the mask has another length than there are classes, or a label
-            is of a class that is not left.
-
-    Example:
-        >>> mask = torch.tensor([False, True, False, True])
-        >>> restricted(torch.eye(4), torch.tensor([3, 1, 1, 3]), mask)[1]
-        tensor([1, 0, 0, 1])
-    """
-    classes = logits.shape[-1]
-    class_mask(mask, classes)
-    class_indices(labels, classes)
-    outside = int((~mask[labels]).sum())
-    rule = "belong to classes in the mask"
-    require(outside == 0, "labels", rule, f"{outside} outside")
-    return logits[..., mask], (mask.cumsum(0) - 1)[labels]
-
-
-def held_classes(dataset: Dataset[Any]) -> Tensor | None:
-    """Return which of ImageNet's classes a data set holds."""
-    source = whole(dataset)
-    if not isinstance(source, _ClassFolders) or source.mask.all():
-        return None
-    return source.mask

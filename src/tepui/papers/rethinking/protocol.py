@@ -42,7 +42,7 @@ from tepui.studies.specifications import (
     Trial,
     seeds,
 )
-from tepui.training import SGD, Constant, Cosine, Schedule
+from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
 from tepui.training.run_folder import to_jsonable
 
 RHO = 0.05
@@ -237,21 +237,23 @@ def controls(study: Study) -> dict[str, Trial]:
     baseline = Trial(
         data=Samples(study.dataset, count=study.train),
         model=study.model,
-        method=DeepEnsemble(),
+        training=TrainingSpec(
+            method=DeepEnsemble(),
+            epochs=study.epochs,
+            batch_size=study.batch_size,
+            optimizer=plain,
+            schedule=study.schedule,
+        ),
         seeds=seeds(0, study.networks),
-        epochs=study.epochs,
-        batch_size=study.batch_size,
-        optimizer=plain,
-        schedule=study.schedule,
     )
     decayed = replace(plain, weight_decay=WEIGHT_DECAY)
     found = {
         "baseline": baseline,
-        "augmentation": replace(baseline, augment=study.augment),
-        "weight_decay": replace(baseline, optimizer=decayed),
+        "augmentation": baseline.trained_with(augment=study.augment),
+        "weight_decay": baseline.trained_with(optimizer=decayed),
     }
     return {
-        f"{name}{suffix}": replace(trial, method=method)
+        f"{name}{suffix}": trial.trained_with(method=method)
         for name, trial in found.items()
         for suffix, method in (("", DeepEnsemble()), ("_sam", SAM(rho=RHO)))
     }

@@ -33,12 +33,14 @@ from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.core.seeding import generator
 from tepui.data import STANDARD, Arrays, Digits, FashionMNIST, UniformNoise, corrupted
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.evaluate import dataset_logits, mean_scores, scores
+from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.evaluation.scores import mean_scores, scores
 from tepui.losses import CrossEntropy
 from tepui.methods import SED, DeepEnsemble, Method
 from tepui.metrics import auroc, ood_scores
 from tepui.models import MLP, ConvNet, split_last_layers
 from tepui.modules.features import cached_features
+from tepui.papers.sed.protocol import OOD_SCORES
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
 from tepui.report.figures import COLORS, STYLE, as_png
 from tepui.studies import Estimate, estimate
@@ -332,13 +334,17 @@ def _tested(
         mean = mean_scores(scores(each, labels) for each in logits)
         found[f"severity {level}"] = mean.document()
         unfamiliar[f"severity {level}"] = torch.cat(logits, dim=1)
-    familiar = ood_scores(clean, ("pds", "bma"))
+    familiar = ood_scores(clean, OOD_SCORES.values())
+    far = {
+        name: ood_scores(logits, OOD_SCORES.values())
+        for name, logits in unfamiliar.items()
+    }
     found["auroc"] = {
         name: {
-            score: float(auroc(familiar[score], value))
-            for score, value in ood_scores(logits, ("pds", "bma")).items()
+            score: float(auroc(familiar[ours], values[ours]))
+            for score, ours in OOD_SCORES.items()
         }
-        for name, logits in unfamiliar.items()
+        for name, values in far.items()
     }
     return found
 
@@ -360,7 +366,7 @@ def _columns(run: Mapping[str, Any]) -> dict[str, Value]:
         columns[f"accuracy, {data}"] = of(data, "accuracy")
         columns[f"member accuracy, {data}"] = of(data, "individual_accuracy")
     for name in run["auroc"]:
-        for score in ("pds", "bma"):
+        for score in OOD_SCORES:
             columns[f"{score.upper()}-AUROC, {name}"] = of("auroc", name, score)
     return columns
 

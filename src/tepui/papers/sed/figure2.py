@@ -48,7 +48,7 @@ def records(store: Store, order: Order) -> Iterator[Record]:
     scores = pds(logits)
     ranked = scores.argsort(stable=True)
     images = pictures(order.size, store)
-    together, apart = ensemble_predictions(logits, "logit"), predictions(logits)
+    together, apart = ensemble_predictions(logits, rule="logit"), predictions(logits)
     for end, rows in (("most", ranked.flip(0)), ("least", ranked)):
         for rank, row in enumerate(rows[:EACH].tolist(), start=1):
             others = _others(images, apart[:, row], together[row])

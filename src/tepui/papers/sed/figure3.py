@@ -78,7 +78,10 @@ def records(store: Store, order: Order) -> Iterator[Record]:
                 at={**at, "score": "PDS"},
             )
         yield number(
-            [100 * float(accuracy(*each["imagenet_val"], "logit")) for each in sets],
+            [
+                100 * float(accuracy(*each["imagenet_val"], rule="logit"))
+                for each in sets
+            ],
             dataset="imagenet_val",
             metric="accuracy",
             unit="percent",

@@ -12,21 +12,23 @@ import torch
 from torch import Tensor
 
 from tepui.core.hyperparameters import hyperparameter_grid
-from tepui.data import Arrays, restricted
+from tepui.data import Arrays
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
-from tepui.metrics import auroc, ood_scores
+from tepui.metrics import Score, auroc, ood_scores, restrict_classes
 from tepui.papers.recipe import Size
 from tepui.papers.sed.scales import SCALES, Scale
 from tepui.studies.derived_data import Features
 from tepui.studies.jobs import Job
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
 from tepui.studies.store import Store
-from tepui.training import AdamW, Constant
+from tepui.training import AdamW, Constant, TrainingSpec
 
 ARCHITECTURE = "deit3_base_last2"
 LAMBDA = 0.1
 DETECTED = ("imagenet_c1", "imagenet_c5", "inaturalist", "openimages_o")
+# The paper's names of scores, and ours.
+OOD_SCORES: Mapping[str, Score] = {"pds": "pds", "bma": "max_mean_probability"}
 LABELED = ("imagenet_val", "imagenet_a", "imagenet_r", "imagenet_c1", "imagenet_c5")
 GRID = {
     "lr": (3e-4, 1e-3, 3e-3),
@@ -70,13 +72,15 @@ def trial(
     return Trial(
         features(scale, repetition, "train"),
         partial(scale.head, start=repetition),
-        used,
+        TrainingSpec(
+            method=used,
+            epochs=length,
+            batch_size=scale.batch_size,
+            optimizer=optimizer,
+            schedule=Constant(),
+            loss=loss,
+        ),
         seeds(repetition, size),
-        length,
-        scale.batch_size,
-        optimizer,
-        Constant(),
-        loss=loss,
         unlabeled=unlabeled if used.needs_unlabeled else None,
     )
 
@@ -151,19 +155,19 @@ def of_its_classes(
         return logits, labels
     mask = torch.zeros(logits.shape[-1], dtype=torch.bool)
     mask[labels.unique()] = True
-    return restricted(logits, labels, mask)
+    return restrict_classes(logits, labels, mask)
 
 
 def aurocs(sets: Mapping[str, tuple[Tensor, Tensor]]) -> dict[tuple[str, str], float]:
     """Return how well PDS and BMA tell other sets from clean images."""
     found = {
-        name: ood_scores(sets[name][0], ("pds", "bma"))
+        name: ood_scores(sets[name][0], OOD_SCORES.values())
         for name in ("imagenet_val", *DETECTED)
     }
     return {
-        (score, name): float(auroc(found["imagenet_val"][score], value))
+        (score, name): float(auroc(found["imagenet_val"][ours], found[name][ours]))
         for name in DETECTED
-        for score, value in found[name].items()
+        for score, ours in OOD_SCORES.items()
     }
 
 
@@ -195,7 +199,7 @@ def settings(size: Size, **further: Any) -> dict[str, Any]:
     assert isinstance(train.data, Samples)
     name = train.data.dataset.__name__
     document["training images"] = f"{train.data.count}, half of them the extractor's"
-    document["epochs of the extractor"] = train.epochs
+    document["epochs of the extractor"] = train.training.epochs
     document["differs"] = (
         f"a frozen ConvNet trained on {name} with heads of one hidden layer for DeiT-3 "
         f"Base with its last two layers; test images of {name} for imagenet_val, those "

@@ -47,6 +47,7 @@ from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.papers.recipe import Size
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
 from tepui.studies.specifications import Samples, Shelf, Source, Trial, seeds
+from tepui.training import TrainingSpec
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
@@ -177,9 +178,8 @@ def _stand_ins(
         return Trial(
             Samples(dataset, "train", 0.5, count, repetition),
             partial(ConvNet, width=width),
-            DeepEnsemble(),
+            TrainingSpec(method=DeepEnsemble(), epochs=epochs),
             seeds(repetition, 1),
-            epochs,
         )
 
     def images(repetition: int) -> dict[str, Source]:

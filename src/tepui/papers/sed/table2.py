@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.combining import oracle_selection
-from tepui.evaluation.evaluate import dataset_logits
+from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import uniform_soup
 from tepui.metrics import accuracy
 from tepui.papers.recipe import Order, Recipe
@@ -90,7 +90,8 @@ def _soup(store: Store, trial: Trial, members: int) -> Ensemble:
 
 
 def _accuracy(scale: Scale, dataset: str, logits: Tensor, labels: Tensor) -> float:
-    return float(accuracy(*of_its_classes(scale, dataset, logits, labels), "logit"))
+    inside, numbered = of_its_classes(scale, dataset, logits, labels)
+    return float(accuracy(inside, numbered, rule="logit"))
 
 
 RECIPE = Recipe(

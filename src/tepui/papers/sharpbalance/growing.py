@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tepui.evaluation.evaluate import mean_scores, scores
+from tepui.evaluation.scores import mean_scores, scores
 from tepui.evaluation.stored_logits import Cell
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Size
@@ -94,7 +94,7 @@ def group_scores(
 
     def joined(parts: Sequence[tuple[Tensor, Tensor]]) -> Any:
         logits = torch.cat([logits for logits, _ in parts])[: group.members]
-        return scores(logits, parts[0][1], found[0].rule)
+        return scores(logits, parts[0][1], rule=found[0].rule)
 
     cells: Sequence[Cell] = list(found[0].shifted)
     shifted = [joined([each.shifted[cell] for each in found]) for cell in cells]

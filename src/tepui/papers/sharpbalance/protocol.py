@@ -29,7 +29,7 @@ from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import Size
 from tepui.studies.results import Results
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
-from tepui.training import SGD, MultiStep
+from tepui.training import SGD, MultiStep, TrainingSpec
 
 DATASETS = ("cifar10", "cifar100", "tiny_imagenet")
 Build = Callable[..., nn.Module]
@@ -177,14 +177,16 @@ def trials(
     first = Trial(
         data=Samples(scale.dataset, count=scale.train),
         model=partial(scale.model, width=width or scale.width),
-        method=method,
+        training=TrainingSpec(
+            method=method,
+            epochs=scale.epochs,
+            batch_size=scale.batch_size,
+            optimizer=SGD(lr=scale.rate, momentum=0.9, weight_decay=5e-4),
+            schedule=MultiStep(),
+            augment=scale.augment,
+            **changes,
+        ),
         seeds=(0,),
-        epochs=scale.epochs,
-        batch_size=scale.batch_size,
-        optimizer=SGD(lr=scale.rate, momentum=0.9, weight_decay=5e-4),
-        schedule=MultiStep(),
-        augment=scale.augment,
-        **changes,
     )
     size = members or scale.members
     return [replace(first, seeds=seeds(each, size)) for each in range(scale.ensembles)]

@@ -14,8 +14,8 @@ METRICS = {
     "ensemble_improvement": ("improvement", "percentage points", 100),
     "eir": ("eir", "fraction", 1),
     "der": ("der", "ratio", 1),
-    "kl": ("kl", "none", 1),
-    "variance": ("variance", "none", 1),
+    "kl": ("mean_kl", "none", 1),
+    "variance": ("logit_variance", "none", 1),
     "ece": ("ece", "fraction", 1),
     "nll": ("nll", "none", 1),
 }

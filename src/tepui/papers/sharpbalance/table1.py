@@ -137,8 +137,10 @@ def _records(
     best = planned.cells[outcome.rows.index(outcome.chosen)]
     chosen = dict(best.values)
     trial = best.trials[0]
-    if isinstance(trial.method, SharpBalance):
-        chosen["switch_at"] = trial.method.first_exchange(trial.epochs)
+    if isinstance(trial.training.method, SharpBalance):
+        chosen["switch_at"] = trial.training.method.first_exchange(
+            trial.training.epochs
+        )
     for field, value in chosen.items():
         metric, unit = CHOSEN[field]
         yield Record(

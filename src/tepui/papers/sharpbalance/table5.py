@@ -36,7 +36,7 @@ from tepui.studies.jobs import Job
 from tepui.studies.results import Record
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
 from tepui.studies.store import Store
-from tepui.training import SGD, AdamW, Cosine
+from tepui.training import SGD, AdamW, Cosine, TrainingSpec
 from tepui.training.optimizer import Optimizer
 
 WORDS = ("river", "market", "judge", "storm", "bank", "court", "garden", "letter")
@@ -204,13 +204,15 @@ def runs_of(task: Task) -> Runs:
             Trial(
                 data=Samples(task.data, count=task.train),
                 model=task.model,
-                method=method,
+                training=TrainingSpec(
+                    method=method,
+                    epochs=task.epochs,
+                    batch_size=task.batch_size,
+                    optimizer=task.optimizer,
+                    schedule=Cosine(),
+                    augment=task.augment,
+                ),
                 seeds=seeds(repetition, task.members),
-                epochs=task.epochs,
-                batch_size=task.batch_size,
-                optimizer=task.optimizer,
-                schedule=Cosine(),
-                augment=task.augment,
             )
             for repetition in range(task.ensembles)
         ]

@@ -1,0 +1,244 @@
+"""Which classes a configuration may name.
+
+A name from outside is looked up in a list, never imported for its own sake. The list
+holds those of tepui's classes that options offer, and for one command what its command
+line names by exact path: classes of the user's own, and functions that make models or
+data sets. Everything else is refused before it is imported, let alone called: other
+functions and classes of tepui, the rest of the user's package, attributes of what is
+in the list.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import Namespace, set_parsing_settings
+from torch.nn import Module
+from torch.utils.data import Dataset
+
+from tepui.cli.parsing import OOD, class_names, known_classes, options_of
+from tepui.core.checks import require
+from tepui.data import Augmentation
+from tepui.methods import Method
+from tepui.modules.pruning import Prune
+from tepui.training import SGD, AdamW, Schedule
+
+# What options expect: a class of the list that derives from one of these.
+BASES = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
+# Options whose value is called later, so that a function may take a class's place.
+MADE_LATER = ("--model", "--data", "--unlabeled", OOD)
+
+_CLASS_PATH = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)")
+_DENIED = re.compile(r"Importing '([^']*)' is not allowed, denied by .*? to allow it\.")
+_UNKNOWN = re.compile(r"Expected a dot import path string: (\w+)")
+
+
+def listed() -> dict[str, type]:
+    """Return tepui's classes that a configuration may name, by each of their paths."""
+    kinds = [*chain.from_iterable(known_classes().values()), Prune]
+    return {path: kind for kind in kinds for path in _paths(kind)}
+
+
+def own(arguments: Sequence[str]) -> dict[str, object]:
+    """Import what the command line itself names beside the list.
+
+    Args:
+        arguments: The words of the command line, lists joined.
+
+    Returns:
+        Classes and functions by each path that leads to them: the one that was written,
+        where they are defined, and the packages between that offer them.
+
+    Raises:
+        ValueError: If a path leads to nothing, or to something that the option cannot
+            take.
+    """
+    known, pairs = listed(), options_of(arguments)
+    written = {
+        path: option
+        for option, value in pairs
+        for path in _named_in(option, value)
+        if path not in known
+    }
+    if written and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    found = {path: _imported(option, path) for path, option in written.items()}
+    for path, item in found.items():
+        _check_free_of_options(item, written[path], pairs)
+    packages = {path.split(".")[0] for path in found}
+    for option, value in pairs:
+        if "." in option and _is_path(value) and value.split(".")[0] in packages:
+            found |= _inner(value)
+    return found | {path: item for item in found.values() for path in _paths(item)}
+
+
+@contextmanager
+def admitting(items: Mapping[str, object]) -> Iterator[None]:
+    """Let a parser import these items and nothing else.
+
+    Args:
+        items: Classes and functions by path.
+    """
+    for path, item in items.items():
+        _exclude_attributes(path, item)
+    set_parsing_settings(
+        import_path_denylist=["*"],
+        import_path_allowlist=[*items],
+        subclasses_enabled=[*BASES],
+        instantiate_subclass_spec_in_any=False,
+    )
+    try:
+        yield
+    finally:
+        set_parsing_settings(import_path_denylist=[*items])
+
+
+def check_classes(values: object, items: Mapping[str, object]) -> None:
+    """Raise if parsed values would build or call something that is not in the list.
+
+    Args:
+        values: What the parser read, before anything is built.
+        items: Classes and functions by path.
+
+    Raises:
+        ValueError: If they would, or if they give arguments to a function.
+    """
+    for part in _parts(values):
+        if isinstance(part, dict) and "class_path" in part:
+            path = str(part["class_path"])
+            rule = "name a class (a function is named without options)"
+            require(inspect.isclass(items.get(path)), "class_path", rule, path)
+        if inspect.isroutine(part):
+            rule = "be named on the command line"
+            require(part in items.values(), "a function", rule, part.__qualname__)
+
+
+def plain(message: str) -> str:
+    """Return a parser's message with its words for refused names made plain.
+
+    Args:
+        message: What the parser says.
+
+    Returns:
+        What to show.
+
+    Example:
+        >>> plain("Expected a dot import path string: SMA")
+        "no class of tepui is called 'SMA' (did you mean 'SAM'?)"
+    """
+    refused = (
+        r"'\1' is not allowed: a configuration may name the classes that tepui offers, "
+        "and one of yours only if the command line names it by the same path"
+    )
+    return _UNKNOWN.sub(_unknown, _DENIED.sub(refused, message))
+
+
+@cache
+def _exclude_attributes(path: str, item: object) -> None:
+    """Make an admitted path exact: by itself it would admit all that begins with it.
+
+    That is what the class holds, and what a module of the same name does.
+    """
+    names = {*dir(item), *dir(type(item)), *dir(sys.modules.get(path))}
+    denied = [f"{path}.{name}" for name in names if name.isidentifier()]
+    set_parsing_settings(import_path_denylist=denied)
+
+
+def _named_in(option: str, value: str) -> list[str]:
+    """Return the paths at the places of an option's value where classes stand."""
+    first = option.partition(".")[0]
+    if first not in known_classes():
+        return []
+    paths = _CLASS_PATH.findall(value)
+    if option == first:
+        paths += class_names(option, value)
+    elif option.endswith((".class_path", ".help")):
+        paths.append(value)
+    return [path for path in paths if _is_path(path)]
+
+
+def _is_path(text: str) -> bool:
+    return "." in text and all(part.isidentifier() for part in text.split("."))
+
+
+def _imported(option: str, path: str) -> object:
+    """Import what an option names, and check that the option can take it."""
+    module, _, name = path.rpartition(".")
+    try:
+        item: object = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{option} must name a class that can be imported, got {path!r} ({error})"
+        ) from error
+    if option not in MADE_LATER:
+        require(inspect.isclass(item), option, "name a class", path)
+    rule = (
+        "name a class, or a function whose signature says what it returns "
+        "(such as -> nn.Module)"
+    )
+    require(inspect.isclass(item) or _says_its_result(item), option, rule, path)
+    return item
+
+
+def _check_free_of_options(
+    item: object, option: str, pairs: Sequence[tuple[str, str]]
+) -> None:
+    """Raise if options are written for a function, which takes what the data give."""
+    if inspect.isfunction(item):
+        for other, value in pairs:
+            rule = "be left out, since a function takes no options"
+            require(not other.startswith(f"{option}."), other, rule, value)
+
+
+def _inner(path: str) -> dict[str, object]:
+    """Return the class that an option of a user's own class may mean, if any."""
+    module, _, name = path.rpartition(".")
+    try:
+        item = getattr(import_module(module), name, None)
+    except ImportError:
+        return {}
+    return {path: item} if inspect.isclass(item) or inspect.isfunction(item) else {}
+
+
+def _says_its_result(item: object) -> bool:
+    return (
+        inspect.isfunction(item)
+        and inspect.signature(item).return_annotation is not inspect.Signature.empty
+    )
+
+
+def _paths(item: Any) -> list[str]:
+    """Return the paths to a class or function in its module and the packages above."""
+    parts, name = item.__module__.split("."), item.__qualname__
+    modules = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return [
+        f"{module}.{name}"
+        for module in modules
+        if getattr(sys.modules.get(module), name, None) is item
+    ]
+
+
+def _parts(values: object) -> Iterator[object]:
+    """Yield parsed values and all that they hold, however deep."""
+    if isinstance(values, Namespace):
+        values = vars(values)
+    yield values
+    if isinstance(values, dict | list | tuple):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _parts(value)
+
+
+def _unknown(match: re.Match[str]) -> str:
+    names = {kind.__name__ for kind in listed().values()}
+    by_lower = {name.lower(): name for name in names}
+    near = [by_lower[key] for key in get_close_matches(match[1].lower(), by_lower)]
+    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+    return f"no class of tepui is called {match[1]!r}{hint}"

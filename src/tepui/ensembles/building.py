@@ -1,0 +1,98 @@
+"""Building members: one factory call each, under a seed of its own."""
+
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from tepui.core.checks import require
+from tepui.core.seeding import member_seeds, seeded
+from tepui.core.storage import raw_bytes
+
+Factory = Callable[[], nn.Module]
+
+
+def built_members(
+    factory: Factory | Sequence[Factory],
+    members: int | None,
+    seed: int | Sequence[int],
+) -> list[nn.Module]:
+    """Call the factory for every member, each under its own seed."""
+    require(
+        not isinstance(factory, nn.Module),
+        "factory",
+        "be a callable that returns a new module, or one per member",
+        f"a module of type {type(factory).__name__}",
+    )
+    count = _count(factory, members, seed)
+    factories = factories_for(factory, count)
+    modules = []
+    for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
+        # A key: another spelling would draw other weights.
+        with seeded(member_seed, "initialisation"):
+            modules.append(make())
+    for module in modules:
+        require(
+            isinstance(module, nn.Module),
+            "factory",
+            "return an nn.Module",
+            type(module).__name__,
+        )
+    return modules
+
+
+def factories_for(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:
+    """Return one factory per member."""
+    factories = [factory] * count if callable(factory) else list(factory)
+    require(len(factories) == count, "factory", f"be one or {count}", len(factories))
+    return factories
+
+
+def _count(
+    factory: Factory | Sequence[Factory],
+    members: int | None,
+    seed: int | Sequence[int],
+) -> int:
+    if members is None:
+        if not callable(factory):
+            return len(factory)
+        require(
+            isinstance(seed, Sequence),
+            "members",
+            "be given unless factories or seeds are listed one per member",
+            None,
+        )
+        return len(seed)  # type: ignore[arg-type]
+    require(members > 0, "members", "be positive", members)
+    return members
+
+
+def warn_of_identical(modules: Sequence[nn.Module]) -> None:
+    """Warn, once, when members start from the same weights or share a part of them."""
+    owners: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
+    for index, module in enumerate(modules):
+        for digest, size in _digests(module).items():
+            owners.setdefault(digest, []).append(index)
+            sizes[digest] = size
+    shared = {digest: members for digest, members in owners.items() if len(members) > 1}
+    if shared:
+        alike = sorted({index for members in shared.values() for index in members})
+        same = sum(sizes[d] for d, members in shared.items() if alike[0] in members)
+        share = same / sum(_digests(modules[alike[0]]).values())
+        warnings.warn(
+            f"members {alike} start from identical weights ({share:.0%} of them): only "
+            "data order, augmentation and the method will tell those apart",
+            stacklevel=3,
+        )
+
+
+def _digests(module: nn.Module) -> dict[str, int]:
+    """Return hash and size of every drawn or loaded tensor, constants left out."""
+    tensors = [v for v in module.state_dict().values() if isinstance(v, Tensor)]
+    return {
+        hashlib.sha256(raw_bytes(tensor).numpy().tobytes()).hexdigest(): tensor.numel()
+        for tensor in tensors
+        if tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
+    }

@@ -1,0 +1,40 @@
+"""What every member says about a data set, between the classes that it holds."""
+
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import one_of, require
+from tepui.data.class_names import class_subset
+from tepui.data.loading import in_order, inputs_to
+from tepui.ensembles.ensemble import Ensemble
+from tepui.modules.running import device_of, evaluating, refusal_named
+
+Classes = Literal["held", "all"]
+"""Members choose between the classes that a data set holds, or between all."""
+
+
+def dataset_logits(
+    ensemble: Ensemble, dataset: Dataset[Any], batch_size: int = 1024, workers: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Return every member's logits on a data set, with the labels."""
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    device = device_of(ensemble)
+    logits, labels = [], []
+    with evaluating(ensemble), torch.no_grad():
+        for batch in in_order(dataset, batch_size, device=device, workers=workers):
+            inputs = inputs_to(batch.inputs, device)
+            with refusal_named(inputs):
+                logits.append(ensemble(inputs).float())
+            labels.append(batch.targets)
+    return torch.cat(logits, dim=1), torch.cat(labels)
+
+
+def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
+    """Return which classes members choose between on a data set; None for all."""
+    if isinstance(classes, Tensor):
+        return classes
+    one_of("classes", classes, get_args(Classes))
+    return class_subset(dataset) if classes == "held" else None

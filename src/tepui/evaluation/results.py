@@ -1,0 +1,111 @@
+"""What an evaluation found, and how JSON holds it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tepui.evaluation.ood import Detection, Histogram
+from tepui.evaluation.scores import Scores, mean_scores
+from tepui.evaluation.stored_logits import Cell
+from tepui.metrics import Reliability, Rule
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An ensemble's scores on clean and on shifted data.
+
+    Attributes:
+        rule: How members were combined.
+        members: How many they are.
+        samples: Size of the clean data set.
+        classes: Between how many classes members chose on it.
+        clean: Scores on clean data.
+        shifted: Scores by type and severity of the shift.
+        reliability: Confidence and accuracy in bins, for ``clean`` and, pooled over
+            all cells, for ``shifted``.
+        ood: How well each score of :func:`tepui.metrics.ood_scores` tells the samples
+            of each unfamiliar set from the clean ones.
+        histograms: How PDS and the largest mean probability are distributed, where
+            there are unfamiliar sets.
+    """
+
+    rule: Rule
+    members: int
+    samples: int
+    classes: int
+    clean: Scores
+    shifted: Mapping[Cell, Scores]
+    reliability: Mapping[str, Reliability]
+    ood: Mapping[str, Mapping[str, Detection]] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def shifted_mean(self) -> Scores | None:
+        """Scores over all types and severities, None without shifted data."""
+        return mean_scores(self.shifted.values()) if self.shifted else None
+
+    def by_severity(self) -> dict[int, Scores]:
+        """Return scores over all types, for each severity."""
+        severities = sorted({severity for _, severity in self.shifted})
+        return {
+            level: mean_scores(
+                scores
+                for (_, severity), scores in self.shifted.items()
+                if severity == level
+            )
+            for level in severities
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as JSON holds it."""
+        mean = self.shifted_mean
+        return {
+            "rule": self.rule,
+            "members": self.members,
+            "samples": self.samples,
+            "classes": self.classes,
+            "metrics": list(self.clean.custom),
+            "clean": self.clean.document(),
+            "shifted": None if mean is None else mean.document(),
+            "severities": {
+                str(level): scores.document()
+                for level, scores in self.by_severity().items()
+            },
+            "cells": [
+                {"type": kind, "severity": severity, **scores.document()}
+                for (kind, severity), scores in self.shifted.items()
+            ],
+            "reliability": {
+                name: {key: _finite(value) for key, value in bins._asdict().items()}
+                for name, bins in self.reliability.items()
+            },
+            "ood": {
+                name: {score: item.document() for score, item in by_score.items()}
+                for name, by_score in self.ood.items()
+            },
+            "histograms": {
+                score: histogram.document()
+                for score, histogram in self.histograms.items()
+            },
+        }
+
+
+def pooled(several: list[Reliability]) -> Reliability:
+    """Return the bins of all samples of several data sets together."""
+    counts = torch.stack([bins.count for bins in several])
+    total = counts.sum(0)
+    confidence = torch.stack([bins.confidence for bins in several])
+    accuracy = torch.stack([bins.accuracy for bins in several])
+    return Reliability(
+        total,
+        (confidence * counts).nansum(0) / total,
+        (accuracy * counts).nansum(0) / total,
+    )
+
+
+def _finite(values: Tensor) -> list[float | None]:
+    return [float(v) if math.isfinite(float(v)) else None for v in values]

@@ -1,0 +1,166 @@
+"""The scores of an ensemble on one data set, and their means over several."""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from statistics import fmean
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from tepui import metrics
+from tepui.core.checks import one_of, require
+from tepui.evaluation.custom_metrics import Metric, metric_values
+from tepui.metrics import Reliability, Rule
+
+Ratios = Literal["pooled", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """What is measured on one data set; NaN where a quantity is not defined.
+
+    Attributes:
+        individual_accuracy: Mean accuracy of the members.
+        accuracy: Accuracy of the ensemble.
+        improvement: The ensemble's accuracy less that of its members.
+        disagreement: Share of samples on which two members differ.
+        der: Disagreement over the members' error.
+        eir: Share of the members' error that the ensemble removes.
+        logit_variance: Variance of the logits over members, summed over classes.
+        mean_kl: Mean divergence between two members' probabilities.
+        unique_predictions: Mean number of different labels per sample.
+        nll: Negative log-likelihood.
+        ece: Expected calibration error.
+        brier: Brier score.
+        member_accuracies: Accuracy of each member.
+        member_nlls: Negative log-likelihood of each member.
+        custom: Values of the caller's own metrics, by name.
+    """
+
+    individual_accuracy: float
+    accuracy: float
+    improvement: float
+    disagreement: float
+    der: float
+    eir: float
+    logit_variance: float
+    mean_kl: float
+    unique_predictions: float
+    nll: float
+    ece: float
+    brier: float
+    member_accuracies: tuple[float, ...]
+    member_nlls: tuple[float, ...]
+    custom: Mapping[str, float] = field(default_factory=dict)
+
+    def values(self) -> dict[str, float]:
+        """Return the scores of the ensemble by name, the caller's own last."""
+        return {name: getattr(self, name) for name in SCORE_NAMES} | dict(self.custom)
+
+    def document(self) -> dict[str, Any]:
+        """Return all scores as JSON holds them, with None for what is undefined."""
+        return {name: _finite(value) for name, value in self.values().items()} | {
+            name: [_finite(value) for value in getattr(self, name)]
+            for name in MEMBER_SCORE_NAMES
+        }
+
+
+MEMBER_SCORE_NAMES = ("member_accuracies", "member_nlls")
+SCORE_NAMES = tuple(
+    item.name
+    for item in fields(Scores)
+    if item.name not in (*MEMBER_SCORE_NAMES, "custom")
+)
+# What the values of a custom metric cannot be called.
+TAKEN_NAMES = (*SCORE_NAMES, *MEMBER_SCORE_NAMES, "custom", "type", "severity")
+
+
+def scores(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    rule: Rule = "probability",
+    metrics: Mapping[str, Metric] | None = None,
+) -> Scores:
+    """Return all scores of an ensemble's logits."""
+    return scores_and_bins(logits, labels, rule=rule, metrics=metrics)[0]
+
+
+def scores_and_bins(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    rule: Rule = "probability",
+    metrics: Mapping[str, Metric] | None = None,
+) -> tuple[Scores, Reliability]:
+    """Return all scores, and confidence and accuracy in bins, from one pass."""
+    values = _one_pass(logits, labels, rule)
+    bins = values.pop("reliability")
+    accuracies = tuple(values["individual_accuracy"].tolist())
+    nlls = tuple(values.pop("individual_nll").tolist())
+    values["individual_accuracy"] = values["individual_accuracy"].mean()
+    scalars = {name: float(value) for name, value in values.items()}
+    scalars["improvement"] = scalars["accuracy"] - scalars["individual_accuracy"]
+    undefined = dict.fromkeys(SCORE_NAMES, math.nan)
+    custom = metric_values(metrics or {}, logits, labels)
+    measured = Scores(
+        **undefined | scalars,
+        member_accuracies=accuracies,
+        member_nlls=nlls,
+        custom=custom,
+    )
+    return measured, bins
+
+
+def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
+    """Return scores over several data sets of one size."""
+    one_of("ratios", ratios, get_args(Ratios))
+    rows = list(several)
+    require(len(rows) > 0, "several", "hold at least one", 0)
+    mean: dict[str, Any] = {
+        name: fmean(getattr(row, name) for row in rows) for name in SCORE_NAMES
+    }
+    for name in MEMBER_SCORE_NAMES:
+        columns = zip(*(getattr(row, name) for row in rows), strict=True)
+        mean[name] = tuple(fmean(column) for column in columns)
+    names = rows[0].custom
+    mean["custom"] = {name: fmean(row.custom[name] for row in rows) for name in names}
+    if ratios == "pooled":
+        error = 1 - mean["individual_accuracy"]
+        mean["der"] = mean["disagreement"] / error if error > 0 else math.nan
+        mean["eir"] = mean["improvement"] / error if error > 0 else math.nan
+    return Scores(**mean)
+
+
+def _one_pass(logits: Tensor, labels: Tensor, rule: Rule) -> dict[str, Any]:
+    """Return what the metrics give; those of pairs only where there are pairs."""
+    streams: dict[str, metrics.LogitsStreaming[Any]] = {
+        "reliability": metrics.ReliabilityDiagram(rule=rule),
+        "individual_accuracy": metrics.IndividualAccuracy(),
+        "individual_nll": metrics.IndividualNLL(),
+        "accuracy": metrics.Accuracy(rule=rule),
+        "eir": metrics.EIR(rule=rule),
+        "unique_predictions": metrics.UniquePredictions(),
+        "nll": metrics.NLL(rule=rule),
+        "ece": metrics.ECE(rule=rule),
+        "brier": metrics.Brier(rule=rule),
+    }
+    if len(logits) > 1:
+        streams |= {
+            "disagreement": metrics.Disagreement(),
+            "der": metrics.DER(),
+            "logit_variance": metrics.LogitVariance(),
+            "mean_kl": metrics.MeanKL(),
+        }
+    together = metrics.Collection(**streams)
+    together.update(logits, labels)
+    with warnings.catch_warnings():
+        # A member without errors leaves ratios undefined; the scores say NaN.
+        warnings.simplefilter("ignore", UserWarning)
+        return together.compute()
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,184 @@
+"""What a comparison of several methods gave, and its document."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json
+from tepui.studies.statistics import Estimate, estimate
+
+FORMAT = 2
+FILE = "comparison.json"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One trained and evaluated ensemble.
+
+    Attributes:
+        folder: Its run folder, relative to the comparison's.
+        seeds: Seeds of its members.
+        seconds: How long training took.
+        evaluation: Its scores, as JSON holds them.
+        summary: What the method has to show of it, such as SharpBalance's sets.
+        sharpness: Adaptive worst-case sharpness of its members on training data, as
+            JSON holds it; None where it was not measured.
+    """
+
+    folder: str
+    seeds: tuple[int, ...]
+    seconds: float
+    evaluation: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    sharpness: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method gave.
+
+    Attributes:
+        label: Its name in tables.
+        hyperparameters: Its fields.
+        ensembles: One entry per repetition.
+    """
+
+    label: str
+    hyperparameters: Mapping[str, Any]
+    ensembles: tuple[Trained, ...]
+
+    def score(self, data: str, name: str) -> Estimate:
+        """Return a score over all ensembles.
+
+        Args:
+            data: ``"clean"`` or ``"shifted"``.
+            name: A score of :class:`tepui.Scores`, or a metric given to
+                :func:`compare`.
+
+        Returns:
+            Mean and standard error.
+        """
+        rows = [trained.evaluation[data] or {} for trained in self.ensembles]
+        return estimate(row.get(name) for row in rows)
+
+    @property
+    def sharpness(self) -> Estimate:
+        """Mean sharpness of the members, over all ensembles."""
+        return estimate(
+            None if trained.sharpness is None else trained.sharpness["mean"]
+            for trained in self.ensembles
+        )
+
+    def detection(self, data: str, score: str, measure: str = "auroc") -> Estimate:
+        """Return how well unfamiliar samples are found, over all ensembles.
+
+        Args:
+            data: The name of an unfamiliar set.
+            score: A score of :func:`tepui.metrics.ood_scores`.
+            measure: A field of :class:`tepui.Detection`.
+
+        Returns:
+            Mean and standard error.
+        """
+        return estimate(
+            trained.evaluation["ood"][data][score][measure]
+            for trained in self.ensembles
+        )
+
+    def severity(self, level: str, name: str) -> Estimate:
+        """Return a score at one severity, over all ensembles."""
+        return estimate(
+            trained.evaluation["severities"][level][name] for trained in self.ensembles
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several methods on one data set.
+
+    Attributes:
+        title: What was compared on what.
+        settings: How all methods were trained and evaluated.
+        environment: Versions, hardware and the command.
+        methods: One entry per method.
+    """
+
+    title: str
+    settings: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    methods: tuple[MethodResult, ...]
+
+    @property
+    def has_shift(self) -> bool:
+        """Whether shifted data were evaluated."""
+        return all(each.evaluation["shifted"] is not None for each in self._ensembles())
+
+    @property
+    def ood_sets(self) -> tuple[str, ...]:
+        """Names of the unfamiliar sets on which all ensembles were evaluated."""
+        first, *others = (each.evaluation.get("ood", {}) for each in self._ensembles())
+        return tuple(name for name in first if all(name in sets for sets in others))
+
+    @property
+    def custom_metrics(self) -> tuple[str, ...]:
+        """Names of the caller's own metrics by which all ensembles were evaluated."""
+        first, *others = (each.evaluation for each in self._ensembles())
+        names = first.get("metrics", [])
+        return tuple(n for n in names if all(n in each["clean"] for each in others))
+
+    @property
+    def has_sharpness(self) -> bool:
+        """Whether the sharpness of any members was measured."""
+        return any(each.sharpness is not None for each in self._ensembles())
+
+    def _ensembles(self) -> Iterator[Trained]:
+        return (each for method in self.methods for each in method.ensembles)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild a comparison from its JSON form."""
+        methods = tuple(
+            MethodResult(
+                row["label"],
+                row["hyperparameters"],
+                tuple(
+                    Trained(**{**item, "seeds": tuple(item["seeds"])})
+                    for item in row["ensembles"]
+                ),
+            )
+            for row in document["methods"]
+        )
+        return cls(
+            document["title"], document["settings"], document["environment"], methods
+        )
+
+
+def read_comparison(path: str | Path) -> Comparison:
+    """Read a comparison from its folder.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        FileNotFoundError: If no comparison ended there.
+        ValueError: If it was written in another format.
+    """
+    file = Path(path) / FILE
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"{path} holds no finished comparison (no {FILE}); "
+            "finish one with: tepui compare --out PATH --resume"
+        )
+    document = read_json(file)
+    require(
+        isinstance(document, dict) and document.get("format") == FORMAT,
+        f"format of {file}",
+        f"be {FORMAT}",
+        document.get("format") if isinstance(document, dict) else document,
+    )
+    return Comparison.of(document)

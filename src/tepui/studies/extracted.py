@@ -1,0 +1,64 @@
+"""Features in the place of a test's data, each computed once by a frozen extractor."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.data import Arrays
+from tepui.data.class_names import class_names, class_subset
+from tepui.evaluation.stored_logits import Cell
+from tepui.studies.given import Copies, GivenTest
+from tepui.studies.store import KEPT_BYTES
+
+Read = Callable[[Dataset[Any]], Arrays]
+
+
+@dataclass(frozen=True, eq=False)
+class Features(Arrays):
+    """Features of a data set, with the classes that it holds."""
+
+    class_subset: Tensor | None = None
+
+
+def on_features(exam: GivenTest, read: Read) -> GivenTest:
+    """Return the same test for heads, those of shifted data when asked for."""
+    return replace(
+        exam,
+        test=_features(exam.test, read),
+        shifted=None if exam.shifted is None else _Features(read, exam.shifted),
+        ood={name: read(dataset) for name, dataset in exam.ood.items()},
+    )
+
+
+def _features(dataset: Dataset[Any], read: Read) -> Features:
+    found = read(dataset)
+    names, subset = class_names(dataset), class_subset(dataset)
+    return Features(found.inputs, found.targets, None, names, subset)
+
+
+class _Features(Mapping[Cell, Arrays]):
+    """Features of shifted data: on disk, and in memory as far as they fit."""
+
+    def __init__(self, read: Read, copies: Copies) -> None:
+        self._read, self._copies = read, copies
+        self._kept: dict[Cell, Arrays] = {}
+        self._room = KEPT_BYTES
+
+    def __getitem__(self, cell: Cell) -> Arrays:
+        if cell in self._kept:
+            return self._kept[cell]
+        found = _features(self._copies[cell], self._read)
+        assert isinstance(found.inputs, Tensor)
+        if found.inputs.nbytes <= self._room:
+            self._room -= found.inputs.nbytes
+            self._kept[cell] = found
+        return found
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self._copies)
+
+    def __len__(self) -> int:
+        return len(self._copies)

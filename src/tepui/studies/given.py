@@ -1,0 +1,84 @@
+"""Data that a caller hands over: known by what they hold, not by a name.
+
+Jobs with such data are carried out in the process that has them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, final
+
+from torch.utils.data import Dataset
+
+from tepui.data import Corrupted
+from tepui.evaluation.custom_metrics import Metric
+from tepui.evaluation.stored_logits import Cell
+from tepui.studies.specifications import (
+    Described,
+    EvaluationSpec,
+    SharpnessSpec,
+    Shelf,
+    Source,
+)
+from tepui.training.run_folder import fingerprint
+
+Copies = Mapping[Cell, Dataset[Any]]
+Named = Mapping[str, Dataset[Any]]
+
+
+@final
+@dataclass(frozen=True)
+class Given(Source):
+    """A data set with its fingerprint, which tells it from another."""
+
+    fingerprint: Mapping[str, Any]
+    dataset: Dataset[Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, dataset: Dataset[Any]) -> Self:
+        """Return a data set with its fingerprint."""
+        return cls(fingerprint(dataset), dataset)
+
+    def load(self, store: Shelf) -> Dataset[Any]:
+        """Return the data."""
+        return self.dataset
+
+
+@final
+@dataclass(frozen=True)
+class GivenTest(Described):
+    """A test with its data, in the words of :func:`tepui.evaluate`."""
+
+    tested: Mapping[str, Any]
+    test: Dataset[Any] = field(repr=False, compare=False)
+    shifted: Copies | None = field(repr=False, compare=False)
+    ood: Named = field(repr=False, compare=False)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What it tests on; metrics only add to what is known of that."""
+        return self.tested
+
+    def is_answered_by(self, document: Mapping[str, Any]) -> bool:
+        """Return whether an evaluation is on the same data and has all metrics."""
+        same = document.get("metrics", []) == list(self.metrics)
+        return same and super().is_answered_by(document)
+
+
+Exam = EvaluationSpec | GivenTest
+Question = Exam | SharpnessSpec
+
+
+def tested_on(
+    test: Dataset[Any], shifted: Copies | None, ood: Named | None
+) -> dict[str, Any]:
+    """Return what tells this test from another, as JSON holds it."""
+    about: dict[str, Any] = {"test": fingerprint(test)}
+    about["cells"] = [list(cell) for cell in shifted or {}]
+    if isinstance(shifted, Corrupted):
+        about |= {"strength": shifted.strength, "seed": shifted.seed}
+    elif shifted:
+        about["copies"] = [fingerprint(copy) for copy in shifted.values()]
+    if ood:
+        about["ood"] = {name: fingerprint(data) for name, data in ood.items()}
+    return about

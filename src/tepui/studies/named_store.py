@@ -1,0 +1,52 @@
+"""A store that people read: a folder per trial with a name instead of a digest."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tepui.core.storage import read_json
+from tepui.studies.given import Question
+from tepui.studies.specifications import SharpnessSpec, Trial
+from tepui.studies.store import EVALUATION, Store
+
+SHARPNESS = "sharpness.json"
+
+
+class NamedStore(Store):
+    """A store whose run folders have names.
+
+    Each holds one evaluation and one measurement, where ``tepui evaluate`` and ``tepui
+    report`` look for them; the answer to another question takes their place. That a
+    folder holds the trial of its name is what its run folder checks.
+    """
+
+    def __init__(
+        self, path: str | Path, names: Mapping[str, str], **options: Any
+    ) -> None:
+        super().__init__(path, **options)
+        self._names = names
+
+    def folder(self, trial: Trial) -> Path:
+        """Return the run folder of a trial, whether or not it is there."""
+        return self.path / self._names[trial.digest]
+
+    def has(self, trial: Trial, question: Question) -> bool:
+        """Return whether this question was the last that was answered."""
+        file = self._file(trial, question)
+        return file.exists() and question.is_answered_by(read_json(file))
+
+    def _file(self, trial: Trial, question: Question) -> Path:
+        measured = isinstance(question, SharpnessSpec)
+        return self.folder(trial) / (SHARPNESS if measured else EVALUATION)
+
+
+def read_sharpness(folder: Path) -> dict[str, Any] | None:
+    """Read what was measured of an ensemble; None where nothing was."""
+    file = folder / SHARPNESS
+    if not file.is_file():
+        return None
+    document = read_json(file)
+    try:
+        return {"about": document["about"], **document["found"]["worst_case"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{file} must hold a measurement, but: {error!r}") from error

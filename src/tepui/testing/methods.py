@@ -1,0 +1,188 @@
+"""What every training method promises."""
+
+import dataclasses
+import json
+import math
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from tepui.core.per_member import for_member
+from tepui.core.storage import same_bits
+from tepui.ensembles import Ensemble
+from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
+from tepui.modules import Prune
+from tepui.modules.pruning import masks_of
+from tepui.testing.captures import check_shapes, check_warming_up
+from tepui.testing.expecting import expect, global_generators_kept
+from tepui.testing.small_runs import (
+    expect_same_runs,
+    fitted,
+    network,
+    plain_network,
+    refusals_told,
+)
+from tepui.testing.steps import (
+    check_coupling,
+    check_gradient,
+    check_masks,
+    check_reading,
+    check_start,
+)
+from tepui.training import EpochRecord
+from tepui.training.run_folder import to_jsonable
+
+
+def check_method(method: Method) -> None:
+    """Check that a training method does what every method of tepui does.
+
+    It is a frozen value that JSON describes; its step leaves weights as they were,
+    returns the loss and one detached gradient per parameter and could be captured on a
+    GPU; it trains every member, gives the same bits again and after a kill, leaves
+    global generators alone and pruned weights at zero, and works in float64. Members
+    that train independently do not depend on how many there are. All of it runs on the
+    CPU, in about ten seconds.
+
+    Args:
+        method: The method, with the hyperparameters to try.
+
+    Raises:
+        AssertionError: If it does not; the message names method, rule and what was
+            seen.
+
+    Example:
+        >>> from tepui.methods import DeepEnsemble
+        >>> check_method(DeepEnsemble())
+    """
+    name = type(method).__name__
+    _check_value(method, name)
+    _check_lists(method, name)
+    check_start(method, name)
+    if isinstance(method, MemberMethod):
+        check_gradient(method, name)
+        check_masks(method, name)
+    if isinstance(method, CoupledMethod):
+        check_coupling(method, name)
+    _check_training(method, name)
+    _check_repeating(method, name)
+    if not isinstance(method, CoupledMethod | ExchangingMethod):
+        _check_independence(method, name)
+    _check_resuming(method, name)
+    _check_pruning(method, name)
+    _check_float64(method, name)
+    if method.fixed_shapes:
+        check_reading(method, name)
+        check_shapes(method, name)
+        check_warming_up(method, name)
+
+
+def _check_value(method: Method, name: str) -> None:
+    kinds = isinstance(method, MemberMethod | CoupledMethod)
+    rule = "derive from MemberMethod, ExchangingMethod or CoupledMethod"
+    expect(kinds, name, rule, [base.__name__ for base in type(method).__mro__])
+    own = "__dataclass_fields__" in vars(type(method))
+    frozen = own and type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    rule = "be a frozen dataclass: @dataclass(frozen=True, kw_only=True)"
+    expect(frozen, name, rule, "another class")
+    twin = dataclasses.replace(method)
+    with refusals_told(name, "be hashable"):
+        same = twin == method and hash(twin) == hash(method)
+    expect(
+        same, name, "be equal to a method with its hyperparameters", "different ones"
+    )
+    with refusals_told(name, "have hyperparameters that JSON can hold"):
+        described = to_jsonable(method)
+        same = json.loads(json.dumps(described)) == described
+    fields = {field.name for field in dataclasses.fields(method)} | {"class"}
+    complete = same and described.keys() == fields
+    expect(complete, name, "be described by its hyperparameters", described)
+
+
+def _check_lists(method: Method, name: str) -> None:
+    for field in dataclasses.fields(method):
+        value = getattr(method, field.name)
+        if not field.metadata.get("per_member") or isinstance(value, tuple | list):
+            continue
+        rule = f"take one value of {field.name} per member, as a tuple or a list"
+        for values in ((value, value), [value, value]):
+            with refusals_told(name, rule):
+                both: Any = dataclasses.replace(method, **{field.name: values})
+                resolved = for_member(both, 1, 2)
+            expect(resolved == method, name, rule, resolved)
+
+
+def _check_training(method: Method, name: str) -> None:
+    with refusals_told(name, "train"), global_generators_kept(name):
+        run = fitted(method, plain_network, epochs=20)
+    first, last = (_mean(record) for record in (run.history[0], run.history[-1]))
+    rule = "lower the training loss in 20 epochs"
+    expect(last < first, name, rule, f"{last:.4f} after {first:.4f}")
+    start = Ensemble.build(plain_network, members=3, seed=3)
+    for index, (before, after) in enumerate(
+        zip(start.members, run.ensemble.members, strict=True)
+    ):
+        same = same_bits(dict(before.state_dict()), dict(after.state_dict()))
+        expect(not same, name, f"train member {index}", "its first weights")
+    left = any(p.grad is not None for p in run.ensemble.parameters())
+    expect(not left, name, "leave no gradient behind", "some in .grad")
+
+
+def _mean(record: EpochRecord) -> float:
+    losses = record.trained
+    return sum(losses) / len(losses) if losses else math.nan
+
+
+def _check_repeating(method: Method, name: str) -> None:
+    first = fitted(method)
+    with torch.random.fork_rng():
+        torch.default_generator.manual_seed(1)
+        second = fitted(method)
+    expect_same_runs(first, second, name, "give the same bits for the same seed")
+
+
+def _check_independence(method: Method, name: str) -> None:
+    together = fitted(method).ensemble
+    alone = fitted(method, members=1, seed=[together.seeds[1]]).ensemble
+    tensors = [dict(m.state_dict()) for m in (alone.members[0], together.members[1])]
+    rule = "train a member alone as it does among others"
+    expect(same_bits(*tensors), name, rule, "other weights")
+
+
+class _KilledError(Exception):
+    """Ends a run where a kill would."""
+
+
+def _check_resuming(method: Method, name: str) -> None:
+    def kill(record: EpochRecord) -> None:
+        if record.epoch == 1:
+            raise _KilledError
+
+    rule = "end with the same bits after a kill and a resume"
+    with TemporaryDirectory() as folder, refusals_told(name, rule):
+        out = Path(folder) / "parts"
+        with suppress(_KilledError):
+            fitted(method, epochs=3, out=out, callbacks=[kill])
+        parts = fitted(method, epochs=3, out=out, resume=True)
+        whole = fitted(method, epochs=3, out=Path(folder) / "whole")
+    expect_same_runs(whole, parts, name, rule)
+
+
+def _check_pruning(method: Method, name: str) -> None:
+    rule = "train pruned members"
+    with refusals_told(name, rule):
+        run = fitted(method, epochs=4, prune=Prune(sparsity=0.5, prune_at=0.5))
+    for member in run.ensemble.members:
+        parameters = dict(member.named_parameters())
+        for key, mask in masks_of(member).items():
+            left = int(parameters[key][~mask].count_nonzero())
+            expect(left == 0, name, "leave pruned weights at zero", f"{left} in {key}")
+
+
+def _check_float64(method: Method, name: str) -> None:
+    with refusals_told(name, "train in float64"):
+        run = fitted(method, network, dtype=torch.float64)
+    kinds = {p.dtype for p in run.ensemble.parameters()}
+    expect(kinds == {torch.float64}, name, "keep weights in float64", kinds)

@@ -1,0 +1,183 @@
+"""Whether data, model and what was asked fit together, checked before a run begins."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import Dataset
+
+from tepui.core.checks import class_indices, require
+from tepui.data.arrays import Inputs
+from tepui.data.class_names import class_names, same_classes
+from tepui.data.loading import as_arrays, in_order, length
+from tepui.data.splits import split
+from tepui.ensembles.ensemble import Ensemble
+from tepui.losses import CrossEntropy, Loss, cross_entropy
+from tepui.methods.base import CoupledMethod, ExchangingMethod, Method
+from tepui.modules.running import device_of, evaluating, forward, refusal_named
+from tepui.modules.state import description
+from tepui.training.numerics import Numerics
+from tepui.training.run_folder import fingerprint, to_jsonable
+from tepui.training.spec import ExecutionSpec, TrainingSpec
+
+
+class RunData(NamedTuple):
+    """The data of a run.
+
+    Attributes:
+        train: What members learn from.
+        held_out: What they are validated on, if anything.
+        unlabeled: What they disagree on, if the method asks for it.
+    """
+
+    train: Dataset[Any]
+    held_out: Dataset[Any] | None
+    unlabeled: Dataset[Any] | None
+
+
+def check_execution(
+    spec: TrainingSpec, execution: ExecutionSpec, validation: object
+) -> None:
+    """Check what two of the values together must fulfill."""
+    require(
+        spec.keep == "last" or validation is not None,
+        "validation",
+        'be given to keep the "best" weights',
+        None,
+    )
+    require(
+        not (execution.offload and isinstance(spec.method, CoupledMethod)),
+        "offload",
+        "be false where members are coupled inside the loss",
+        execution.offload,
+    )
+
+
+def divide(
+    dataset: Dataset[Any],
+    validation: Dataset[Any] | float | None,
+    unlabeled: Dataset[Any] | None,
+    method: Method,
+    members: int,
+) -> RunData:
+    """Return the data of a run; what is held out is the same for all members."""
+    _check_unlabeled(method, unlabeled)
+    if isinstance(method, CoupledMethod):
+        method.check_members(members)
+    length(dataset)
+    if isinstance(validation, float | int):
+        require(0 < validation < 1, "validation", "be a share in (0, 1)", validation)
+        parts = split(as_arrays(dataset) or dataset, validation, seed=0)
+        return RunData(*parts, unlabeled)
+    if validation is not None:
+        length(validation)
+    return RunData(dataset, validation, unlabeled)
+
+
+def check_data(ensemble: Ensemble, data: RunData, spec: TrainingSpec) -> int | None:
+    """Run every member on a few samples; return the classes that labels must fit."""
+    coupled = isinstance(spec.method, CoupledMethod)
+    classes = classes_of(ensemble, data.train, spec.loss, coupled=coupled)
+    if data.held_out is not None:
+        check_labels("validation", data.held_out, classes, data.train)
+    if data.unlabeled is not None:
+        few = next(in_order(data.unlabeled, 2, device=device_of(ensemble)))
+        output_sizes(ensemble, few.inputs)
+    return classes
+
+
+def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
+    """Refuse a run too short for its method."""
+    method, least = spec.method, 1
+    if isinstance(method, CoupledMethod):
+        least = method.least_steps(members)
+    require(
+        spec.epochs * steps >= least,
+        "epochs",
+        f"give {type(method).__name__} at least {least} steps, so that each of its "
+        f"{members} members can have a turn",
+        f"{spec.epochs} of {steps} step(s)",
+    )
+    if isinstance(method, ExchangingMethod):
+        method.exchanges_before(0, spec.epochs)  # refuses a plan that does not fit
+
+
+def classes_of(
+    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, *, coupled: bool = False
+) -> int | None:
+    """Run every member on two samples; return the classes that labels must fit."""
+    few = next(in_order(dataset, 2, device=device_of(ensemble)))
+    sizes = output_sizes(ensemble, few.inputs)
+    require(
+        not coupled or len(set(sizes)) == 1,
+        "ensemble",
+        "have members with equally many outputs where they meet inside the loss",
+        sizes,
+    )
+    classifies = isinstance(loss, CrossEntropy)
+    classifies |= getattr(loss, "func", loss) is cross_entropy
+    if not classifies or few.targets.is_floating_point():
+        return None
+    return min(sizes)
+
+
+def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
+    """Return how many outputs each member has for some samples."""
+    with evaluating(ensemble), torch.no_grad(), refusal_named(inputs):
+        outputs = [forward(member, inputs) for member in ensemble.members]
+    return [output.shape[-1] for output in outputs]
+
+
+def check_labels(
+    argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
+) -> None:
+    """Check that labels fit the outputs and mean what they mean in training."""
+    same_classes(argument, class_names(dataset), class_names(train), "the training set")
+    arrays = as_arrays(dataset)
+    if arrays is not None and classes is not None:
+        class_indices(arrays.targets, classes, f"labels of {argument}")
+
+
+def run_config(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    data: RunData,
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
+    numerics: Numerics,
+) -> dict[str, Any]:
+    """Return what was asked for, as a run folder records it."""
+    config = {name: to_jsonable(value) for name, value in vars(spec).items()}
+    config |= {
+        "seeds": list(ensemble.seeds),
+        "runner": execution.runner,
+        "compile": execution.compile,
+        "device": numerics.device.type,
+        "precision": numerics.precision,
+        "deterministic": execution.deterministic,
+        "threads": numerics.threads,
+    }
+    config["models"] = [description(member) for member in ensemble.members]
+    config["data"] = fingerprint(data.train) | {
+        "class": type(dataset).__qualname__,
+        "classes": list(class_names(data.train)),
+    }
+    for name, part in (("unlabeled", data.unlabeled), ("validation", data.held_out)):
+        config[name] = None if part is None else fingerprint(part)
+    return config
+
+
+def _check_unlabeled(method: Method, unlabeled: Dataset[Any] | None) -> None:
+    wanted, name = method.needs_unlabeled, type(method).__name__
+    require(
+        wanted or unlabeled is None,
+        "unlabeled",
+        f"be None for {name}, which uses no such data",
+        type(unlabeled).__name__,
+    )
+    require(
+        not wanted or unlabeled is not None,
+        "unlabeled",
+        f"be a data set for {name}, whose members disagree on it (SED and methods "
+        "with independent members need none)",
+        None,
+    )

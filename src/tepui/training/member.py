@@ -1,0 +1,289 @@
+"""One member in training: its passes, its optimizer, its place in the run."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core import foreach
+from tepui.core.checks import require
+from tepui.losses import Loss
+from tepui.methods.base import Method
+from tepui.modules.pruning import apply_masks, prune_
+from tepui.modules.state import tensor_state
+from tepui.training.averaging import (
+    averaged_tensors,
+    means_of,
+    start_average,
+    update_average,
+)
+from tepui.training.batches import BatchSplit
+from tepui.training.numerics import Numerics
+from tepui.training.optimizer import clip
+from tepui.training.passes import MemberPasses
+
+
+class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
+    """A loss became infinite or NaN."""
+
+
+@dataclass(eq=False)
+class Best:
+    """The weights with the lowest validation loss so far.
+
+    Attributes:
+        loss: That loss.
+        epoch: The epoch after which it was measured.
+        weights: The module's state then.
+    """
+
+    loss: float = float("inf")
+    epoch: int = -1
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+class TrainingMember(MemberPasses):
+    """One member in training; methods see a :class:`~tepui.methods.Member` of it.
+
+    Args:
+        module: The member's module, on the training device.
+        index: Position in the ensemble.
+        seed: What its draws derive from.
+        method: The method, with this member's hyperparameters.
+        optimizer: Applies gradients.
+        loss: Returns one loss per sample.
+        samples: How many training samples there are.
+        steps: Steps per epoch.
+        numerics: Device and precision.
+        compiled: Whether forward passes are compiled.
+        accumulate: Into how many parts a batch is split to save memory.
+        clip_norm: Bound on the gradient's norm, if any.
+        average: Share of the run, at its end, over which weights are averaged.
+        offload_device: Where the member waits between its turns, if not on the device.
+
+    Attributes:
+        step: Steps done since the start of the run.
+        step_losses: Loss of every step of the current epoch, on the device; NaN where a
+            coupled member sat out.
+        joint_losses: For coupled members, the loss that they descended together; one
+            tensor for all of them.
+        exchanged: The last epoch before which members exchanged something.
+        split: How batches are divided, if the method asks for it.
+        average: The mean of the weights, where it was asked for.
+        best: Best weights, where they are kept.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        index: int,
+        seed: int,
+        method: Method,
+        optimizer: torch.optim.Optimizer,
+        loss: Loss,
+        samples: int,
+        steps: int,
+        numerics: Numerics,
+        compiled: bool = False,
+        accumulate: int = 1,
+        clip_norm: float | None = None,
+        average: float | None = None,
+        offload_device: torch.device | None = None,
+    ) -> None:
+        rate = optimizer.param_groups[0]["lr"]
+        if not isinstance(rate, Tensor):
+            rate = torch.tensor(rate, device=numerics.device)
+        super().__init__(
+            module,
+            loss=loss,
+            learning_rate=rate,
+            samples=samples,
+            autocast=numerics.autocast,
+            accumulate=accumulate,
+            compiled=compiled,
+        )
+        self.index = index
+        self.seed = seed
+        self.method = method
+        self.optimizer = optimizer
+        self.peak_rates = tuple(float(group["lr"]) for group in optimizer.param_groups)
+        self.step = 0
+        self.step_losses = torch.zeros(steps, device=numerics.device)
+        self.joint_losses: Tensor | None = None
+        self.exchanged = -1
+        self.split: BatchSplit | None = None
+        self.average: dict[str, Tensor] = {}
+        self.best = Best()
+        self._clip_norm = clip_norm
+        self._average_share = average
+        self._offload_device = offload_device
+        self._started: dict[str, Tensor] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the member is trained."""
+        return self.step_losses.device
+
+    @property
+    def offloaded(self) -> bool:
+        """Whether the member waits elsewhere between its turns."""
+        return self._offload_device is not None
+
+    def begin(self) -> None:
+        """Let the method declare its state, at the member's first weights."""
+        with self.on_device():
+            self.adopt_state(dict(self.method.start(self)))
+            if self._average_share is not None:
+                self.average = start_average(self.module, self.progress)
+
+    def check_state(self) -> None:
+        """Raise if the method's state is not made of the tensors it began with."""
+        if self.state.keys() == self._started.keys() and all(
+            self.state[name] is tensor for name, tensor in self._started.items()
+        ):
+            return
+        changed = [
+            name
+            for name in self.state.keys() | self._started.keys()
+            if self.state.get(name) is not self._started.get(name)
+        ]
+        require(
+            False,
+            f"state of {type(self.method).__name__}",
+            "keep the tensors that start returned and change them in place",
+            f"other tensors under {sorted(changed)}",
+        )
+
+    def clone(self) -> Self:
+        """Return a member with copies of all that this one changes in a step."""
+        module, optimizer = copy.deepcopy((self.module, self.optimizer))
+        # A copied optimizer forgets what its constructor noted of capturing, and warns.
+        for name, value in vars(self.optimizer).items():
+            vars(optimizer).setdefault(name, value)
+        clone = copy.copy(self)
+        clone._adopt(module)
+        clone.optimizer = optimizer
+        rate = optimizer.param_groups[0]["lr"]
+        is_tensor = isinstance(rate, Tensor)
+        clone.learning_rate = rate if is_tensor else self.learning_rate.clone()
+        clone.progress = self.progress.clone()
+        clone.average = {name: t.clone() for name, t in self.average.items()}
+        clone.adopt_state({name: t.clone() for name, t in self.state.items()})
+        clone.best = Best()
+        return clone
+
+    def adopt_state(self, state: dict[str, Tensor]) -> None:
+        """Keep the method's state in other tensors from now on."""
+        self.state, self._started = state, dict(state)
+
+    @contextmanager
+    def on_device(self) -> Iterator[None]:
+        """Keep the member on the training device inside the block."""
+        if self._offload_device is None:
+            yield
+            return
+        self._move(self.device)
+        try:
+            yield
+        finally:
+            self.offload()
+
+    def offload(self) -> None:
+        """Leave the training device, where the member waits elsewhere."""
+        if self._offload_device is not None:
+            self._move(self._offload_device)
+
+    def _move(self, device: torch.device) -> None:
+        self.module.to(device)
+        for parameter, entries in self.optimizer.state.items():
+            for name, value in entries.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    entries[name] = value.to(device)
+
+    def set_time(self, factor: float, progress: float) -> None:
+        """Set what follows from the step: learning rate and share of the run done."""
+        rates = [peak * factor for peak in self.peak_rates]
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        self.learning_rate.fill_(rates[0])
+        self.progress.fill_(progress)
+
+    def take_step(self, gradients: list[Tensor]) -> None:
+        """Apply a gradient, and do what follows every update."""
+        self.update(gradients)
+        self.method.after_update(self)
+        if self._average_share is not None:
+            tensors, start = averaged_tensors(self.module), 1 - self._average_share
+            update_average(self.average, tensors, self.progress, start)
+        self.check_state()
+
+    def update(self, gradients: list[Tensor]) -> None:
+        """Apply a gradient; pruned weights stay zero whatever the optimizer does."""
+        if self._clip_norm is not None:
+            clip(gradients, self._clip_norm)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = _laid_out_like(parameter, gradient)
+        self.optimizer.step()
+        for parameter in self.parameters:
+            parameter.grad = None
+        if self.sparse:
+            apply_masks(self.module)
+
+    def prune(self, sparsity: float) -> None:
+        """Remove the smallest weights; what was best before counts no more."""
+        with self.on_device():
+            prune_(self.module, sparsity)
+            if self.average:
+                means = means_of(self.average)[: len(self.parameters)]
+                foreach.copy_(means, self.masked(means))
+        self.best = Best()
+
+    def keep_best(self, loss: float, epoch: int) -> None:
+        """Keep a copy of the weights if they are the best so far."""
+        if loss < self.best.loss:
+            state = tensor_state(self.module)
+            copies = {name: tensor.detach().clone() for name, tensor in state.items()}
+            self.best = Best(loss, epoch, copies)
+
+    def check_finite(
+        self, first_step: int, factor: Callable[[int], float], checkpoint: str
+    ) -> None:
+        """Raise if a loss of the current epoch, or a weight, is not finite."""
+        joint = self.joint_losses
+        recorded = self.step_losses if joint is None else joint
+        losses = recorded[: self.step - first_step]
+        bad = (~torch.isfinite(losses)).nonzero()
+        if len(bad):
+            at = int(bad[0])
+            what, value, step = "loss", f"{float(losses[at])}", first_step + at
+        elif not self._has_finite_weights():
+            what, value, step = "weights", "infinite or NaN values", self.step - 1
+        else:
+            return
+        rate = self.peak_rates[0] * factor(step)
+        raise TrainingDiverged(
+            f"{what} of member {self.index} must stay finite, got {value} at step "
+            f"{step} with learning rate {rate:g}; {checkpoint}"
+        )
+
+    def _has_finite_weights(self) -> bool:
+        tensors = [p.detach() for p in self.parameters]
+        # A finite sum has finite terms only; an infinite one may be an overflow.
+        if bool(torch.stack([t.sum().isfinite() for t in tensors]).all()):
+            return True
+        return bool(torch.stack([t.isfinite().all() for t in tensors]).all())
+
+
+def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient with the strides of its parameter, as fused updates need."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)

@@ -1,0 +1,180 @@
+"""Forward and backward passes of one member, in the engine's precision."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core import foreach
+from tepui.data.arrays import Batch
+from tepui.losses import Loss
+from tepui.methods.member import Gradient
+from tepui.modules.pruning import masks_of
+from tepui.modules.running import blocks, forward
+
+
+class MemberPasses:
+    """A member without an optimizer: all of :class:`tepui.methods.Member`.
+
+    Args:
+        module: The member's module, on its device.
+        loss: Returns one loss per sample.
+        learning_rate: A scalar tensor that the engine keeps at today's value.
+        samples: How many training samples there are.
+        autocast: Type in which the forward pass runs; None keeps the weights' own.
+        accumulate: Into how many parts a batch is split to save memory.
+        compiled: Whether forward passes are compiled.
+
+    Attributes:
+        sparse: Whether weights have masks (:mod:`tepui.modules.pruning`).
+        noise_seed: Seeds dropout at the start of every pass, so that all passes of one
+            step see the same masks; None leaves the generators alone.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        loss: Loss,
+        learning_rate: Tensor,
+        samples: int,
+        autocast: torch.dtype | None = None,
+        accumulate: int = 1,
+        compiled: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.peak_learning_rate = float(learning_rate)
+        self.progress = torch.zeros_like(learning_rate)
+        self.samples = samples
+        self.state: dict[str, Tensor] = {}
+        self.noise_seed: int | None = None
+        self._autocast = autocast
+        self._accumulate = accumulate
+        self._compiled = compiled
+        self._adopt(module)
+
+    def _adopt(self, module: nn.Module) -> None:
+        self.module = module
+        self.parameters: list[Tensor] = [
+            p for p in module.parameters() if p.requires_grad
+        ]
+        self.sparse = bool(masks_of(module))
+        compiled = self._compiled
+        self._run = torch.compile(module, dynamic=False) if compiled else module
+
+    @property
+    def buffers(self) -> list[Tensor]:
+        """The module's buffers, such as BatchNorm's running statistics."""
+        return list(self.module.buffers())
+
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the module's outputs for a batch, in float32 or wider."""
+        device = batch.targets.device.type
+        with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
+            outputs = forward(self._run, batch.inputs)
+        return outputs.float() if outputs.dtype.itemsize < 4 else outputs
+
+    def seeded_outputs(self, batch: Batch) -> Tensor:
+        """Return the outputs for a batch with this step's dropout masks."""
+        self._seed_noise()
+        return self.outputs(batch)
+
+    def losses(self, batch: Batch) -> Tensor:
+        """Return one loss per sample, ready for backpropagation."""
+        return self.losses_of(self.outputs(batch), batch.targets)
+
+    def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return one loss per sample from outputs that are there already."""
+        losses = self.loss(outputs, targets)
+        if losses.shape != targets.shape[:1]:
+            raise ValueError(
+                f"loss must return one value per sample ({len(targets)},), "
+                f"got shape {tuple(losses.shape)}"
+            )
+        return losses
+
+    def gradient(self, batch: Batch) -> Gradient:
+        """Return the mean loss of a batch and its gradient.
+
+        As if the batch had gone through at once; only BatchNorm sees the parts into
+        which the batch is split.
+        """
+        self._seed_noise()
+        total: Tensor | None = None
+        summed: list[Tensor] = []
+        size = -(-len(batch.targets) // self._accumulate)
+        for part in blocks(batch, size):
+            loss = self.losses(part).sum() / len(batch.targets)
+            values = self._differentiated(loss)
+            if total is None:
+                total, summed = loss.detach(), values
+            else:
+                total = total + loss.detach()
+                # Not in place: two parameters may share one gradient tensor.
+                summed = foreach.add(summed, values)
+        assert total is not None
+        return Gradient(total, summed)
+
+    def gradients(self, first: Batch, second: Batch) -> tuple[Gradient, Gradient]:
+        """Return what :meth:`gradient` does for two batches, one after the other.
+
+        In a captured graph the backward pass of the first runs beside all of the
+        second; forward passes, which may change buffers, keep their order.
+        """
+        captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
+        if not captured or self._accumulate > 1:
+            return self.gradient(first), self.gradient(second)
+        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+        beside.wait_stream(here)
+        # Both passes meet at the same parameters, on whose stream does not matter.
+        expected = "The AccumulateGrad node's stream does not match"
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", expected)
+            with torch.cuda.stream(beside):
+                loss = self.losses(first).mean()
+                here.wait_stream(beside)
+                values = self._differentiated(loss)
+            other = self.gradient(second)
+        here.wait_stream(beside)
+        return Gradient(loss.detach(), values), other
+
+    def masked(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Return one tensor per trainable parameter, zero where a weight is pruned."""
+        if not self.sparse:
+            return list(values)
+        masks = masks_of(self.module)
+        names = [n for n, p in self.module.named_parameters() if p.requires_grad]
+        return [
+            value * masks[name] if name in masks else value
+            for name, value in zip(names, values, strict=True)
+        ]
+
+    @contextmanager
+    def moved(
+        self, offsets: Sequence[Tensor], *, update_buffers: bool = False
+    ) -> Iterator[None]:
+        """Add offsets to the weights inside the block; restore them exactly after."""
+        tensors = [*self.parameters, *([] if update_buffers else self.buffers)]
+        before = [torch.empty_like(tensor) for tensor in tensors]
+        foreach.copy_(before, tensors)
+        try:
+            with torch.no_grad():
+                foreach.add_(self.parameters, offsets)
+            yield
+        finally:
+            foreach.copy_(tensors, before)
+
+    def _differentiated(self, loss: Tensor) -> list[Tensor]:
+        values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        return self.masked(values)
+
+    def _seed_noise(self) -> None:
+        if self.noise_seed is None:
+            return
+        torch.default_generator.manual_seed(self.noise_seed)
+        device = self.learning_rate.device
+        if device.type == "cuda":
+            torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)

@@ -1,0 +1,139 @@
+"""Everything that a run can be told, as two frozen values.
+
+:func:`tepui.fit` builds them from its keywords, studies keep them, the run folder
+records them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, final, get_args
+
+import torch
+
+from tepui.core.checks import one_of, require
+from tepui.data.augment import Augmentation
+from tepui.losses import CrossEntropy, Loss
+from tepui.methods.base import CoupledMethod, Method
+from tepui.modules.pruning import Prune
+from tepui.training.numerics import Precision
+from tepui.training.optimizer import SGD, Optimizer
+from tepui.training.progress import Style
+from tepui.training.schedule import MultiStep, Schedule
+
+Keep = Literal["last", "best"]
+RunnerName = Literal["auto", "eager", "graph"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TrainingSpec:
+    """What the weights depend on, beside data, seeds and model.
+
+    Attributes:
+        method: How to train.
+        epochs: How long.
+        batch_size: Samples per step and member.
+        loss: Returns one loss per sample.
+        optimizer: Builds a torch optimizer from parameters.
+        schedule: Learning rate over time.
+        augment: Random changes of image batches, in order.
+        keep: The last weights, or each member's best by validation loss.
+        accumulate: Into how many parts each batch is split to save memory.
+        clip_norm: Bound on the norm of the gradient.
+        prune: When and how far members are pruned.
+        average: Share of the run, at its end, over which weights are averaged.
+    """
+
+    method: Method
+    epochs: int
+    batch_size: int = 128
+    loss: Loss = field(default_factory=CrossEntropy)
+    optimizer: Optimizer = field(default_factory=SGD)
+    schedule: Schedule = field(default_factory=MultiStep)
+    augment: tuple[Augmentation, ...] = ()
+    keep: Keep = "last"
+    accumulate: int = 1
+    clip_norm: float | None = None
+    prune: Prune | None = None
+    average: float | None = None
+
+    def __post_init__(self) -> None:
+        method, optimizer, schedule = self.method, self.optimizer, self.schedule
+        require(
+            isinstance(method, Method), "method", "be a method, such as SAM()", method
+        )
+        for name in ("epochs", "batch_size", "accumulate"):
+            _positive_integer(name, getattr(self, name))
+        rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
+        builds = callable(optimizer) and not isinstance(
+            optimizer, torch.optim.Optimizer
+        )
+        require(builds, "optimizer", rule, optimizer)
+        rule = "be a schedule, such as Cosine()"
+        require(isinstance(schedule, Schedule), "schedule", rule, schedule)
+        require(callable(self.loss), "loss", "be callable", self.loss)
+        one_of("keep", self.keep, get_args(Keep))
+        bound, average = self.clip_norm, self.average
+        require(bound is None or bound > 0, "clip_norm", "be positive", bound)
+        rule = "be a share of the run in (0, 1]"
+        require(average is None or 0 < average <= 1, "average", rule, average)
+        require(
+            self.accumulate == 1 or not isinstance(method, CoupledMethod),
+            "accumulate",
+            "be 1 where members are coupled inside the loss",
+            self.accumulate,
+        )
+        object.__setattr__(self, "augment", tuple(self.augment))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExecutionSpec:
+    """How and where a run is carried out; three of these divide the work.
+
+    ``runner`` says how steps run on a device that holds the members, ``offload`` that
+    it holds one of them at a time (their steps then run eagerly, in turn). Which
+    members this process trains at all is the business of an
+    :class:`~tepui.training.Exchange`, beside which both work as they do without.
+
+    Attributes:
+        device: Where to train; a GPU if there is one.
+        precision: Of the arithmetic; ``"auto"`` is bfloat16 on a GPU and float32
+            elsewhere.
+        deterministic: Choose only algorithms that repeat to the bit.
+        runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
+            ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
+        compile: Compile forward passes; None does so where it pays.
+        workers: Processes that load data not held in tensors.
+        offload: Keep only one member at a time on the device.
+        checkpoint_every: Epochs between checkpoints.
+        progress: How the run is shown to a person.
+    """
+
+    device: str | torch.device | None = None
+    precision: Precision = "auto"
+    deterministic: bool = False
+    runner: RunnerName = "auto"
+    compile: bool | None = None
+    workers: int = 0
+    offload: bool = False
+    checkpoint_every: int = 1
+    progress: Style = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("precision", self.precision, get_args(Precision))
+        one_of("runner", self.runner, get_args(RunnerName))
+        one_of("progress", self.progress, get_args(Style))
+        require(self.workers >= 0, "workers", "be non-negative", self.workers)
+        _positive_integer("checkpoint_every", self.checkpoint_every)
+        require(
+            not (self.offload and self.runner == "graph"),
+            "offload",
+            'be false beside runner="graph", whose members stay on the device',
+            self.offload,
+        )
+
+
+def _positive_integer(name: str, value: Any) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    require(whole, name, "be an integer", value)
+    require(value > 0, name, "be positive", value)

@@ -1,0 +1,244 @@
+"""Carrying out a run: check, prepare, run, finish."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import Dataset
+
+from tepui.core.per_member import for_member
+from tepui.data.arrays import Batch
+from tepui.data.loading import in_order
+from tepui.ensembles.ensemble import Ensemble, load_into
+from tepui.modules.pruning import add_masks
+from tepui.training.batches import Source, source_of, steps_per_epoch
+from tepui.training.epochs import Training
+from tepui.training.exchange import Exchange, LocalExchange
+from tepui.training.inputs import (
+    RunData,
+    check_data,
+    check_execution,
+    check_length,
+    divide,
+    run_config,
+)
+from tepui.training.interrupt import Interruption
+from tepui.training.member import TrainingMember
+from tepui.training.numerics import Numerics, numerics_of
+from tepui.training.prepare import members_of, runner_of, to_device
+from tepui.training.progress import Progress, showing
+from tepui.training.run_folder import EpochRecord, Run, RunFolder
+from tepui.training.runner import Plan
+from tepui.training.spec import ExecutionSpec, TrainingSpec
+
+log = logging.getLogger(__name__)
+
+PLAIN_EXECUTION = ExecutionSpec()
+
+
+def train(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    spec: TrainingSpec,
+    execution: ExecutionSpec = PLAIN_EXECUTION,
+    *,
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    callbacks: Sequence[Callable[[EpochRecord], None]] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    exchange: Exchange | None = None,
+) -> Run:
+    """Train an ensemble in place, as :func:`tepui.fit` does, from values.
+
+    Args:
+        ensemble: What to train; its members move to the device.
+        dataset: A map-style data set of ``(x, y)``.
+        spec: What the weights depend on.
+        execution: How and where.
+        validation: A data set, or the share of ``dataset`` to hold out for it.
+        unlabeled: Data for members to disagree on, for methods that need them.
+        callbacks: Called with the record of every epoch.
+        out: A run folder.
+        resume: Continue the run in ``out``, to the same bits; start it if new.
+        exchange: Which members this process trains, and how others are reached.
+
+    Returns:
+        The run: trained ensemble, history and folder.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        TrainingDiverged: If a loss becomes infinite or NaN.
+    """
+    check_execution(spec, execution, validation)
+    data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
+    folder = None if out is None else RunFolder(out)
+    threads = folder.threads() if folder is not None and resume else None
+    numerics = numerics_of(
+        execution.device, execution.precision, execution.deterministic, threads
+    )
+    config: dict[str, Any] = {}
+    if folder is not None:
+        config = run_config(ensemble, dataset, data, spec, execution, numerics)
+        folder.check(config, resume=resume)
+    _place(ensemble, spec, execution, numerics)
+    if folder is not None and folder.finished:
+        log.info("the run in %s has ended before", folder.path)
+        return _finished(ensemble, folder)
+    exchange = LocalExchange() if exchange is None else exchange
+    ready = _prepared(ensemble, data, spec, execution, numerics, exchange)
+    interruption = Interruption()
+    with ExitStack() as stack:
+        stack.enter_context(numerics.applied())
+        stack.enter_context(torch.random.fork_rng())
+        shown = stack.enter_context(_progress(spec, execution, ready.members))
+        plan = _plan(spec, ready, shown, interruption)
+        training = Training(
+            members=ready.members,
+            seeds=ensemble.seeds,
+            runner=runner_of(execution.runner, plan, ready.members),
+            dataset=data.train,
+            validation=ready.validation,
+            prune=spec.prune,
+            keeps_best=spec.keep == "best",
+            exchange=exchange,
+            folder=folder,
+            checkpoint_every=execution.checkpoint_every,
+            callbacks=callbacks,
+            progress=shown,
+            interruption=interruption,
+        )
+        _say_how(spec, training, numerics)
+        if folder is not None:
+            folder.begin(config)
+        training.restore()
+        shown.advance(training.steps_done())
+        if folder is not None:
+            stack.enter_context(interruption.listening())
+        training.run()
+        for member in ready.members:
+            training.finish(member)
+    return _concluded(ensemble, spec, training)
+
+
+class Prepared(NamedTuple):
+    """Members and data, ready for the first step.
+
+    Attributes:
+        members: The members that this process trains.
+        source: Their training data.
+        unlabeled: Unlabeled data that come beside them, if any.
+        validation: Returns the batches to validate on, if there are any.
+    """
+
+    members: list[TrainingMember]
+    source: Source
+    unlabeled: Source | None
+    validation: Callable[[], Iterator[Batch]] | None
+
+
+def _prepared(
+    ensemble: Ensemble,
+    data: RunData,
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
+    numerics: Numerics,
+    exchange: Exchange,
+) -> Prepared:
+    """Check that data, members and method fit, and get all of them ready."""
+    classes = check_data(ensemble, data, spec)
+    workers, device = execution.workers, numerics.device
+    source = source_of(data.train, spec.augment, device, workers, classes)
+    unlabeled, validation = None, None
+    if data.unlabeled is not None:
+        unlabeled = source_of(data.unlabeled, spec.augment, device, workers, None)
+    if data.held_out is not None:
+        validation = partial(
+            in_order,
+            data.held_out,
+            spec.batch_size,
+            device=device,
+            workers=workers,
+            classes=classes,
+        )
+    check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
+    owned = exchange.owned(len(ensemble))
+    members = members_of(ensemble, owned, spec, execution, numerics, source.samples)
+    return Prepared(members, source, unlabeled, validation)
+
+
+def _place(
+    ensemble: Ensemble, spec: TrainingSpec, execution: ExecutionSpec, numerics: Numerics
+) -> None:
+    """Give members their masks, and bring them to where they wait or are trained."""
+    if spec.prune is not None:
+        for index, module in enumerate(ensemble.members):
+            for_member(spec.prune, index, len(ensemble))
+            add_masks(module)
+    cpu = torch.device("cpu")
+    to_device(ensemble, cpu if execution.offload else numerics.device)
+
+
+def _progress(
+    spec: TrainingSpec, execution: ExecutionSpec, members: Sequence[TrainingMember]
+) -> AbstractContextManager[Progress]:
+    """Return the block in which the run is shown."""
+    steps = len(members[0].step_losses) * spec.epochs * len(members)
+    title = type(spec.method).__name__
+    return showing(execution.progress, title, epochs=spec.epochs, steps=steps)
+
+
+def _plan(
+    spec: TrainingSpec, ready: Prepared, shown: Progress, interruption: Interruption
+) -> Plan:
+    return Plan(
+        source=ready.source,
+        unlabeled=ready.unlabeled,
+        batch_size=spec.batch_size,
+        epochs=spec.epochs,
+        schedule=spec.schedule,
+        advance=shown.advance,
+        stopping=lambda: interruption.requested,
+    )
+
+
+def _say_how(spec: TrainingSpec, training: Training, numerics: Numerics) -> None:
+    log.info(
+        "%s: %d members, %d epochs of %d steps on %s in %s, by %s",
+        type(spec.method).__name__,
+        len(training.members),
+        spec.epochs,
+        training.runner.plan.steps,
+        numerics.device,
+        numerics.precision,
+        type(training.runner).__name__,
+    )
+
+
+def _concluded(ensemble: Ensemble, spec: TrainingSpec, training: Training) -> Run:
+    """Write down what the run has ended with, and return it."""
+    members, folder = training.members, training.folder
+    summary = spec.method.summary([member.state for member in members])
+    kept = members if spec.keep == "best" else ()
+    best_epochs = tuple(member.best.epoch for member in kept)
+    if folder is not None:
+        folder.write_outcome(best_epochs, summary)
+        ensemble.save(folder.path)
+        log.info("the run in %s has ended", folder.path)
+    if training.interruption.requested:
+        training.interruption.leave()
+    path = None if folder is None else folder.path
+    return Run(ensemble, tuple(training.history), best_epochs, summary, path)
+
+
+def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
+    """Return a run that ended before, its weights put into ``ensemble``."""
+    load_into(ensemble, folder.path)
+    saved = folder.load_checkpoint()
+    assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
+    return Run(ensemble, saved.history, *folder.outcome(), folder.path)

@@ -1,0 +1,110 @@
+"""``tepui evaluate --metrics``: own functions, named on the command line."""
+
+import json
+import sys
+
+import pytest
+
+import tepui
+from tepui.cli.main import main
+from tepui.cli.own_metrics import own_metrics
+from tepui.data import Digits
+from tepui.models import MLP
+
+MINE = """
+print("imported")
+
+def spread(logits, labels):
+    return logits.std(0).mean()
+
+def rows(logits, labels):
+    return logits[0]
+
+number = 3
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A saved ensemble beside a file of functions, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_functions", raising=False)
+    (tmp_path / "my_functions.py").write_text(MINE)
+    tepui.Ensemble.build(lambda: MLP(hidden=(4,)), members=2).save(tmp_path / "run")
+    yield tmp_path / "run"
+    sys.modules.pop("my_functions", None)
+
+
+def evaluated(run, *words):
+    main(["evaluate", str(run), "--corruptions", "none", *words])
+    return json.loads((run / "evaluation.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ["--metrics", "my_functions.spread", "tepui.metrics.aurc"],
+        ["--metrics=my_functions.spread,tepui.metrics.aurc"],
+    ],
+)
+def test_functions_are_named_by_their_paths(run, written, capsys):
+    document = evaluated(run, *written)
+    assert document["metrics"] == ["spread", "aurc"]
+    logits = tepui.read_logits(run).clean[0]
+    assert document["clean"]["spread"] == pytest.approx(logits.std(0).mean().item())
+    assert len(logits[0]) == len(Digits(train=False))
+    printed = capsys.readouterr().out
+    assert "spread" in printed
+    assert "accuracy of the worst member" in printed
+
+
+def test_a_configuration_file_cannot_name_functions(run, capsys):
+    (run.parent / "c.yaml").write_text("metrics: [my_functions.spread]\n")
+    with pytest.raises(SystemExit):
+        evaluated(run, "--config", "c.yaml")
+    captured = capsys.readouterr()
+    assert (
+        "--metrics must be written on the command line, not in a file" in captured.err
+    )
+    assert "imported" not in captured.out
+    assert not (run / "evaluation.json").exists()
+
+
+def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
+    (run.parent / "c.yaml").write_text("metrics: [my_functions.rows]\n")
+    words = ["--metrics", "my_functions.spread", "--config", "c.yaml"]
+    with pytest.raises(SystemExit):
+        evaluated(run, *words)
+    assert "got 'my_functions.rows'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        (
+            ["spread"],
+            "--metrics must name functions by their paths, such as .*'spread'",
+        ),
+        (
+            ["nowhere.spread"],
+            "--metrics must name functions that can be imported.*nowh",
+        ),
+        (["my_functions.gone"], "that can be imported, got 'my_functions.gone'"),
+        (
+            ["my_functions.number"],
+            "--metrics must name a function, got 'my_functions.n",
+        ),
+        (["my_functions.spread"] * 2, "--metrics must name each metric once, got 'spr"),
+    ],
+)
+def test_mistakes_are_named(run, paths, message):
+    with pytest.raises(ValueError, match=message):
+        own_metrics(paths)
+
+
+def test_a_result_that_is_no_scalar_is_refused(run, capsys):
+    with pytest.raises(SystemExit):
+        evaluated(run, "--metrics", "my_functions.rows")
+    assert "metrics['rows'] must return a scalar" in capsys.readouterr().err
+    assert not (run / "evaluation.json").exists()

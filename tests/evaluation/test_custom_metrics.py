@@ -1,0 +1,120 @@
+"""Metrics of the caller's own appear beside the built-in scores."""
+
+import json
+import math
+from statistics import fmean
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui import Ensemble, metrics
+from tepui.data import Arrays
+
+NOISE = torch.Generator().manual_seed(0)
+X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
+DATA = Arrays(X, Y)
+SHIFTED = {("noise", 1): Arrays(X + 1, Y), ("noise", 2): Arrays(X + 2, Y)}
+
+
+@pytest.fixture
+def ensemble():
+    return Ensemble.build(lambda: nn.Linear(4, 3), members=3, seed=13)
+
+
+def spread(logits, labels):
+    return logits.std(0).mean()
+
+
+def first_class(logits, labels):
+    return float((labels == 0).double().mean())
+
+
+OWN = {"spread": spread, "first_class": first_class, "aurc": metrics.aurc}
+
+
+def test_they_are_called_with_the_logits_and_labels_of_every_data_set(ensemble):
+    result = tepui.evaluate(ensemble, DATA, shifted=SHIFTED, metrics=OWN)
+    cells = {"clean": (DATA, result.clean)}
+    cells |= {cell: (SHIFTED[cell], result.shifted[cell]) for cell in SHIFTED}
+    for data, scores in cells.values():
+        logits = ensemble.logits(data.inputs)
+        assert scores.custom == pytest.approx(
+            {
+                "spread": spread(logits, Y).item(),
+                "first_class": 14 / 40,
+                "aurc": metrics.aurc(logits, Y).item(),
+            },
+            rel=1e-5,
+        )
+        assert list(scores.values())[-3:] == list(OWN)
+    mean = fmean(scores.custom["spread"] for scores in result.shifted.values())
+    assert result.shifted_mean.custom["spread"] == pytest.approx(mean)
+    assert list(result.by_severity()[2].custom) == list(OWN)
+
+
+def test_built_in_scores_do_not_depend_on_them(ensemble):
+    plain = tepui.evaluate(ensemble, DATA).clean
+    beside = tepui.evaluate(ensemble, DATA, metrics=OWN).clean
+    assert plain.custom == {}
+    assert beside.values() == plain.values() | beside.custom
+
+
+def test_the_document_holds_them_among_the_scores(ensemble):
+    document = tepui.evaluate(ensemble, DATA, shifted=SHIFTED, metrics=OWN).document()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["metrics"] == list(OWN)
+    places = [document["clean"], document["shifted"], document["severities"]["1"]]
+    for scores in [*places, *document["cells"]]:
+        assert set(OWN) <= set(scores)
+    assert tepui.evaluate(ensemble, DATA).document()["metrics"] == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_finite_is_shown_as_undefined(ensemble, value):
+    result = tepui.evaluate(ensemble, DATA, metrics={"odd": lambda x, y: value})
+    assert result.clean.custom["odd"] == pytest.approx(value, nan_ok=True)
+    assert result.document()["clean"]["odd"] is None
+
+
+def damaging(logits, labels):
+    return logits.zero_().sum()
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ([spread], r"^metrics must map names to functions of logits.*, got list"),
+        ({1: spread}, r"^metrics must map names to functions .*, got 1"),
+        ({"": spread}, r"^metrics must map names to functions .*, got ''"),
+        ({"spread": 3}, r"^metrics\['spread'\] must be a function, got 3"),
+        ({"nll": spread}, r"^metrics must have another name than .*, got 'nll'"),
+        ({"member_nlls": spread}, r"^metrics must have another name .*'member_nlls'"),
+        ({"severity": spread}, r"^metrics must have another name than .*'severity'"),
+        (
+            {"rows": lambda logits, labels: logits.mean(0)},
+            r"^metrics\['rows'\] must return a scalar, not a tensor of shape.*40, 3",
+        ),
+        (
+            {"text": lambda logits, labels: "high"},
+            r"^metrics\['text'\] must return a scalar, got 'str'",
+        ),
+        ({"zero": damaging}, r"^metrics\['zero'\] must leave logits and labels"),
+    ],
+)
+def test_bad_metrics_are_refused_and_nothing_is_stored(
+    ensemble, own, message, tmp_path
+):
+    with pytest.raises(ValueError, match=message):
+        tepui.evaluate(ensemble, DATA, metrics=own, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_gradient_is_recorded(ensemble):
+    def scale(logits, labels):
+        weight = torch.ones(1, requires_grad=True)
+        assert not (weight * logits).requires_grad
+        return 1
+
+    assert tepui.evaluate(ensemble, DATA, metrics={"scale": scale}).clean.custom

@@ -1,0 +1,107 @@
+"""What precedes and guards a captured step, as far as it needs no GPU."""
+
+import logging
+
+import pytest
+import torch
+
+from tepui.core import foreach
+from tepui.data import Arrays, Batch, Division
+from tepui.methods import DeepEnsemble, SharpBalance
+from tepui.training.graphs import fixed_batch, refill
+from tepui.training.optimizer import capturable
+from training.cases import fitted, images, noisy_net, numbers, one_thread, pairs
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+def batch_of(data, division=None):
+    return Batch(data.inputs, data.targets, torch.arange(len(data)), division)
+
+
+def test_a_batch_is_copied_into_the_tensors_that_a_graph_reads():
+    for first, second in (
+        (images(8), images(8, seed=1)),
+        (pairs(8), pairs(8)),
+        (numbers(8), numbers(8, seed=1)),
+    ):
+        fixed = fixed_batch(batch_of(first))
+        before = [fixed.targets.data_ptr(), fixed.index.data_ptr()]
+        refill(fixed, batch_of(second)._replace(index=torch.arange(8) + 3))
+        assert [fixed.targets.data_ptr(), fixed.index.data_ptr()] == before
+        assert torch.equal(fixed.index, torch.arange(8) + 3)
+        if isinstance(second.inputs, torch.Tensor):
+            assert torch.equal(fixed.inputs, second.inputs)
+        else:
+            for name, tensor in second.inputs.items():
+                assert torch.equal(fixed.inputs[name], tensor)
+
+
+def differing():
+    data = numbers(8)
+    yield numbers(7)
+    yield Arrays(data.inputs.double(), data.targets)
+    yield Arrays(data.inputs[:, :3], data.targets)
+    yield Arrays(data.inputs, data.targets.float())
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_batch_of_another_shape_is_refused(number):
+    other = list(differing())[number]
+    with pytest.raises(ValueError, match=r"batch must have the shapes .* fixed_shapes"):
+        refill(fixed_batch(batch_of(numbers(8))), batch_of(other))
+
+
+def test_a_batch_that_is_divided_otherwise_is_refused():
+    fixed = fixed_batch(batch_of(numbers(8), Division(3, 0.4)))
+    refill(fixed, batch_of(numbers(8, seed=1), Division(3, 0.4)))
+    with pytest.raises(ValueError, match=r"batch must have the shapes .*rows=4"):
+        refill(fixed, batch_of(numbers(8), Division(4, 0.4)))
+
+
+def test_only_optimizers_whose_state_begins_at_zero_are_captured():
+    weights = [torch.nn.Parameter(torch.zeros(2))]
+    rate = torch.tensor(0.1)
+    assert capturable(torch.optim.SGD(weights, lr=rate, momentum=0.9))
+    assert capturable(torch.optim.Adam(weights, lr=rate, capturable=True))
+    assert not capturable(torch.optim.NAdam(weights, lr=rate, capturable=True))
+    assert not capturable(torch.optim.SGD(weights, lr=0.1))
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32,), (torch.float32, torch.int64)])
+def test_lists_are_copied_whatever_their_types(dtypes):
+    sources = [torch.arange(3).to(dtype) for dtype in dtypes for _ in range(2)]
+    targets = [torch.zeros_like(tensor) for tensor in sources]
+    foreach.copy_(targets, sources)
+    assert all(torch.equal(a, b) for a, b in zip(targets, sources, strict=True))
+    foreach.copy_([], [])
+
+
+def test_batches_know_their_parts():
+    batch = batch_of(numbers(8), Division(3, 0.5))
+    first, second = batch.parts()
+    assert first.index.tolist() == [0, 1, 2]
+    assert second.index.tolist() == [3, 4, 5, 6, 7]
+    assert first.division is None
+    with pytest.raises(ValueError, match="division must be given"):
+        first.parts()
+
+
+def test_a_run_says_what_it_does_to_those_who_ask(caplog, tmp_path):
+    method = SharpBalance(rho=0.1, switch_at=1)
+    with caplog.at_level(logging.DEBUG, logger="tepui"):
+        fitted(images(), method=method, out=tmp_path)
+        fitted(images(), method=method, out=tmp_path, resume=True)
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "SharpBalance: 2 members, 2 epochs of 3 steps on cpu in float32" in said
+    assert "EagerRunner" in said
+    assert "exchanged before epoch 1" in said
+    assert "has ended" in said
+    assert {record.name.split(".")[0] for record in caplog.records} == {"tepui"}
+
+
+def test_a_run_is_quiet_unless_asked(capfd):
+    fitted(images(), noisy_net, method=DeepEnsemble())
+    assert capfd.readouterr() == ("", "")
+    handlers = logging.getLogger("tepui").handlers
+    assert any(isinstance(handler, logging.NullHandler) for handler in handlers)

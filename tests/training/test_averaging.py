@@ -14,7 +14,7 @@ from tepui.training.averaging import (
     start_average,
     update_average,
 )
-from tepui.training.slots import SlotRunner
+from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     StoppedError,
     assert_different,

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from dataclasses import dataclass
+from typing import final
 
 import pytest
 import torch
@@ -11,12 +13,13 @@ from torch import nn
 import tepui
 from tepui.data import Arrays, HorizontalFlip
 from tepui.losses import CrossEntropy
-from tepui.methods import A2D, GSAM, SAM, SED, DivDis
+from tepui.methods import A2D, GSAM, SAM, SED, ActiveMembers, CoupledMethod, DivDis
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import numerics_of
-from tepui.training.slots import SlotRunner, Stack, have_same_structure
+from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import Stack, have_same_structure
 from training.cases import (
     CLASSES,
     Named,
@@ -145,6 +148,25 @@ def test_a_run_in_slots_resumes_to_the_same_bits(
         in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(epoch)], **how)
     parts = in_slots(monkeypatch, SED(), images(), resume=True, **how)
     assert_same_runs(whole, parts)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Growing(CoupledMethod):
+    """Breaks its promise: its turns have more and more members."""
+
+    def turn(self, members, progress, generator):
+        count = 1 + int(progress * members)
+        return ActiveMembers(tuple(range(count)), (), progress)
+
+    def loss(self, meeting):
+        return meeting.losses.mean()
+
+
+def test_turns_of_other_sizes_than_promised_are_refused(monkeypatch):
+    assert len(trained(Growing(), images()).history) == 2
+    with pytest.raises(ValueError, match=r"turn must have as many .* fixed_shapes"):
+        in_slots(monkeypatch, Growing(), images())
 
 
 class SignallingLoss:

@@ -13,7 +13,7 @@ from tepui.report.figures import as_png, as_svg
 from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
-from tepui.studies.load_reports import Group, LoadedReports, Source
+from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -129,7 +129,7 @@ def _shown(part: str | Drawing) -> str:
     return drawn(part) if isinstance(part, Drawing) else part
 
 
-def _environment(source: Source) -> Section:
+def _environment(source: ReportSource) -> Section:
     command = str(source.environment.get("command", "not recorded"))
     facts = {k: _plain(v) for k, v in source.environment.items() if k != "command"}
     settings = {name: _plain(value) for name, value in source.settings.items()}

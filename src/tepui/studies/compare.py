@@ -9,7 +9,7 @@ the same data order under each of them.
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,16 @@ from tepui.models.split import frozen
 from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
-from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult, Trained
+from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult
 from tepui.studies.extracted import on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
 from tepui.studies.jobs import Job, carry_out
-from tepui.studies.named_store import NamedStore, read_sharpness
-from tepui.studies.specifications import SharpnessSpec, Source, Trial
+from tepui.studies.named_store import NamedStore
+from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
+from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.inputs import check_labels, classes_of
 from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
@@ -131,7 +132,7 @@ def compare(
     trained: dict[str, list[Trained]] = {label: [] for label in shown}
     for (label, number), job in zip(names, jobs, strict=True):
         announce(f"{label}, ensemble {number + 1} of {ensembles}")
-        trained[label].append(_trained(job, store, raw))
+        trained[label].append(_carried_out(job, store, raw))
     results = [
         MethodResult(label, to_jsonable(method), tuple(trained[label]))
         for label, method in zip(shown, methods, strict=True)
@@ -215,7 +216,7 @@ def _exam(
 
 
 def _measures(
-    options: Mapping[str, Any] | None, data: Source
+    options: Mapping[str, Any] | None, data: DataSource
 ) -> tuple[SharpnessSpec, ...]:
     if options is None:
         return ()
@@ -271,23 +272,17 @@ def _store(
     )
 
 
-def _trained(job: Job, store: NamedStore, exam: GivenTest) -> Trained:
-    """Do what is left of a job and gather what came of it."""
-    trial, folder = job.trial, store.folder(job.trial)
-    if not store.has(trial, exam):
+def _carried_out(job: Job, store: NamedStore, exam: GivenTest) -> Trained:
+    """Do what is left of a job and read what came of it."""
+    folder = store.folder(job.trial)
+    if not store.has(job.trial, exam):
         (folder / GALLERY).unlink(missing_ok=True)
     carry_out([job], store, threads=None)
-    run = store.run(trial)
+    store.run(job.trial)  # refuses what was trained in another way
     if not (folder / GALLERY).exists():
         write_gallery(folder, exam.test, exam.ood)
-    return Trained(
-        folder.relative_to(store.path).as_posix(),
-        trial.seeds,
-        sum(record.seconds for record in run.history),
-        store.evaluation(trial, exam),
-        run.summary,
-        read_sharpness(folder) if job.measures else None,
-    )
+    trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))
+    return trained if job.measures else replace(trained, sharpness=None)
 
 
 def _slug(label: str) -> str:

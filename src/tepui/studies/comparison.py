@@ -8,31 +8,10 @@ from typing import Any, Self
 from tepui.core.checks import require
 from tepui.core.storage import read_json
 from tepui.studies.statistics import Estimate, estimate
+from tepui.studies.trained import Trained
 
 FORMAT = 2
 FILE = "comparison.json"
-
-
-@dataclass(frozen=True)
-class Trained:
-    """One trained and evaluated ensemble.
-
-    Attributes:
-        folder: Its run folder, relative to the comparison's.
-        seeds: Seeds of its members.
-        seconds: How long training took.
-        evaluation: Its scores, as JSON holds them.
-        summary: What the method has to show of it, such as SharpBalance's sets.
-        sharpness: Adaptive worst-case sharpness of its members on training data, as
-            JSON holds it; None where it was not measured.
-    """
-
-    folder: str
-    seeds: tuple[int, ...]
-    seconds: float
-    evaluation: Mapping[str, Any]
-    summary: Mapping[str, Any]
-    sharpness: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import Any
 from tepui.core.storage import read_json
 from tepui.studies.given import Question
 from tepui.studies.specifications import SharpnessSpec, Trial
-from tepui.studies.store import EVALUATION, Store
-
-SHARPNESS = "sharpness.json"
+from tepui.studies.store import Store
+from tepui.studies.trained import EVALUATION, SHARPNESS
 
 
 class NamedStore(Store):
@@ -38,15 +37,3 @@ class NamedStore(Store):
     def _file(self, trial: Trial, question: Question) -> Path:
         measured = isinstance(question, SharpnessSpec)
         return self.folder(trial) / (SHARPNESS if measured else EVALUATION)
-
-
-def read_sharpness(folder: Path) -> dict[str, Any] | None:
-    """Read what was measured of an ensemble; None where nothing was."""
-    file = folder / SHARPNESS
-    if not file.is_file():
-        return None
-    document = read_json(file)
-    try:
-        return {"about": document["about"], **document["found"]["worst_case"]}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{file} must hold a measurement, but: {error!r}") from error

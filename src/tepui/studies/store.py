@@ -23,16 +23,16 @@ from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
 from tepui.studies.given import Exam, GivenTest, Question
 from tepui.studies.specifications import (
+    DataSource,
     EvaluationSpec,
     SharpnessSpec,
-    Source,
     Trial,
     digest,
 )
+from tepui.studies.trained import EVALUATION
 from tepui.training import ExecutionSpec, Run, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
-EVALUATION = "evaluation.json"
 KEPT_BYTES = 2**29
 IN_SILENCE = ExecutionSpec(progress="none")
 
@@ -79,7 +79,7 @@ class Store:
         """Return whether an answer or a measurement is there."""
         return self._file(trial, question).exists()
 
-    def dataset(self, source: Source) -> Dataset[Any]:
+    def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, loaded once."""
         name = digest(source)
         if name not in self._datasets:
@@ -186,7 +186,7 @@ class Store:
     def _lock(self, trial: Trial) -> FileLock:
         folder = self.folder(trial)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(folder.with_suffix(".lock"))
+        return FileLock(folder.with_name(f".{folder.name}.lock"))
 
 
 def device_named(asked: str | torch.device | None) -> torch.device:

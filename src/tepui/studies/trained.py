@@ -1,0 +1,67 @@
+"""One trained and evaluated ensemble, as its run folder holds it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json
+from tepui.training.run_folder import RunFolder
+
+EVALUATION = "evaluation.json"
+SHARPNESS = "sharpness.json"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One trained and evaluated ensemble.
+
+    Attributes:
+        folder: Its run folder, relative to the comparison's.
+        seeds: Seeds of its members.
+        seconds: How long training took.
+        evaluation: Its scores, as JSON holds them.
+        summary: What the method has to show of it, such as SharpBalance's sets.
+        sharpness: Adaptive worst-case sharpness of its members on training data, as
+            JSON holds it; None where it was not measured.
+    """
+
+    folder: str
+    seeds: tuple[int, ...]
+    seconds: float
+    evaluation: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    sharpness: Mapping[str, Any] | None
+
+
+def read_trained(folder: Path) -> Trained:
+    """Read a run that was evaluated, or an ensemble that no run trained."""
+    run = RunFolder(folder)
+    config = run.recorded()["config"] if run.started else {}
+    return Trained(
+        str(folder),
+        tuple(config.get("seeds", ())),
+        sum(record.seconds for record in run.history()),
+        _evaluation(folder / EVALUATION),
+        run.outcome()[1] if run.result.is_file() else {},
+        _sharpness(folder / SHARPNESS),
+    )
+
+
+def _evaluation(file: Path) -> dict[str, Any]:
+    document = read_json(file)
+    needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
+    missing = needed - set(document if isinstance(document, dict) else ())
+    require(not missing, str(file), "be an evaluation by tepui; it lacks", missing)
+    return dict(document)
+
+
+def _sharpness(file: Path) -> dict[str, Any] | None:
+    if not file.is_file():
+        return None
+    document = read_json(file)
+    try:
+        return {"about": document["about"], **document["found"]["worst_case"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{file} must hold a measurement, but: {error!r}") from error

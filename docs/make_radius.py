@@ -16,7 +16,7 @@ from tepui.report.figures import COLORS, MARKERS, STYLE
 from tepui.studies.statistics import estimate, holm, paired_difference
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "001_radius" / "results.json"
+RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"
 SCRIPT = runpy.run_path(str(HERE.parent / "benchmarks" / "radius.py"))
 RADII, blocks_by_radius = SCRIPT["RADII"], SCRIPT["blocks_by_radius"]
 WIDTH = 32

@@ -18,7 +18,7 @@ from tepui.studies.results import FILE, read_results
 
 DOCS = Path(__file__).parent
 COPIED = (FILE, "table.md", "figure.png")
-SIZES = ("small", "paper")
+SIZES = ("small", "paper")  # those with overrides lie beside them
 LONGEST = 60  # rows of a table that a page shows
 
 
@@ -32,14 +32,14 @@ def main():
 def page(paper):
     """Return the page of a paper, from the results beside it."""
     sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
-    about = f"{ABOUT}{NOTES.get(paper, '')}"
+    about = OURS if paper == "ours" else f"{ABOUT}{NOTES.get(paper, '')}"
     return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
 def copy(results):
     for file in results.glob("*/*/*/results.json"):
         size, paper, item = file.parts[-4:-1]
-        if size in SIZES and paper in PAPERS:
+        if size.split("+")[0] in SIZES and paper in PAPERS:
             target = DOCS / "results" / size / paper / item
             target.mkdir(parents=True, exist_ok=True)
             for name in COPIED:
@@ -51,13 +51,14 @@ def section(name):
     """Return what a page says of a figure or table."""
     paper, item = name.split("/")
     recipe = load(name)
-    heading = f"## {item.replace('figure', 'Figure ').replace('table', 'Table ')}\n"
+    words = re.sub(r"(figure|table)(?=\d)", r"\1 ", item).replace("_", " ")
+    heading = f"## {words[0].upper()}{words[1:]}\n"
     if isinstance(recipe, Diagram):
         return f"{heading}\nA diagram: {recipe.title}.\n"
     made = [
         shown(folder)
         for size in SIZES
-        for folder in sorted((DOCS / "results" / size / paper).glob(f"{item}*"))
+        for folder in sorted((DOCS / "results").glob(f"{size}*/{paper}/{item}*"))
         if re.fullmatch(rf"{item}[a-z]?", folder.name)
     ]
     parts = made or [f"Not made yet: `tepui reproduce {name}`.\n"]
@@ -87,8 +88,10 @@ def shown(folder):
     places = found.environment.get("trained_on", [found.environment])
     where_made = "; ".join(f"{at['hardware']}, torch {at['torch']}" for at in places)
     command = found.settings.get("command")
-    how = f" by `{command}`" if command else ""
-    parts.append(f"Made{how} on {where_made}.\n")
+    by = found.settings.get("made_by")
+    again = f" `{command}` makes the same." if by and command else ""
+    how = by or (f"`{command}`" if command else "")
+    parts.append(f"Made{how and f' by {how}'} on {where_made}.{again}\n")
     return "\n".join(parts)
 
 
@@ -97,6 +100,10 @@ ABOUT = (
     "stand-ins for the paper's data and networks, so that numbers show whether an "
     "effect is there, not how large the paper's is. [How recipes work](../studies.md); "
     "[what follows for the claims](../claims.md).\n"
+)
+OURS = (
+    "Made by `tepui reproduce ours`; [what is seen](../diversification_studies.md). "
+    "[How recipes work](../studies.md).\n"
 )
 NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tepui.studies.load_reports import Entry, Group, LoadedReports, Source
+from tepui.studies.load_reports import Entry, Group, LoadedReports, ReportSource
 
 
 def shown(comparison):
@@ -13,7 +13,7 @@ def shown(comparison):
         )
         for method in comparison.methods
     )
-    source = Source(
+    source = ReportSource(
         Path("run"), comparison.title, comparison.settings, comparison.environment
     )
     return LoadedReports(comparison.title, (Group(None, entries),), (), (source,))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.papers.recipe import PAPERS
+from tepui.papers.recipe import PAPERS, Diagram, names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -36,6 +36,24 @@ def test_links_lead_somewhere(page):
 def test_pages_of_the_papers_show_the_committed_results(paper):
     page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"]
     assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
+
+
+@pytest.mark.parametrize("name", names())
+def test_recipes_open_with_what_they_measured(name):
+    headers = runpy.run_path(str(ROOT / "docs" / "make_recipe_headers.py"))
+    module, expected = headers["module_of"](name), headers["measured"](name)
+    said = [p for p in module.__doc__.split("\n\n") if p.startswith("Measured")]
+    assert [part.strip() for part in said] == ([expected] if expected else [])
+    assert expected or isinstance(module.RECIPE, Diagram)
+
+
+def test_the_tables_of_our_own_studies_are_those_of_their_results():
+    tables = runpy.run_path(str(ROOT / "docs" / "make_diversification_tables.py"))
+    page = (ROOT / "docs" / "diversification_studies.md").read_text()
+    found = tables["tables"]()
+    assert len(found) == 4
+    for table in found:
+        assert table in page
 
 
 def test_readme_shows_every_command():

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,11 @@ import torch
 
 from tepui.cli.main import main
 from tepui.cli.reproduce import workers_for
+from tepui.core.storage import read_document, write_document
 from tepui.studies.results import read_results
 from tepui.studies.store import Store
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def lines(capsys):
@@ -78,9 +82,9 @@ def test_results_say_where_their_ensembles_were_trained(made, tmp_path):
     store = tmp_path / "store"
     shutil.copytree(folder / "store", store)
     first = sorted(store.glob("*/run.json"))[0]
-    document = json.loads(first.read_text())
+    document = read_document(first, "run")
     document["environment"]["hardware"] = "a GPU"
-    first.write_text(json.dumps(document))
+    write_document(first, "run", document)
     place = ["--out", str(tmp_path), "--store", str(store)]
     main(["reproduce", "sharpbalance/figure7a", "--size", "smoke", *place])
     found = read_results(tmp_path / "smoke/sharpbalance/figure7a").environment
@@ -143,15 +147,15 @@ def test_a_folder_without_its_last_file_is_written_again(made):
 
 def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatch):
     module = sys.modules["tepui.studies.store"]
-    fit, begun = module.fit, set()
+    train, begun = module.train, set()
 
     def stopping(*args, **settings):
         begun.add(settings["out"])
         if len(begun) > 6:
             raise ValueError("stopped")
-        return fit(*args, **settings)
+        return train(*args, **settings)
 
-    monkeypatch.setattr(module, "fit", stopping)
+    monkeypatch.setattr(module, "train", stopping)
     names = ["sharpbalance/figure7a", "sharpbalance/figure13a"]
     place = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
     with pytest.raises(SystemExit):
@@ -253,3 +257,92 @@ def test_a_gpu_has_as_many_workers_as_fit_into_it(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: memory)
     store = SimpleNamespace(device=torch.device("cuda"))
     assert workers_for(None, store, size) == workers
+
+
+def words_for(folder):
+    place = ["--out", f"{folder}/out", "--store", f"{folder}/store"]
+    return ["--size", "smoke", *place, "--workers", "1"]
+
+
+def test_overrides_are_recorded_and_filed_apart(made, capsys):
+    folder, words = made
+    item = "sharpbalance/figure7a"
+    given = ["--epochs", "1", "--ensembles", "1", "--methods", "sam", "deep_ensemble"]
+    main(["reproduce", item, *words, *given, "--workers", "1"])
+    label = "smoke+epochs=1+ensembles=1+methods=sam,deep_ensemble"
+    found = read_results(folder / "out" / label / item)
+    assert found.size == label
+    assert found.settings["overrides"] == {
+        "epochs": 1,
+        "ensembles": 1,
+        "methods": ["sam", "deep_ensemble"],
+    }
+    assert found.settings["cifar10"]["epochs"] == 1
+    assert "overridden: epochs=1, ensembles=1" in found.settings["differs"]
+    assert {record.n for record in found.records} == {1}
+    assert [*dict.fromkeys(record.method for record in found.records)] == [
+        "sam",
+        "deep_ensemble",
+    ]
+    plain = read_results(folder / "out/smoke" / item)
+    assert plain.size == "smoke"
+    assert "overrides" not in plain.settings
+
+
+def test_the_released_rule_is_trained_only_where_it_is_named(made, capsys):
+    _, words = made
+    given = ["--methods", "sharpbalance_released"]
+    main(["reproduce", "sharpbalance/figure7a", *words, *given, "--dry-run"])
+    row = next(line for line in lines(capsys).splitlines() if "figure7a" in line)
+    assert [cell.strip() for cell in row.split("│")[2:5]] == ["2", "0", "8"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sharpbalance/figure2", "--epochs", "3"], "epochs must be left out"),
+        (["sharpbalance/figure7a", "--epochs", "0"], "epochs must be positive"),
+        (["sharpbalance/figure7a", "--members", "-1"], "members must be positive"),
+        (["sharpbalance/figure7a", "--methods", "sm"], "methods must be one of"),
+        (["rethinking/table1", "--ensembles", "2"], "ensembles must be left out"),
+        (["tests.nothing"], "No module named"),
+        (["tepui.papers.recipe"], "must hold a Recipe named RECIPE"),
+    ],
+)
+def test_what_a_recipe_cannot_take_is_refused(words, message, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", *words, *words_for(tmp_path)])
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_recipe_of_ones_own_is_made_by_the_path_of_its_module(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(EXAMPLES.parent)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    main(["reproduce", "examples.recipe", *words_for(tmp_path)])
+    found = read_results(tmp_path / "out/smoke/examples.recipe")
+    assert [record.at["rho"] for record in found.find(dataset="digits")] == [
+        0,
+        0.05,
+        0.2,
+    ]
+    assert {record.n for record in found.records} == {2}
+    assert (
+        "| recipe | digits | sam | 0.05 |"
+        in (tmp_path / "out/smoke/examples.recipe/table.md").read_text()
+    )
+
+
+def test_a_file_cannot_name_a_module_to_import(tmp_path, monkeypatch, capsys):
+    marker = tmp_path / "imported"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "figure.py").write_text(f"open({str(marker)!r}, 'w')")
+    (tmp_path / "words.yaml").write_text("items: [own.figure]\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--config", "words.yaml", *words_for(tmp_path)])
+    assert "items must name a figure or table" in capsys.readouterr().err
+    assert not marker.exists()

@@ -132,6 +132,6 @@ def test_searches_of_a_recipe_are_told_apart_and_repeated(item, name, found):
     planned = searches(trials, {name: [0.1, 0.2]}, ensembles=2)
     assert len({each.label for each in planned}) == len(planned) == found
     for each in planned:
-        for cell in each.cells:
+        for cell in each.combinations:
             firsts = [trial.seeds[0] for trial in cell.trials]
             assert firsts == ([0] if item.startswith("rethinking") else [0, 1000])

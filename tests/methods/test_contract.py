@@ -35,8 +35,9 @@ from tepui.training.graphs import warm_up
 from tepui.training.member import TrainingMember
 from tepui.training.run_folder import to_jsonable
 from tepui.training.runner import EagerRunner, Runner
-from tepui.training.slots import SlotRunner, Slots
-from tepui.training.slots import warm_up as warm_up_slots
+from tepui.training.slot_runner import SlotRunner
+from tepui.training.slot_runner import warm_up as warm_up_slots
+from tepui.training.slots import Slots
 from training.cases import (
     CLASSES,
     Lookahead,

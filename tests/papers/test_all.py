@@ -29,7 +29,7 @@ UNITS = {
 
 def code(recipe):
     """Return the modules whose functions make a figure or table."""
-    made = [recipe.plan, recipe.records, recipe.draw]
+    made = [recipe.numbers, recipe.draw]
     return tuple(getattr(getattr(f, "func", f), "__module__", None) for f in made)
 
 

@@ -1,9 +1,20 @@
+from dataclasses import replace
+
 import pytest
 
+from study_cases import EXAM, TRIAL
 from tepui.papers.published import AXES, NAMES, printed, published
-from tepui.papers.recipe import Diagram, Recipe, load, look_up, names
-from tepui.papers.sharpbalance.protocol import SCALES
-from tepui.studies.results import Record
+from tepui.papers.recipe import (
+    Diagram,
+    Numbers,
+    Order,
+    Recipe,
+    load,
+    look_up,
+    names,
+)
+from tepui.papers.sharpbalance.protocol import PROTOCOLS
+from tepui.studies import Job, Record
 
 FIGURE7A = {
     "item": "sharpbalance/figure7a",
@@ -28,6 +39,58 @@ def test_a_panel_is_found_and_the_whole_has_all():
     assert (item, panels) == ("sharpbalance/figure7", ("b",))
     assert isinstance(recipe, Recipe)
     assert look_up("sharpbalance/figure7")[2] == recipe.panels
+
+
+def test_the_plan_and_the_records_come_from_one_loop():
+    asked = []
+
+    def numbers(order):
+        for number in range(2):
+            job = Job(replace(TRIAL, seeds=(number,)), (EXAM,))
+            asked.append(number)
+            yield Numbers([job, job], lambda store, number=number: [(store, number)])
+
+    recipe = Recipe("title", numbers, lambda order: {"differs": "x"})
+    plan = recipe.plan(Order("smoke"))
+    assert [(job.trial.seeds, job.exams) for job in plan] == [
+        ((0,), (EXAM,)),
+        ((1,), (EXAM,)),
+    ]
+    assert [*recipe.records("store", Order("smoke"))] == [("store", 0), ("store", 1)]
+    assert asked == [0, 1] * 2
+
+
+def test_what_is_overridden_is_in_the_label_and_in_the_settings():
+    recipe = load("sharpbalance/figure7")
+    plain = Order("paper", ("a",))
+    order = plain._replace(epochs=80, methods=("sam",))
+    assert plain.label == "paper"
+    assert "overrides" not in recipe.described(plain)
+    assert order.label == "paper+epochs=80+methods=sam"
+    found = recipe.described(order)
+    assert found["overrides"] == {"epochs": 80, "methods": ("sam",)}
+    assert found["differs"].endswith("; overridden: epochs=80, methods=sam")
+    assert {job.trial.training.epochs for job in recipe.plan(order)} == {80}
+    assert len(recipe.plan(order)) == 3 < len(recipe.plan(plain))
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_override_that_a_recipe_takes_changes_its_plan(name):
+    recipe = load(name)
+    if isinstance(recipe, Diagram):
+        return
+    order = Order("smoke", recipe.panels)
+    usual = {job.trial.digest for job in recipe.plan(order)}
+    values = {"epochs": 7, "ensembles": 1, "members": 3}
+    for override in recipe.overrides:
+        if override == "methods":
+            continue
+        other = order._replace(**{override: values[override]})
+        assert {job.trial.digest for job in recipe.plan(other)} != usual, override
+        assert recipe.described(other)["overrides"] == {override: values[override]}
+    for override in {*values} - {*recipe.overrides}:
+        with pytest.raises(ValueError, match=f"{override} must be left out"):
+            recipe.plan(order._replace(**{override: values[override]}))
 
 
 def test_a_diagram_says_so():
@@ -106,12 +169,12 @@ def test_every_printed_number_joins_a_record_of_its_own_names():
 
 @pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "tiny_imagenet"])
 def test_paper_size_has_the_papers_hyperparameters(dataset):
-    scale = SCALES["paper"][dataset]
+    protocol = PROTOCOLS["paper"][dataset]
     own = {
-        ("sam", "chosen_rho"): scale.rho,
-        ("sharpbalance", "chosen_rho"): scale.rho,
-        ("sharpbalance", "chosen_fraction"): scale.fraction,
-        ("sharpbalance", "chosen_switch_epoch"): scale.switch * scale.epochs,
+        ("sam", "chosen_rho"): protocol.rho,
+        ("sharpbalance", "chosen_rho"): protocol.rho,
+        ("sharpbalance", "chosen_fraction"): protocol.fraction,
+        ("sharpbalance", "chosen_switch_epoch"): protocol.switch * protocol.epochs,
     }
     rows = [row for row in published() if row["item"] == "sharpbalance/table1"]
     chosen = {

@@ -27,7 +27,7 @@ from tepui.papers.rethinking.six_controls import member_scores
 from tepui.studies import store as stores
 from tepui.studies.augmented_copies import Augmented
 from tepui.studies.results import Results
-from tepui.studies.specifications import Source
+from tepui.studies.specifications import DataSource
 from tepui.studies.statistics import estimate_pairs
 from tepui.studies.store import Store
 from tepui.training.batches import TensorSource
@@ -56,11 +56,11 @@ def trained(tmp_path_factory):
     """Train every control; note the first weights, the order of data, the last ones."""
     first, order, last = defaultdict(dict), defaultdict(dict), defaultdict(dict)
     seen = []
-    fit, batches = stores.fit, TensorSource.batches
+    train, batches = stores.train, TensorSource.batches
 
-    def noting_fit(ensemble, *args, **options):
+    def noting_train(ensemble, *args, **options):
         seen.append([sha(member.state_dict().values()) for member in ensemble.members])
-        return fit(ensemble, *args, **options)
+        return train(ensemble, *args, **options)
 
     def noting_batches(self, rows, seed, epoch):
         streams[seed, epoch] = sha([rows])
@@ -69,7 +69,7 @@ def trained(tmp_path_factory):
             yield batch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stores, "fit", noting_fit)
+        patch.setattr(stores, "train", noting_train)
         patch.setattr(TensorSource, "batches", noting_batches)
         store = Store(tmp_path_factory.mktemp("store"), device="cpu")
         for name, trial in controls(SMOKE).items():
@@ -84,13 +84,13 @@ def test_a_seed_means_the_same_first_weights_in_all_controls(trained):
     first, _, last = trained
     assert list(first) == CONTROLS
     assert all(hashes == first["baseline"] for hashes in first.values())
-    assert len(set(first["baseline"])) == SMOKE.networks
+    assert len(set(first["baseline"])) == SMOKE.members
     assert len(set(last.values())) == len(CONTROLS)
 
 
 def test_a_seed_means_the_same_order_of_data_in_all_controls(trained):
     _, order, _ = trained
-    expected = {(s, e) for s in range(SMOKE.networks) for e in range(SMOKE.epochs)}
+    expected = {(s, e) for s in range(SMOKE.members) for e in range(SMOKE.epochs)}
     assert set(order["baseline"]) == expected
     assert all(streams == order["baseline"] for streams in order.values())
     assert len(set(order["baseline"].values())) == len(expected)
@@ -240,10 +240,10 @@ def test_tables_with_identical_numbers_say_so():
 def test_settings_can_be_written_down():
     for size, studies in STUDIES.items():
         for key in studies:
-            assert json.loads(json.dumps(settings(size, *key)))["differs"]
+            assert json.loads(json.dumps(settings(Order(size), *key)))["differs"]
 
 
-class Held(Source):
+class Held(DataSource):
     """Data at hand."""
 
     def __init__(self, data):
@@ -288,8 +288,8 @@ def test_measures_have_names_of_their_own():
 
 def test_figure_1_shows_every_corruption(tmp_path):
     order = Order("smoke", ())
-    assert figure1.plan(order) == []
-    records = tuple(figure1.records(Store(tmp_path), order))
+    assert figure1.RECIPE.plan(order) == []
+    records = tuple(figure1.RECIPE.records(Store(tmp_path), order))
     assert len(records) == 15 * 5
     assert all(record.value > 0 for record in records)
     found = Results("rethinking/figure1", "", "smoke", {}, {}, records)

@@ -12,7 +12,15 @@ from tepui.core.seeding import seeded
 from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, look_up
 from tepui.papers.reproduce import check_needs
-from tepui.papers.sed import figure2, figure3, figure4, table1, table2, table3
+from tepui.papers.sed import (
+    figure2,
+    figure3,
+    figure4,
+    protocol,
+    table1,
+    table2,
+    table3,
+)
 from tepui.papers.sed.protocol import (
     DETECTED,
     INDEPENDENT,
@@ -24,14 +32,14 @@ from tepui.papers.sed.protocol import (
     trial,
     trials,
 )
-from tepui.papers.sed.scales import SCALES, Folder, near_start, stencils
+from tepui.papers.sed.scales import STUDIES, Folder, near_start, stencils
 from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import results
 from tepui.studies.specifications import digest
 from tepui.studies.store import Store
 
 SMOKE, PAPER = Order("smoke", ()), Order("paper", ())
-SCALE = SCALES["smoke"]
+STUDY = STUDIES["smoke"]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +55,8 @@ def found(recipe, store):
 
 def outputs(store, name, repetition, dataset, members, size=None):
     """Run each head by itself."""
-    run = store.run(trial(SCALE, name, repetition, size))
-    data = store.dataset(features(SCALE, repetition, dataset))
+    run = store.run(trial(STUDY, name, repetition, size))
+    data = store.dataset(features(STUDY, repetition, dataset))
     with torch.no_grad():
         heads = [head.eval()(data.inputs) for head in run.ensemble.members]
     return torch.stack(heads[:members]), data.targets
@@ -59,8 +67,8 @@ def test_unique_predictions_are_different_classes(store, name):
     table = found(table1.RECIPE, store)
     for dataset in (*DETECTED, "imagenet_val"):
         values = []
-        for repetition in range(SCALE.repetitions):
-            logits, _ = outputs(store, name, repetition, dataset, SCALE.members)
+        for repetition in range(STUDY.ensembles):
+            logits, _ = outputs(store, name, repetition, dataset, STUDY.members)
             chosen = logits.argmax(-1).T.tolist()
             values.append(sum(len(set(row)) for row in chosen) / len(chosen))
         record = table.one(method=name, dataset=dataset)
@@ -71,8 +79,8 @@ def test_unique_predictions_are_different_classes(store, name):
     ("name", "trained", "members"),
     [
         ("single", "deep_ensemble", 1),
-        ("deep_ensemble_varied", "deep_ensemble_varied", SCALE.members),
-        ("sed_a2d", "sed_a2d", SCALE.large),
+        ("deep_ensemble_varied", "deep_ensemble_varied", STUDY.members),
+        ("sed_a2d", "sed_a2d", STUDY.large),
     ],
 )
 def test_three_ways_to_join_members(store, name, trained, members):
@@ -83,21 +91,21 @@ def test_three_ways_to_join_members(store, name, trained, members):
             "prediction ensemble": [],
             "uniform soup": [],
         }
-        for repetition in range(SCALE.repetitions):
+        for repetition in range(STUDY.ensembles):
             size = members if trained == "sed_a2d" else None
             logits, labels = outputs(store, trained, repetition, dataset, members, size)
             right = (logits.argmax(-1) == labels).double().mean(1)
             expected["oracle selection"].append(float(right.max()))
             mean = logits.mean(0).argmax(-1) == labels
             expected["prediction ensemble"].append(float(mean.double().mean()))
-            run = store.run(trial(SCALE, trained, repetition, size))
+            run = store.run(trial(STUDY, trained, repetition, size))
             heads = list(run.ensemble.members)[:members]
             weights = [dict(head.named_parameters()) for head in heads]
             soup = {
                 key: torch.stack([each[key] for each in weights]).mean(0)
                 for key in weights[0]
             }
-            data = store.dataset(features(SCALE, repetition, dataset))
+            data = store.dataset(features(STUDY, repetition, dataset))
             joined = torch.func.functional_call(heads[0], soup, data.inputs)
             hits = joined.argmax(-1) == labels
             expected["uniform soup"].append(float(hits.double().mean()))
@@ -113,7 +121,7 @@ def test_auroc_is_that_of_scikit_learn(store, score):
     table = found(table3.RECIPE, store)
 
     def scores(dataset: str) -> Tensor:
-        logits, _ = outputs(store, "a2d", 1, dataset, SCALE.members)
+        logits, _ = outputs(store, "a2d", 1, dataset, STUDY.members)
         probs = logits.double().softmax(-1)
         return -probs.mean(0).amax(-1) if score == "BMA" else probs.amax(0).mean(-1)
 
@@ -127,7 +135,7 @@ def test_auroc_is_that_of_scikit_learn(store, score):
 
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_small_ensembles_are_part_of_large_ones(store, name):
-    large = trial(SCALE, name, 0)
+    large = trial(STUDY, name, 0)
     optimizer, loss = large.training.optimizer, large.training.loss
     if name == "deep_ensemble_varied":
         optimizer = replace(
@@ -153,8 +161,7 @@ ANYTHING = {
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_every_printed_number_has_its_record(monkeypatch, number):
     table = {1: table1, 2: table2, 3: table3}[number]
-    for module in (table1, table3):
-        monkeypatch.setattr(module, "answers", lambda *_: [ANYTHING])
+    monkeypatch.setattr(protocol, "answers", lambda *_: [ANYTHING])
     ways = {(a, d): 0.5 for a in table2.AGGREGATIONS for d in LABELED}
     monkeypatch.setattr(table2, "accuracies", lambda *_: [ways])
     rows = [printed(record) for record in table.RECIPE.records(None, PAPER)]
@@ -180,7 +187,7 @@ def test_figures_train_nothing_that_a_table_has():
 
     assert digests(table1) == digests(table3) < digests(table2)
     assert digests(figure2) < digests(table1)
-    extractors, repetitions = SCALE.repetitions, SCALE.repetitions
+    extractors, repetitions = STUDY.ensembles, STUDY.ensembles
     shared = digests(figure3) & digests(table1)
     assert len(shared) == extractors + repetitions  # lambda 0.1
     shared = digests(figure4) & digests(table2)
@@ -188,7 +195,7 @@ def test_figures_train_nothing_that_a_table_has():
 
 
 def test_all_methods_share_images_and_start():
-    runs = [trial(SCALE, name, 1) for name in METHODS]
+    runs = [trial(STUDY, name, 1) for name in METHODS]
     assert len({digest(run.data) for run in runs}) == 1
     assert {run.seeds[:3] for run in runs} == {(1000, 1001, 1002)}
     assert [run.unlabeled is not None for run in runs] == [
@@ -198,11 +205,11 @@ def test_all_methods_share_images_and_start():
 
 def test_every_head_of_sed_has_as_many_updates_as_elsewhere():
     for name in ("small", "smoke"):
-        scale = SCALES[name]
-        for size in scale.sizes:
-            run = trial(scale, "sed_a2d", 0, size)
-            assert run.training.epochs * 2 == scale.epochs * size
-    assert trial(SCALES["paper"], "sed_a2d", 0, 50).training.epochs == 10
+        study = STUDIES[name]
+        for size in study.sizes:
+            run = trial(study, "sed_a2d", 0, size)
+            assert run.training.epochs * 2 == study.epochs * size
+    assert trial(STUDIES["paper"], "sed_a2d", 0, 50).training.epochs == 10
 
 
 def test_heads_start_near_each_other_and_far_from_another_start():
@@ -227,24 +234,24 @@ def test_only_the_papers_partial_sets_are_restricted():
     logits = torch.tensor([[[3.0, 0.0, 1.0], [3.0, 2.0, 1.0]]])
     labels = torch.tensor([2, 1])
     for dataset in LABELED:
-        inside, numbered = of_its_classes(SCALES["paper"], dataset, logits, labels)
+        inside, numbered = of_its_classes(STUDIES["paper"], dataset, logits, labels)
         partial = dataset in ("imagenet_a", "imagenet_r")
         assert inside.shape[-1] == (2 if partial else 3)
         assert numbered.tolist() == ([1, 0] if partial else [2, 1])
-        kept, _ = of_its_classes(SCALE, dataset, logits, labels)
+        kept, _ = of_its_classes(STUDY, dataset, logits, labels)
         assert kept is logits
 
 
 def test_gallery_holds_the_extremes_and_shows_their_images(store):
     made = found(figure2.RECIPE, store)
-    logits, labels = outputs(store, "sed_a2d", 0, "imagenet_r", SCALE.members)
+    logits, labels = outputs(store, "sed_a2d", 0, "imagenet_r", STUDY.members)
     scores = logits.softmax(-1).amax(0).mean(-1)
     most = [r.value for r in made.find(divergent="most")]
     least = [r.value for r in made.find(divergent="least")]
     ordered = scores.sort().values
     assert most == pytest.approx(ordered.flip(0)[:5].tolist(), abs=1e-6)
     assert least == pytest.approx(ordered[:5].tolist(), abs=1e-6)
-    images = SCALE.images(0)["imagenet_r"].load(store)
+    images = STUDY.images(0)["imagenet_r"].load(store)
     figure = figure2.draw(made)
     for axis, record in zip(figure.axes, made.records, strict=True):
         shown = torch.tensor(axis.images[0].get_array())
@@ -263,17 +270,17 @@ def test_step_times_are_those_of_the_fastest_epoch_over_the_smallest(monkeypatch
             epochs = [SimpleNamespace(seconds=each) for each in seconds]
             return SimpleNamespace(history=epochs)
 
-    monkeypatch.setattr(figure4, "answers", lambda *_: [ANYTHING, ANYTHING])
+    monkeypatch.setattr(protocol, "answers", lambda *_: [ANYTHING, ANYTHING])
     records = list(figure4.RECIPE.records(Clock(), SMOKE))
     times = [r for r in records if r.metric == "relative_step_time"]
-    assert len(times) == 3 * len(SCALE.sizes)
+    assert len(times) == 3 * len(STUDY.sizes)
     for record in times:
-        expected = record.at["ensemble_size"] / SCALE.sizes[0]
-        assert record.values == (expected,) * SCALE.repetitions
+        expected = record.at["ensemble_size"] / STUDY.sizes[0]
+        assert record.values == (expected,) * STUDY.ensembles
 
 
 def test_answers_of_shifted_sets_have_the_labels_of_their_images(store):
-    sets = next(answers(store, SCALE, trials(SCALE, "sed_a2d"), 2))
+    sets = next(answers(store, STUDY, trials(STUDY, "sed_a2d"), 2))
     clean = sets["imagenet_val"][1]
     assert torch.equal(sets["imagenet_r"][1], clean)
     assert torch.equal(sets["imagenet_c5"][1], clean)

@@ -16,7 +16,12 @@ from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe, load, names
 from tepui.papers.reproduce import cost, reproduce
 from tepui.papers.sharpbalance import figure5, figure14, growing
-from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, trials
+from tepui.papers.sharpbalance.protocol import (
+    PROTOCOLS,
+    evaluation_spec,
+    methods,
+    trials,
+)
 from tepui.papers.sharpbalance.radius_sweep import (
     Grid,
     beta_record,
@@ -110,10 +115,11 @@ def test_figure4_after_figure7_trains_only_what_is_new(shelf, tmp_path):
 
 @pytest.mark.parametrize("size", ["paper", "small", "smoke"])
 def test_every_sweep_has_the_ensembles_of_figure7_at_its_radius(size):
-    for dataset, scale in SCALES[size].items():
-        swept = sweep(size, dataset).trials
-        sam, deep = (trials(scale, methods(scale)[m]) for m in ("sam", "deep_ensemble"))
-        for rho, runs in ((scale.rho, sam), (0, deep)):
+    for dataset, protocol in PROTOCOLS[size].items():
+        swept = sweep(Order(size), dataset).trials
+        usual = methods(protocol)
+        sam, deep = (trials(protocol, usual[m]) for m in ("sam", "deep_ensemble"))
+        for rho, runs in ((protocol.rho, sam), (0, deep)):
             found = [trial.digest for trial in swept[rho]]
             assert found
             assert found == [trial.digest for trial in runs][: len(found)]
@@ -166,7 +172,7 @@ def test_theory_of_figure1_is_marked_where_sam_diverges():
 
 
 def test_beta_is_the_slope_over_ensembles_of_sam_alone():
-    swept = sweep("smoke", "cifar10", grid=Grid((0, 0.05, 0.1, 0.2), 2))
+    swept = sweep(Order("smoke"), "cifar10", grid=Grid((0, 0.05, 0.1, 0.2), 2))
     store = Planted()
     deep = {trial.digest for trial in swept.trials[0]}
     plain = store.evaluation
@@ -220,9 +226,9 @@ def test_stand_ins_of_figure5_are_named():
     assert record.note == "sparsity 0.9 stands for 0.99"
     assert "sparsity 0.9 for 0.99" in found.settings["differs"]
     assert found.one(metric="beta", sparsity=0).note == ""
-    sparse = figure5.level("small", "sparsity", 0.99).trials[0.2][0]
+    sparse = figure5.level(Order("small"), "sparsity", 0.99).trials[0.2][0]
     assert sparse.prune.sparsity == 0.9
-    narrow = figure5.level("small", "width", 8).trials[0.2][0]
+    narrow = figure5.level(Order("small"), "width", 8).trials[0.2][0]
     assert narrow.model.keywords["width"] == 2
 
 
@@ -251,13 +257,13 @@ def test_clouds_hold_a_point_per_ensemble():
 
 
 def test_independent_members_are_joined_as_if_trained_together(shelf):
-    scale = SCALES["smoke"]["cifar10"]
-    asked = exam(scale)
+    protocol = PROTOCOLS["smoke"]["cifar10"]
+    asked = evaluation_spec(protocol)
     for name in ("deep_ensemble", "sam"):
-        (group, _) = growing.groups("smoke", "cifar10", name, 3)
+        (group, _) = growing.groups(Order("smoke"), "cifar10", name, 3)
         assert [len(trial.seeds) for trial in group.trials] == [2, 1]
         assert shelf.is_trained(group.trials[0])
-        whole = trials(scale, methods(scale)[name], members=3)[0]
+        whole = trials(protocol, methods(protocol)[name], members=3)[0]
         assert whole.seeds == seeds(0, 3)
         together = shelf.evaluation(whole, asked)
         joined = growing.group_scores(shelf, group, asked)
@@ -265,19 +271,19 @@ def test_independent_members_are_joined_as_if_trained_together(shelf):
             assert list(joined[part]) == list(together[part])
             for score, value in together[part].items():
                 assert joined[part][score] == pytest.approx(value, nan_ok=True), score
-        two = growing.groups("smoke", "cifar10", name, 2)[0]
+        two = growing.groups(Order("smoke"), "cifar10", name, 2)[0]
         stored = shelf.evaluation(two.trials[0], asked)
         assert growing.group_scores(shelf, two, asked)["clean"] == stored["clean"]
 
 
 def test_every_size_of_sharpbalance_is_trained_and_a_single_one_is_sams():
-    of = partial(growing.groups, "paper", "cifar100", "sharpbalance")
+    of = partial(growing.groups, Order("paper"), "cifar100", "sharpbalance")
     for members in (2, 3, 4, 5):
         for group in of(members):
             (trial,) = group.trials
             assert len(trial.seeds) == members
     single = [(trial.training.method, members) for (trial,), members in of(1)]
-    assert single == [(methods(SCALES["paper"]["cifar100"])["sam"], 1)] * 3
+    assert single == [(methods(PROTOCOLS["paper"]["cifar100"])["sam"], 1)] * 3
 
 
 def test_single_members_gain_nothing():

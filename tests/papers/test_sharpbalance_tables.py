@@ -4,12 +4,17 @@ from statistics import fmean
 
 import pytest
 
-from tepui.methods import GSAM, SharpBalance
+from tepui.methods import GSAM, SAM, SharpBalance
 from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, look_up
 from tepui.papers.reproduce import check_needs
-from tepui.papers.sharpbalance import table1, table5, table6, table7, table8
-from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, trials
+from tepui.papers.sharpbalance import table1, table5, table8
+from tepui.papers.sharpbalance.protocol import (
+    PROTOCOLS,
+    evaluation_spec,
+    methods,
+    trials,
+)
 from tepui.studies.jobs import merged
 from tepui.studies.specifications import samples_in
 from tepui.studies.store import Store
@@ -74,11 +79,13 @@ def test_ensembles_are_those_of_figure7(name):
 
 def test_gains_are_means_of_differences_between_equal_seeds():
     found = records_of("sharpbalance/table3")
-    scale, store = SCALES["paper"]["cifar100"], Written()
+    protocol, store = PROTOCOLS["paper"]["cifar100"], Written()
     balanced, sam = (
         [
-            store.evaluation(each, exam(scale))["severities"]["4"]["accuracy"]
-            for each in trials(scale, methods(scale)[name])
+            store.evaluation(each, evaluation_spec(protocol))["severities"]["4"][
+                "accuracy"
+            ]
+            for each in trials(protocol, methods(protocol)[name])
         ]
         for name in ("sharpbalance", "sam")
     )
@@ -109,15 +116,19 @@ def test_table6_gains_over_the_better_of_two():
 
 def test_sam_plus_gives_every_member_its_radius():
     for size in ("paper", "smoke"):
-        for trial in table6.runs_of(size, "cifar10")["sam_plus"]:
+        jobs = look_up("sharpbalance/table6")[1].plan(Order(size))
+        runs = [job.trial for job in jobs if isinstance(job.trial.training.method, SAM)]
+        assert runs
+        for trial in runs:
             assert trial.training.method.rho == (0.05, 0.1, 0.2)[: len(trial.seeds)]
 
 
 def test_table7_puts_gsam_inside_sharpbalance():
-    (first, *_) = table7.runs_of("paper")["sharpbalance_gsam"]
-    assert first.training.method == SharpBalance.paper(
+    jobs = look_up("sharpbalance/table7")[1].plan(Order("paper"))
+    inside = SharpBalance.paper(
         rho=0.2, fraction=0.5, switch_at=0.5, base=GSAM(rho=0.2)
     )
+    assert sum(job.trial.training.method == inside for job in jobs) == 3
 
 
 def test_cost_comes_from_the_records_of_the_run():
@@ -137,7 +148,7 @@ def test_scoring_that_was_not_recorded_is_not_zero():
 
 
 def test_the_search_reads_no_test_data():
-    for work in table1.plan(Order("small", ())):
+    for work in table1.RECIPE.plan(Order("small", ())):
         sources = [work.trial.data, *(exam.test for exam in work.exams)]
         parts = {each.part for source in sources for each in samples_in(source)}
         assert parts == {"train"}
@@ -155,17 +166,19 @@ def test_what_is_chosen_is_the_best_cell():
         ]
         assert record.n == len(cells)
         best = max(cells, key=lambda cell: cell.value)
-        field = record.metric.removeprefix("chosen_")
+        field = next(f for f, (m, _) in table1.CHOSEN.items() if m == record.metric)
         chosen = best.at[field]
         if field == "switch_at":
-            chosen = round(chosen * table1.scale_of("small", record.dataset).epochs)
+            chosen = round(
+                chosen * table1.search_protocol(Order("small"), record.dataset).epochs
+            )
         assert record.value == chosen
 
 
 def test_missing_sentences_name_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="tepui data verify MRPC"):
-        check_needs(table5.plan(Order("small", ())), Store(tmp_path / "store"))
+        check_needs(table5.RECIPE.plan(Order("small", ())), Store(tmp_path / "store"))
 
 
 def test_paraphrases_hold_the_same_words():

@@ -1,50 +1,51 @@
 """The shortcut study, quickly; at full size in the slow test."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from tepui.core.storage import read_json
 from tepui.data import Digits
-from tepui.papers import shortcut as recipe
-from tepui.papers.shortcut import ColouredDigits, data, painted, shortcut, table
-
-DOCS = Path(__file__).parents[2] / "docs"
+from tepui.papers.ours.shortcut import (
+    RECIPE,
+    Painted,
+    PaintedDigits,
+    colors_of,
+    painted,
+    scores,
+)
+from tepui.papers.recipe import Order
+from tepui.papers.reproduce import reproduce
+from tepui.studies.store import Store
 
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    out = tmp_path_factory.mktemp("shortcut")
-    return out, shortcut(out, size="smoke")
+    folder = tmp_path_factory.mktemp("shortcut")
+    store = Store(folder / "store", device="cpu")
+    return reproduce("ours/shortcut", RECIPE, Order("smoke"), store, folder / "out")
 
 
-def check_best_members(document):
-    best = {row["label"]: row["runs"] for row in document["methods"]}
-    best = {
-        label: [max(run["members"]) for run in runs] for label, runs in best.items()
-    }
-    assert all(len(found) == 5 for found in best.values())
-    assert max(best["deep ensemble"]) < 0.6
-    assert min(best["A2D"]) > 0.8
-    assert min(best["DivDis"]) > 0.8
+def data(seed):
+    return [Painted(part, seed).load(None) for part in ("labeled", "unlabeled", "test")]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_shortcut_is_perfect_in_training_only(seed):
     train, unlabeled, test = data(seed)
-    assert torch.equal(train.colors, train.targets)
+    assert torch.equal(colors_of(train.inputs), train.targets)
     assert 0 < train.targets.float().mean() < 1
     # A 2x2 table of independent draws: chi-squared with one degree of freedom, of
     # which 10.83 is the 0.999 quantile.
     table = torch.zeros(2, 2).index_put(
-        (unlabeled.targets, unlabeled.colors), torch.ones(()), accumulate=True
+        (unlabeled.targets, colors_of(unlabeled.inputs)),
+        torch.ones(()),
+        accumulate=True,
     )
     expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
     assert float(((table - expected).square() / expected).sum()) < 10.83
     assert table.min() > 100
     for label in (0, 1):
-        assert test.colors[test.targets == label].float().mean() == 0.5
+        colors = colors_of(test.inputs)[test.targets == label]
+        assert colors.float().mean() == 0.5
 
 
 def test_no_image_is_in_two_parts():
@@ -58,7 +59,7 @@ def test_no_image_is_in_two_parts():
 
 def test_colors_of_unlabeled_images_differ_by_seed_and_repeat():
     digits = Digits(train=False)
-    first, again, other = (ColouredDigits(digits, "random", s) for s in (0, 0, 1))
+    first, again, other = (PaintedDigits(digits, "random", s) for s in (0, 0, 1))
     assert torch.equal(first.inputs, again.inputs)
     assert not torch.equal(first.inputs, other.inputs)
 
@@ -74,43 +75,60 @@ def test_painting_keeps_the_image_and_blackens_the_other_channel():
 
 def test_an_unknown_color_is_refused():
     with pytest.raises(ValueError, match="color must be one of"):
-        ColouredDigits(Digits(train=False), "green")
-
-
-def test_smoke_writes_what_it_returns(smoke):
-    out, document = smoke
-    assert {path.name for path in out.iterdir()} == set(recipe.FILES)
-    assert read_json(out / "shortcut.json") == document
-    assert (out / "shortcut.md").read_text() == table(document)
-    assert (out / "shortcut.png").read_bytes().startswith(b"\x89PNG")
+        PaintedDigits(Digits(train=False), "green")
 
 
 def test_a_member_that_follows_the_color_is_right_on_half(smoke):
-    _, document = smoke
-    for run in document["methods"][0]["runs"]:
-        assert run["follow_color"] == [1.0, 1.0]
-        assert run["members"] == [0.5, 0.5]
-        assert run["intact"] == [1.0, 1.0]
+    for member in ("best", "worst"):
+        names = {"method": "deep_ensemble", "member": member}
+        assert smoke.one(metric="predicts_color", **names).values == (1.0, 1.0)
+        assert smoke.one(metric="accuracy", **names).values == (0.5, 0.5)
 
 
-def test_results_repeat(smoke, tmp_path):
-    _, document = smoke
-    again = shortcut(tmp_path, size="smoke")
-    assert again["methods"] == document["methods"]
+def test_scores_match_naive():
+    stream = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 30, 2, generator=stream)
+    classes, colors = (torch.randint(2, (30,), generator=stream) for _ in range(2))
+    labels = torch.randint(2, (30,), generator=stream)
+    stored = type(
+        "Stored", (), {"clean": (logits, classes), "ood": {"labeled": logits}}
+    )
+    found = scores(stored, colors, labels)
 
+    def share(member, truth, rows=range(30)):
+        said = [int(logits[member, row].argmax()) == int(truth[row]) for row in rows]
+        return sum(said) / len(said)
 
-def test_nothing_is_trained_where_files_are_in_the_way(smoke, monkeypatch):
-    monkeypatch.setattr(recipe, "_run", None)
-    with pytest.raises(FileExistsError, match=r"shortcut\.json exists"):
-        shortcut(smoke[0], size="smoke")
-
-
-def test_the_published_results_are_those_of_the_page():
-    document = read_json(DOCS / "results" / "diversification" / "shortcut.json")
-    check_best_members(document)
-    assert table(document) in (DOCS / "diversification_studies.md").read_text()
+    right = [share(member, classes) for member in (0, 1)]
+    best = right.index(max(right))
+    intact = [row for row in range(30) if colors[row] == classes[row]]
+    broken = [row for row in range(30) if colors[row] != classes[row]]
+    lean = [share(member, torch.ones(30), broken) for member in (0, 1)]
+    expected = {
+        ("accuracy", "best"): max(right),
+        ("accuracy", "worst"): min(right),
+        ("one_sidedness", ""): max(lean) - min(lean),
+        ("accuracy_shortcut_intact", "best"): max(
+            share(member, classes, intact) for member in (0, 1)
+        ),
+        ("accuracy_labeled_images", "worst"): min(
+            share(member, labels) for member in (0, 1)
+        ),
+        ("predicts_color", "best"): share(best, colors),
+        ("predicts_color", "worst"): share(1 - best, colors),
+    }
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value), name
 
 
 @pytest.mark.slow
 def test_a2d_and_divdis_find_the_second_hypothesis(tmp_path):
-    check_best_members(shortcut(tmp_path))
+    store = Store(tmp_path / "store", device="cpu")
+    found = reproduce("ours/shortcut", RECIPE, Order("small"), store, tmp_path / "out")
+    best = {
+        record.method: record.values
+        for record in found.find(metric="accuracy", member="best")
+    }
+    assert max(best["deep_ensemble"]) < 0.6
+    assert min(best["a2d"]) > 0.8
+    assert min(best["divdis"]) > 0.8

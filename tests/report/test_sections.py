@@ -13,7 +13,7 @@ from tepui.report.markup import inline_svg
 from tepui.report.page import render, sections_of
 from tepui.report.sections import cost
 from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.load_reports import LoadedReports, Source, Study
+from tepui.studies.load_reports import LoadedReports, ReportSource, Study
 from tepui.studies.results import Record, Results
 from tepui.training.run_folder import EpochRecord
 
@@ -140,7 +140,9 @@ def test_a_study_shows_the_papers_number_beside_ours():
     settings = {"differs": "digits & small nets"}
     results = Results("x/figure1", "accuracy", "smoke", settings, {}, (row,))
     study = Study(Path("results"), results, "<svg/>")
-    found = LoadedReports("t", (), (study,), (Source(Path("results"), "t", {}, {}),))
+    found = LoadedReports(
+        "t", (), (study,), (ReportSource(Path("results"), "t", {}, {}),)
+    )
     sections = sections_of(found, lambda record: ("96.5", "97.0"))
     page = render("t", sections)
     cells = re.findall(">([^<>]*)</t[dh]>", page)

@@ -21,10 +21,10 @@ from tepui.studies.derived_data import (
 )
 from tepui.studies.jobs import Job
 from tepui.studies.specifications import (
+    DataSource,
     EvaluationSpec,
     Samples,
     SharpnessSpec,
-    Source,
     Trial,
 )
 from tepui.studies.store import Store
@@ -41,7 +41,7 @@ EXTRACTOR = Trial(
 
 
 @dataclass(frozen=True)
-class Held(Source):
+class Held(DataSource):
     """Fixed bytes of another size than digits have."""
 
     def load(self, store):
@@ -170,7 +170,7 @@ def test_missing_files_are_found_through_what_is_derived(store):
 
 
 @dataclass(frozen=True)
-class Absent(Source):
+class Absent(DataSource):
     """Data of any other kind, made from nothing, whose files are not there."""
 
     name: str

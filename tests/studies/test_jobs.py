@@ -1,3 +1,4 @@
+import logging
 import multiprocessing
 import os
 import signal
@@ -243,3 +244,17 @@ def test_killed_and_started_again_equals_uninterrupted(number, uninterrupted, tm
     again.communicate()
     assert again.returncode == 0
     assert files(folder) == uninterrupted
+
+
+def test_what_happens_is_logged_and_nothing_is_said_by_default(tmp_path, caplog, capfd):
+    store, job = Store(tmp_path, device="cpu"), Job(TRIAL.trained_with(epochs=1))
+    carry_out([job], store)
+    with caplog.at_level(logging.INFO, "tepui.studies"):
+        other = Job(replace(job.trial, seeds=(8, 9)))
+        carry_out([job, other], store)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"stored already: SAM ({job.trial.digest})",
+        f"started: SAM ({other.trial.digest})",
+        f"finished: SAM ({other.trial.digest})",
+    ]
+    assert capfd.readouterr() == ("", "")

@@ -7,7 +7,7 @@ from tepui.core.storage import same_bits
 from tepui.data import UniformNoise, corrupted
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.studies import store as module
-from tepui.studies.specifications import EvaluationSpec, Source
+from tepui.studies.specifications import DataSource, EvaluationSpec
 from tepui.studies.store import Store
 from tepui.training import Run
 
@@ -81,7 +81,7 @@ def test_unfamiliar_data_are_scored(filled):
     from dataclasses import dataclass
 
     @dataclass(frozen=True)
-    class Noise(Source):
+    class Noise(DataSource):
         samples: int
 
         def load(self, store):

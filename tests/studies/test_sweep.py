@@ -14,7 +14,7 @@ from tepui.models import MLP, ConvNet
 from tepui.modules.pruning import Prune
 from tepui.studies.derived_data import Features
 from tepui.studies.override import hyperparameters
-from tepui.studies.specifications import Samples, Source, Trial, samples_in
+from tepui.studies.specifications import DataSource, Samples, Trial, samples_in
 from tepui.studies.store import Store
 from tepui.studies.sweep import HoldOut, peeking, search, searches, sweep
 from tepui.training import SGD, TrainingDiverged, TrainingSpec
@@ -40,10 +40,10 @@ STUDY = [
 def test_every_combination_is_a_cell_and_differs_in_nothing_else():
     grid = {"rho": [0.1, 0.2], "fraction": [0.2, 0.4, 0.6]}
     (found,) = searches(STUDY, grid, ensembles=2)
-    assert [tuple(cell.values.values()) for cell in found.cells] == [
+    assert [tuple(cell.values.values()) for cell in found.combinations] == [
         *product([0.1, 0.2], [0.2, 0.4, 0.6])
     ]
-    for cell in found.cells:
+    for cell in found.combinations:
         assert [each.seeds for each in cell.trials] == [(0, 1), (10, 11)]
         for each in cell.trials:
             assert each.training.method == dataclasses.replace(
@@ -90,8 +90,8 @@ def test_held_out_samples_are_the_rest_of_the_training_samples(tmp_path):
 
 
 @dataclasses.dataclass(frozen=True)
-class Doubled(Source):
-    source: Source
+class Doubled(DataSource):
+    source: DataSource
 
     def load(self, store):
         data = store.dataset(self.source)
@@ -158,7 +158,7 @@ def test_bad_grids_are_refused(grid, message):
 def test_all_of_a_trial_can_be_varied(name, value, field, read):
     before = trial(SAM(), model=ConvNet)
     (found,) = searches([before], {name: [value]})
-    (after,) = found.cells[0].trials
+    (after,) = found.combinations[0].trials
     holder = after if hasattr(after, field) else after.training
     assert read(getattr(holder, field)) == value
     if holder is after:
@@ -172,8 +172,8 @@ def test_a_dense_trial_has_one_description():
     dense = trial(SAM(), model=ConvNet)
     (found,) = searches([dense], {"sparsity": [0, 0.5]})
     (without,) = searches([dense], {"epochs": [dense.training.epochs]})
-    assert found.cells[0].trials == without.cells[0].trials
-    pruned = dense.trained_with(prune=Prune(sparsity=0.8, after=0.25))
+    assert found.combinations[0].trials == without.combinations[0].trials
+    pruned = dense.trained_with(prune=Prune(sparsity=0.8, prune_at=0.25))
     assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
     assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
 
@@ -199,7 +199,7 @@ def test_repetitions_with_data_of_their_own_are_one_search():
     ]
     (found,) = searches(study, {"weight": [1, 2]}, ensembles=2)
     assert found.label == "Digits head SED()"
-    for cell in found.cells:
+    for cell in found.combinations:
         assert [each.seeds for each in cell.trials] == [(0, 1), (100, 101)]
         for work, base in zip(cell.work, study[:2], strict=True):
             assert work.trial.data == HoldOut(base.data, "kept", 0.1)
@@ -207,7 +207,7 @@ def test_repetitions_with_data_of_their_own_are_one_search():
                 HoldOut(base.data, "held_out", 0.1)
             ]
     (single,) = searches(study, {"weight": [1]})
-    assert [len(cell.trials) for cell in single.cells] == [1]
+    assert [len(cell.trials) for cell in single.combinations] == [1]
 
 
 def test_averages_tell_trials_apart_and_can_be_searched():
@@ -217,8 +217,8 @@ def test_averages_tell_trials_apart_and_can_be_searched():
     ]
     assert len(searches(study, {"lr": [0.1]}, ensembles=2)) == 2
     (found,) = searches(study, {"average": [0.1]}, ensembles=2)
-    assert len(found.cells[0].trials) == 2
-    assert {each.training.average for each in found.cells[0].trials} == {0.1}
+    assert len(found.combinations[0].trials) == 2
+    assert {each.training.average for each in found.combinations[0].trials} == {0.1}
 
 
 def test_the_first_model_of_heads_is_no_hyperparameter():
@@ -233,7 +233,7 @@ def test_values_dealt_to_members_in_another_order_are_a_repetition():
         for seeds, rates in {(0, 1): (0.1, 0.2), (5, 6): (0.2, 0.1)}.items()
     ]
     (found,) = searches(study, {"rho": [0.1]}, ensembles=2)
-    assert len(found.cells[0].trials) == 2
+    assert len(found.combinations[0].trials) == 2
     assert "members" not in hyperparameters(study[0])
 
 
@@ -241,8 +241,10 @@ def test_members_that_extend_an_ensemble_are_no_ensemble():
     study = [trial(SAM(), seeds=seeds) for seeds in ((0, 1, 2), (3, 4), (10, 11, 12))]
     for grid in ({"rho": [0.1]}, {"members": [2, 3]}):
         (found,) = searches(study, grid, ensembles=3)
-        firsts = [[each.seeds[0] for each in cell.trials] for cell in found.cells]
-        assert firsts == [[0, 10]] * len(found.cells)
+        firsts = [
+            [each.seeds[0] for each in cell.trials] for cell in found.combinations
+        ]
+        assert firsts == [[0, 10]] * len(found.combinations)
     study[1] = study[1].trained_with(epochs=5)
     assert len(searches(study, {"rho": [0.1]})) == 2
 
@@ -251,7 +253,7 @@ def test_repetitions_of_one_search_share_no_seed():
     study = [trial(SAM(), seeds=seeds) for seeds in ((0, 1), (2, 3), (4, 5))]
     for members, firsts in {2: [0, 2, 4], 3: [0, 4], 9: [0]}.items():
         (found,) = searches(study, {"members": [1, members]}, ensembles=3)
-        for cell in found.cells:
+        for cell in found.combinations:
             assert [each.seeds[0] for each in cell.trials] == firsts
 
 
@@ -281,9 +283,12 @@ def test_labels_tell_what_differs():
 
 def test_ensembles_of_other_sizes_begin_with_the_same_seeds():
     study = [trial(SAM(), seeds=(10, 11)), trial(SAM(), seeds=(10, 11, 12))]
-    assert [len(each.cells) for each in searches(study, {"rho": [0.1]})] == [1, 1]
+    assert [len(each.combinations) for each in searches(study, {"rho": [0.1]})] == [
+        1,
+        1,
+    ]
     (found,) = searches(study, {"members": [1, 3]}, ensembles=2)
-    assert [[each.seeds for each in cell.trials] for cell in found.cells] == [
+    assert [[each.seeds for each in cell.trials] for cell in found.combinations] == [
         [(10,)],
         [(10, 11, 12)],
     ]
@@ -326,7 +331,7 @@ def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
 def test_values_have_the_type_of_their_field(method, grid, held):
     (found,) = searches([trial(method)], grid)
     (name,) = grid
-    value = getattr(found.cells[0].trials[0].training.method, name)
+    value = getattr(found.combinations[0].trials[0].training.method, name)
     assert value == held
     assert type(value) is type(held)
 

@@ -28,6 +28,9 @@ from training.cases import (
 single = pytest.fixture(autouse=True)(one_thread)
 
 
+BUILT = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         yield torch.zeros(4), 0
@@ -57,6 +60,14 @@ def mean_loss(outputs, targets):
         ({"batch_size": 0}, "batch_size must be positive, got 0"),
         ({"accumulate": 0}, "accumulate must be positive, got 0"),
         ({"checkpoint_every": 0}, "checkpoint_every must be positive, got 0"),
+        ({"epochs": "3"}, "epochs must be an integer, got '3'"),
+        ({"batch_size": 8.5}, "batch_size must be an integer, got 8.5"),
+        ({"workers": -1}, "workers must be non-negative, got -1"),
+        ({"optimizer": "SGD"}, r"optimizer must be SGD\(\.\.\.\), .*, got 'SGD'"),
+        ({"optimizer": BUILT}, r"optimizer must be SGD\(.* got SGD \("),
+        ({"schedule": float}, r"schedule must be a schedule, such as Cosine\(\)"),
+        ({"loss": "mse"}, "loss must be callable, got 'mse'"),
+        ({"runner": "graph", "offload": True}, "offload must be false beside runner"),
         ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
         (

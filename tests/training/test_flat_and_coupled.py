@@ -11,7 +11,7 @@ import tepui
 from tepui.core.seeding import derive, generator
 from tepui.methods import A2D, GSAM, SAM, SED, CoupledBatch, DivDis
 from tepui.training.batches import index_stream
-from tepui.training.slots import SlotRunner
+from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     assert_different,
     assert_same_bits,

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from dataclasses import dataclass
+from typing import final
 
 import pytest
 import torch
@@ -11,12 +13,13 @@ from torch import nn
 import tepui
 from tepui.data import Arrays, HorizontalFlip
 from tepui.losses import CrossEntropy
-from tepui.methods import A2D, GSAM, SAM, SED, DivDis
+from tepui.methods import A2D, GSAM, SAM, SED, ActiveMembers, CoupledMethod, DivDis
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import numerics_of
-from tepui.training.slots import SlotRunner, Stack, have_same_structure
+from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import Stack, have_same_structure
 from training.cases import (
     CLASSES,
     Named,
@@ -93,7 +96,7 @@ def test_slots_equal_members_one_by_one(monkeypatch, method, optimizer):
     "how",
     [
         {"clip_norm": 0.1},
-        {"prune": tepui.Prune(sparsity=0.5, after=0.5)},
+        {"prune": tepui.Prune(sparsity=0.5, prune_at=0.5)},
         {"schedule": tepui.Cosine(warmup=1)},
         {"validation": 0.25, "keep": "best"},
         {"augment": [HorizontalFlip()]},
@@ -145,6 +148,25 @@ def test_a_run_in_slots_resumes_to_the_same_bits(
         in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(epoch)], **how)
     parts = in_slots(monkeypatch, SED(), images(), resume=True, **how)
     assert_same_runs(whole, parts)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Growing(CoupledMethod):
+    """Breaks its promise: its turns have more and more members."""
+
+    def turn(self, members, progress, generator):
+        count = 1 + int(progress * members)
+        return ActiveMembers(tuple(range(count)), (), progress)
+
+    def loss(self, meeting):
+        return meeting.losses.mean()
+
+
+def test_turns_of_other_sizes_than_promised_are_refused(monkeypatch):
+    assert len(trained(Growing(), images()).history) == 2
+    with pytest.raises(ValueError, match=r"turn must have as many .* fixed_shapes"):
+        in_slots(monkeypatch, Growing(), images())
 
 
 class SignallingLoss:
@@ -361,7 +383,7 @@ def test_repeats_to_the_bit():
 
 @captured
 def test_pruned_weights_stay_zero():
-    pruned = {"prune": tepui.Prune(sparsity=0.6, after=0.5), "epochs": 4}
+    pruned = {"prune": tepui.Prune(sparsity=0.6, prune_at=0.5), "epochs": 4}
     graph = on_gpu(SED(), runner="graph", **pruned)
     assert_close(graph, on_gpu(SED(), runner="eager", **pruned), 1e-5)
     for member in graph.ensemble.members:

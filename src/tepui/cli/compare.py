@@ -11,6 +11,7 @@ from tepui.cli.console import console
 from tepui.cli.datasets import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for
+from tepui.cli.own_functions import own_functions
 from tepui.data import Augmentation, Digits
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
@@ -44,6 +45,7 @@ def compare(
     average: float | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
     ood: dict[str, Data] | None = None,
+    metrics: list[str] | None = None,
     sharpness: int = 100,
     unlabeled: Data | None = None,
     extractor: Path | None = None,
@@ -80,6 +82,8 @@ def compare(
         corruptions: Whose strengths of corruption to test under, or none.
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
+        metrics: Metrics of your own, functions of logits and labels, by their paths:
+            --metrics mypackage.my_metric
         sharpness: On how many training samples to measure the members' sharpness; 0
             does not.
         extractor: Train only heads, on features of the first member of this run, which
@@ -111,6 +115,7 @@ def compare(
         test,
         shifted=shifted,
         ood=unfamiliar(ood, test),
+        metrics=own_functions("--metrics", metrics or ()),
         sharpness={"num_samples": sharpness} if sharpness else None,
         unlabeled=None if unlabeled is None else unlabeled(),
         extractor=front,

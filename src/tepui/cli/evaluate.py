@@ -19,7 +19,7 @@ from tepui.cli.datasets import (
     tested_part,
     unfamiliar,
 )
-from tepui.cli.own_metrics import own_metrics
+from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.storage import write_json
 from tepui.ensembles.ensemble import load
@@ -76,7 +76,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
-    own = own_metrics(metrics or ())
+    own = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None

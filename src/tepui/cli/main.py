@@ -25,7 +25,8 @@ from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
 from tepui.cli.evaluate import evaluate
 from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
 from tepui.cli.measure import measure
-from tepui.cli.own_metrics import check_written
+from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
+from tepui.cli.own_functions import check_written
 from tepui.cli.parsing import (
     check_names,
     known_names,
@@ -71,7 +72,8 @@ WORDS: dict[str, dict[str, tuple[Any, str | None, str]]] = {
             str,
             "*",
             "Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel, "
-            "sharpbalance for a whole paper, or all.",
+            "sharpbalance for a whole paper, or all; mypackage.figure1 for a module "
+            "with a recipe of your own.",
         ),
     },
     "report": {
@@ -201,7 +203,8 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         values.pop("config", None)
-        check_written(values.get("metrics") or (), words)
+        for option in OF_FUNCTIONS:
+            check_written(option, values.get(option.strip("-")) or (), words)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
             free = _free_arguments(_model(chosen), _model(explicit))

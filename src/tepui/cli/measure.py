@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from tepui.cli.console import console
 from tepui.cli.datasets import Data, data_for, part, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
+from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
 from tepui.core.storage import replacing, write_json
 from tepui.ensembles.ensemble import FILE, Ensemble, load
@@ -49,6 +51,7 @@ def measure(
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     what: str = "sharpness,diversity",
+    measures: list[str] | None = None,
     ood: dict[str, Data] | None = None,
     samples: int = 500,
     rho: float = 0.5,
@@ -66,6 +69,8 @@ def measure(
             accuracy on its test part. Digits by default, unless a run is on others.
         model: The architecture that the weights fit; not needed for a run's folder.
         what: What to measure, with commas between: sharpness,diversity,ood
+        measures: Measures of sharpness of your own, by their paths: --measures
+            mypackage.my_measure
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise
         samples: On how many training samples sharpness is measured.
@@ -79,6 +84,10 @@ def measure(
     for kind in kinds:
         one_of("--what", kind, KINDS)
     require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
+    own = own_functions("--measures", measures or ())
+    require(not own or "sharpness" in kinds, "--what", "hold sharpness", what)
+    taken = [name for name in own if name in _measures(samples, rho)]
+    require(not taken, "--measures", "have other names than tepui's", taken)
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     source = data_for(data, checkpoints[0])
     folder = folder_for("measure", out, resume=False)
@@ -91,7 +100,8 @@ def measure(
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):
-            sharpness = measured(ensemble, train, _measures(samples, rho), seed=seed)
+            measures_taken = _measures(samples, rho) | _sampling(own, samples)
+            sharpness = measured(ensemble, train, measures_taken, seed=seed)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(sharpness))
         console().print(_sharpness_table(sharpness))
@@ -133,9 +143,21 @@ def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:
         fisher_trace,
         hessian_trace,
     ]
+    named = {f.__name__: f for f in others}
+    return {f.__name__: partial(f, num_samples=samples, rho=rho) for f in near} | (
+        _sampling(named, samples)
+    )
+
+
+def _sampling(
+    measures: dict[str, Callable[..., Any]], samples: int
+) -> dict[str, Callable[..., Any]]:
+    """Bound the samples of those measures that let themselves be told how many."""
     return {
-        **{f.__name__: partial(f, num_samples=samples, rho=rho) for f in near},
-        **{f.__name__: partial(f, num_samples=samples) for f in others},
+        name: partial(function, num_samples=samples)
+        if "num_samples" in signature(function).parameters
+        else function
+        for name, function in measures.items()
     }
 
 

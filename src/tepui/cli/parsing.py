@@ -10,11 +10,12 @@ from torch.utils.data import Dataset
 
 from tepui import data, methods, models
 from tepui.cli import wrapped
+from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.training import SGD, AdamW, schedule
 
-LISTS = ("--seeds", "--methods", "--augment", "--types", "--metrics")
+LISTS = ("--seeds", "--methods", "--augment", "--types", *OF_FUNCTIONS)
 OOD = "--ood"
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
@@ -158,7 +159,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
         ['train', '--data', 'Digits', '--methods', '[SAM, GSAM]']
     """
     words = list(arguments)
-    options = known_names()
+    options = _known_for(arguments)
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
         if option not in options:
@@ -173,7 +174,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
 
 def check_names(arguments: Sequence[str]) -> None:
     """Raise if an option names an unknown class; the message lists the known ones."""
-    known = known_names()
+    known = _known_for(arguments)
     for option, value in options_of(arguments):
         names = class_names(option, value) if option in known else []
         for name in filter(str.isidentifier, names):
@@ -225,6 +226,14 @@ def class_names(option: str, value: str) -> list[str]:
         str(item.get("class_path")) if isinstance(item, dict) else str(item)
         for item in json.loads(value).values()
     ]
+
+
+def _known_for(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Return what options can name; methods of a recipe are no classes."""
+    options = known_names()
+    if arguments[:1] == ["reproduce"]:
+        del options["--methods"]
+    return options
 
 
 def _by_name(sets: Sequence[str]) -> dict[str, Any]:

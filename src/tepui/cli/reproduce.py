@@ -2,11 +2,13 @@
 
 import json
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from rich.progress import (
@@ -30,16 +32,7 @@ from tepui.papers.recipe import (
     look_up,
     names,
 )
-from tepui.papers.reproduce import (
-    check_needs,
-    cost,
-    own_cell,
-    paper_cell,
-    settings_of,
-)
-from tepui.papers.reproduce import (
-    reproduce as make,
-)
+from tepui.papers.reproduce import check_needs, cost, make, rows
 from tepui.studies.jobs import Advance, Job, carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
@@ -48,13 +41,27 @@ from tepui.studies.store import Store
 SHOWN = 100  # rows of a table in the terminal; the files hold all
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
-Chosen = tuple[str, Recipe, Order]
+
+
+class Item(NamedTuple):
+    """A figure or table as it was asked for."""
+
+    asked: str  # its name, with the panel if one was asked for
+    name: str
+    recipe: Recipe
+    order: Order  # size, panels and what is overridden
+    folder: Path  # where it is written
+    jobs: Sequence[Job]
 
 
 def reproduce(
     items: list[str] | None = None,
     list: bool = False,
     size: Size = "small",
+    epochs: int | None = None,
+    ensembles: int | None = None,
+    members: int | None = None,
+    methods: list[str] | None = None,
     out: Path = Path("results"),
     store: Path = Path("runs/store"),
     workers: int | None = None,
@@ -62,36 +69,46 @@ def reproduce(
     overwrite: bool = False,
     device: str | None = None,
 ) -> None:
-    """Make figures and tables of the papers, our numbers beside theirs."""
+    """Make figures and tables of the papers, our numbers beside theirs.
+
+    Args:
+        items: Names such as ``sharpbalance/figure7``; ``sharpbalance/figure7a`` for one
+            panel; ``mypackage.figure1`` for a module with a recipe of your own.
+        list: Only show all names.
+        size: ``paper`` as published, ``small`` in minutes, ``smoke`` to see it run.
+        epochs: Length of each run, other than the size has it; recorded with the
+            results, like the next three.
+        ensembles: Repetitions of each method.
+        members: Members of each ensemble.
+        methods: Names of the methods to train, as the results have them.
+        out: Folder of the results; one inside it for each size and item.
+        store: Folder of trained ensembles: what is there is not trained again.
+        workers: Ensembles trained at a time; by default one for each processor that may
+            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
+        dry_run: Only show what there is to do and what it costs.
+        overwrite: Replace results that are there; trained ensembles are kept.
+        device: Where to train; a GPU if there is one.
+    """
     if list:
         console().print(_catalog())
         return
     require(bool(items), "items", "name a figure or table (see --list)", items)
-    chosen = _chosen(items or [], size)
+    named = None if methods is None else tuple(methods)
+    order = Order(size, (), epochs, ensembles, members, named)
+    chosen = _chosen(items or [], order, out)
     shelf = Store(store, device=device)
-    plans = {
-        _shown(item, order): merged(recipe.plan(order))
-        for item, recipe, order in chosen
-    }
-    whole = merged(chain.from_iterable(plans.values()))
     if dry_run:
-        console().print(_plan(plans, whole, shelf))
+        console().print(_plan(chosen, shelf))
         return
-    if not overwrite:
-        chosen = [each for each in chosen if not _is_made(out, *each)]
-        whole = merged(chain.from_iterable(plans[_shown(i, o)] for i, _, o in chosen))
+    waiting = deque(each for each in chosen if overwrite or not _is_made(each))
+    whole = merged(chain.from_iterable(each.jobs for each in waiting))
     check_needs(whole, shelf)
-    waiting = deque(chosen)
 
     def make_what_is_ready() -> None:
         """Write figures and tables in their order, each once all it needs is there."""
-        while waiting:
-            item, recipe, order = waiting[0]
-            if any(each.steps_left(shelf) for each in plans[_shown(item, order)]):
-                return
-            waiting.popleft()
-            folder = _folder(out, item, order)
-            _say(make(item, recipe, order, shelf, folder, overwrite=overwrite), folder)
+        while waiting and not any(job.steps_left(shelf) for job in waiting[0].jobs):
+            _, name, recipe, order, folder, jobs = waiting.popleft()
+            _say(make(name, recipe, order, jobs, shelf, folder), folder)
 
     with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
         make_what_is_ready()
@@ -111,30 +128,38 @@ def _say(found: Results, folder: Path) -> None:
     console().print(f"written to {folder}")
 
 
-def _chosen(items: Sequence[str], size: Size) -> list[Chosen]:
+def admit_modules(names: Sequence[str]) -> None:
+    """Let recipes of one's own be found in this folder, as ``python -m`` does."""
+    if any("." in name for name in names):
+        sys.path.insert(0, str(Path.cwd()))
+
+
+def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
     """Return the recipes of some names, in order and each once."""
+    admit_modules(items)
     wide: list[str] = []
     for item in items:
         papers = [*PAPERS] if item == "all" else [item]
         of_papers = [n for n in names() if n.split("/")[0] in papers]
         numbered = [n for n in of_papers if isinstance(load(n), Recipe)]
         wide += numbered or [item]
-    found: dict[str, Chosen] = {}
-    for name in wide:
+    found = []
+    for name in dict.fromkeys(wide):
         item, recipe, panels = look_up(name)
         if isinstance(recipe, Diagram):
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
-        found.setdefault(name, (item, recipe, Order(size, panels)))
-    return [*found.values()]
+        own = order._replace(panels=panels)
+        folder = out / order.label / name
+        found.append(Item(name, item, recipe, own, folder, recipe.plan(own)))
+    return found
 
 
-def _is_made(out: Path, item: str, recipe: Recipe, order: Order) -> bool:
+def _is_made(item: Item) -> bool:
     """Return whether results are there, and say so if they are."""
-    folder = _folder(out, item, order)
-    if not (folder / RESULTS).exists():
+    if not (item.folder / RESULTS).exists():
         return False
-    made = read_results(folder).settings
-    asked = json.loads(json.dumps(settings_of(recipe, order)))
+    made = read_results(item.folder).settings
+    asked = json.loads(json.dumps(item.recipe.described(item.order)))
     others = [
         name
         for name in sorted(made.keys() | asked.keys())
@@ -142,22 +167,11 @@ def _is_made(out: Path, item: str, recipe: Recipe, order: Order) -> bool:
     ]
     if others:
         raise ValueError(
-            f"{folder} was made with other settings ({', '.join(others)}); "
+            f"{item.folder} was made with other settings ({', '.join(others)}); "
             "--overwrite makes it again"
         )
-    console().print(f"{folder} is there; --overwrite makes it again")
+    console().print(f"{item.folder} is there; --overwrite makes it again")
     return True
-
-
-def _shown(item: str, order: Order) -> str:
-    """Return the name as it was asked for, with the panel if one was."""
-    recipe = load(item)
-    whole = isinstance(recipe, Diagram) or order.panels == recipe.panels
-    return item if whole else f"{item}{''.join(order.panels)}"
-
-
-def _folder(out: Path, item: str, order: Order) -> Path:
-    return out / order.size / _shown(item, order)
 
 
 def workers_for(asked: int | None, store: Store, size: Size) -> int:
@@ -194,13 +208,15 @@ def progress_bar(steps: int) -> Iterator[Advance]:
         yield lambda done: bar.advance(task, done)
 
 
-def _plan(plans: dict[str, list[Job]], whole: Sequence[Job], store: Store) -> Table:
+def _plan(chosen: Sequence[Item], store: Store) -> Table:
     shown = Table(title="what there is to do")
     shown.add_column("figure or table")
     for heading in ("ensembles", "trained", "member-epochs left"):
         shown.add_column(heading, justify="right")
-    for item, work in {**plans, "all, each ensemble once": whole}.items():
-        price = cost(work, store)
+    plans = {each.asked: each.jobs for each in chosen}
+    whole = merged(chain.from_iterable(plans.values()))
+    for item, jobs in {**plans, "all, each ensemble once": whole}.items():
+        price = cost(jobs, store)
         cells = (price.trials, price.trained, price.member_epochs)
         shown.add_row(item, *map(str, cells))
     return shown
@@ -218,14 +234,11 @@ def _catalog() -> Table:
 
 
 def _table(found: Results) -> Table:
-    axes = [*dict.fromkeys(name for each in found.records for name in each.at)]
+    headings, *numbers = rows(found)
     shown = Table(title=f"{found.item} ({found.size}): {found.title}")
-    for heading in ("dataset", "method", *axes, "metric"):
-        shown.add_column(heading)
-    for heading in ("paper", "ours", "n"):
-        shown.add_column(heading, justify="right")
-    for record in found.records[:SHOWN]:
-        where = (str(record.at.get(axis, "")) for axis in axes)
-        names = (record.dataset, record.method, *where, record.metric)
-        shown.add_row(*names, paper_cell(record), own_cell(record), str(record.n))
+    for heading in headings[1:]:
+        right = heading in ("paper", "ours", "n")
+        shown.add_column(heading, justify="right" if right else "left")
+    for row in numbers[:SHOWN]:
+        shown.add_row(*row[1:])
     return shown

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tepui.cli.console import console
-from tepui.cli.reproduce import progress_bar, workers_for
+from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
@@ -65,11 +65,12 @@ def sweep(
         overwrite: Replace results that are there; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
+    admit_modules([recipe])
     item, found, panels = look_up(recipe)
     if not isinstance(found, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {found.title}")
-    work = merged(found.plan(Order(size, panels)))
-    trials = [each.trial for each in work if each.exams]
+    jobs = found.plan(Order(size, panels))
+    trials = [each.trial for each in jobs if each.exams]
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
@@ -141,11 +142,11 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
         "cells": [
             {
                 "values": dict(row.values),
-                "trials": [trial.digest for trial in cell.trials],
+                "trials": [trial.digest for trial in tried.trials],
                 "diverged": row.diverged,
                 **{name: list(getattr(row, name)) for name in _SCORES},
             }
-            for cell, row in zip(planned.cells, outcome.rows, strict=True)
+            for tried, row in zip(planned.combinations, outcome.rows, strict=True)
         ],
     }
 
@@ -159,7 +160,7 @@ def _value(text: str) -> Any:
 
 
 def _headings(planned: Search) -> list[str]:
-    return [*planned.cells[0].values, *_SCORES, "n", "chosen"]
+    return [*planned.combinations[0].values, *_SCORES, "n", "chosen"]
 
 
 def _cells(row: Row, outcome: Outcome) -> list[str]:

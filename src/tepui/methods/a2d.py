@@ -109,6 +109,8 @@ class A2D(CoupledMethod):
     """Members that disagree on unlabeled data.
 
     Attributes:
+        base: The sharpness-aware step of each member, such as ``SAM(rho=0.05)``; None
+            descends the joint loss itself.
         weight: Weight of the disagreement.
         parallel: Train all members together; if false one after the other, each for
             its share of the run, away from the earlier ones, which are frozen.

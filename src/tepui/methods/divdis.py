@@ -85,6 +85,8 @@ class DivDis(CoupledMethod):
     """Members whose predictions on unlabeled data are statistically independent.
 
     Attributes:
+        base: The sharpness-aware step of each member, such as ``SAM(rho=0.05)``; None
+            descends the joint loss itself.
         weight: Weight of the mutual information.
         regularizer: Weight of the divergence from the labeled data's classes.
     """

@@ -67,6 +67,8 @@ class SED(CoupledMethod):
     """Members that disagree on the training samples the ensemble finds hard.
 
     Attributes:
+        base: The sharpness-aware step of each member, such as ``SAM(rho=0.05)``; None
+            descends the joint loss itself.
         weight: Weight of the disagreement; 0 leaves only the random choice of members.
         active: How many members each step draws.
         kernel: How disagreement is measured: ``"a2d"`` or ``"divdis"``.

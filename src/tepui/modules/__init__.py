@@ -2,5 +2,6 @@
 
 from tepui.modules.features import cached_features
 from tepui.modules.pruning import Prune
+from tepui.modules.running import undisturbed
 
-__all__ = ["Prune", "cached_features"]
+__all__ = ["Prune", "cached_features", "undisturbed"]

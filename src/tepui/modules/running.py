@@ -33,6 +33,12 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
 
     What passes inside the block do to buffers, and to embeddings that they shorten to
     ``max_norm``, is undone.
+
+    Args:
+        module: The module.
+
+    Yields:
+        Nothing.
     """
     changing = [*module.buffers(), *_shortened_by_passes(module)]
     before = [(tensor, tensor.detach().clone()) for tensor in changing]

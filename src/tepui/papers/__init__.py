@@ -1,1 +1,10 @@
-"""Studies that run as they are: the papers' figures and tables, and our own."""
+"""The papers' figures and tables, and studies of our own, as recipes.
+
+What is listed here and in :mod:`tepui.studies` is what a recipe in a package of one's
+own needs.
+"""
+
+from tepui.papers.recipe import Numbers, Order, Recipe
+from tepui.papers.reproduce import reproduce
+
+__all__ = ["Numbers", "Order", "Recipe", "reproduce"]

@@ -1,45 +1,106 @@
-"""What a recipe is: a figure or table of a paper, as a plan and what follows from it.
+"""What a recipe is: a figure or table of a paper, as numbers and what they rest on.
 
-Every file ``recipes/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; its
+Every file ``papers/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; its
 name on the command line is ``<paper>/<figure or table>``, with the letter of a panel
-after it where there are panels.
+after it where there are panels. A recipe of one's own is named by the dotted path of
+its module.
 """
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.core.checks import one_of, require
+from tepui.studies import Job, Record, Results, Store
+from tepui.studies.jobs import merged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 Size = Literal["paper", "small", "smoke"]
 PAPERS = {
     "sharpbalance": "Sharpness-diversity tradeoff: improving flat ensembles with "
     "SharpBalance (NeurIPS 2024)",
     "sed": "Scalable ensemble diversification for OOD generalization and detection",
     "rethinking": "Understanding deep learning requires rethinking sharpness",
+    "ours": "Studies of our own",
 }
 
 
 class Order(NamedTuple):
-    """What is asked of a recipe.
+    """What is asked of a recipe; None leaves a length or number as the size has it.
 
     Attributes:
         size: ``"paper"``, ``"small"`` or ``"smoke"``.
         panels: Letters of the panels; empty where a recipe has none.
+        epochs: Length of each run.
+        ensembles: Repetitions of each method.
+        members: Of each ensemble.
+        methods: Names of the methods to train.
     """
 
     size: Size
-    panels: tuple[str, ...]
+    panels: tuple[str, ...] = ()
+    epochs: int | None = None
+    ensembles: int | None = None
+    members: int | None = None
+    methods: tuple[str, ...] | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What is not as the size has it."""
+        given = {name: getattr(self, name) for name in OVERRIDES}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def label(self) -> str:
+        """The size with its overrides: what results are filed under.
+
+        Example:
+            >>> Order("paper", epochs=80, methods=("sam", "eoa")).label
+            'paper+epochs=80+methods=sam,eoa'
+        """
+        words = {**self.overrides}
+        if self.methods is not None:
+            words["methods"] = ",".join(self.methods)
+        return "+".join([self.size, *(f"{n}={value}" for n, value in words.items())])
+
+    @property
+    def lengths(self) -> dict[str, Any]:
+        """The overrides that are numbers."""
+        return {n: value for n, value in self.overrides.items() if n != "methods"}
+
+    def choose(
+        self, known: Mapping[str, T], optional: Mapping[str, T] | None = None
+    ) -> dict[str, T]:
+        """Return the methods asked for: all, or those named, optional ones included."""
+        if self.methods is None:
+            return {**known}
+        every = {**known, **(optional or {})}
+        for name in self.methods:
+            one_of("methods", name, every)
+        return {name: every[name] for name in self.methods}
+
+
+OVERRIDES = Order._fields[2:]
+
+
+class Numbers(NamedTuple):
+    """Some numbers of a figure or table.
+
+    Attributes:
+        jobs: What must be trained, tested and measured first.
+        records: Returns the numbers, from a store that has all of it.
+    """
+
+    jobs: Sequence[Job]
+    records: Callable[[Store], Iterable[Record]]
 
 
 @dataclass(frozen=True)
@@ -48,31 +109,50 @@ class Recipe:
 
     Attributes:
         title: What it shows.
-        plan: Returns what to train, test and measure.
-        records: Returns the numbers, from a store that has all of the plan.
+        numbers: Returns its numbers, each with what it rests on.
         settings: Returns data, model and training in words and numbers, with what
             differs from the paper under ``"differs"``.
         draw: Returns the picture of results; None for a table.
         panels: Letters of its panels.
         diagrams: Letters of panels that explain and have no numbers.
+        overrides: Which lengths and numbers of an order it takes.
     """
 
     title: str
-    plan: Callable[[Order], Sequence[Job]]
-    records: Callable[[Store, Order], Iterable[Record]]
+    numbers: Callable[[Order], Iterable[Numbers]]
     settings: Callable[[Order], Mapping[str, Any]]
     draw: "Callable[[Results], Figure] | None" = None
     panels: tuple[str, ...] = ()
     diagrams: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+    def plan(self, order: Order) -> list[Job]:
+        """Return what to train, test and measure, each once."""
+        for name, value in order.overrides.items():
+            require(name in self.overrides, name, "be left out for this item", value)
+            some = len(value) if name == "methods" else value
+            require(some > 0, name, "be positive, or name some", value)
+        return merged(job for part in self.numbers(order) for job in part.jobs)
+
+    def records(self, store: Store, order: Order) -> Iterator[Record]:
+        """Return the numbers, from a store that has all of the plan."""
+        for part in self.numbers(order):
+            yield from part.records(store)
+
+    def described(self, order: Order) -> dict[str, Any]:
+        """Return what results say of their settings."""
+        document = {"panels": list(order.panels), **self.settings(order)}
+        if order.overrides:
+            words = order.label.split("+")[1:]
+            differs = [document.get("differs", ""), f"overridden: {', '.join(words)}"]
+            document["differs"] = "; ".join(filter(None, differs))
+            document["overrides"] = order.overrides
+        return document
 
 
 @dataclass(frozen=True)
 class Diagram:
-    """A figure that explains and has no numbers.
-
-    Attributes:
-        title: What it explains.
-    """
+    """A figure that explains and has no numbers."""
 
     title: str
 
@@ -83,15 +163,17 @@ def names() -> list[str]:
     for paper in PAPERS:
         package = importlib.import_module(f"tepui.papers.{paper}")
         modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        items = [name for name in modules if re.fullmatch(r"(figure|table)\w+", name)]
-        found += [f"{paper}/{name}" for name in sorted(items, key=_numbered)]
+        items = [n for n in modules if paper == "ours" or _numbered(n) is not None]
+        found += [
+            f"{paper}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
+        ]
     return found
 
 
 def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
-    """Find a recipe by its name."""
+    """Find a recipe by its name, or by the path of its module."""
     known = names()
-    if name in known:
+    if name in known or _is_path(name):
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
     item, letters = _split(name)
@@ -110,10 +192,17 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
 
 
 def load(name: str) -> Recipe | Diagram:
-    """Return the recipe of a known name."""
-    module = importlib.import_module(f"tepui.papers.{name.replace('/', '.')}")
-    recipe: Recipe | Diagram = module.RECIPE
+    """Return the recipe of a known name, or of a module by its path."""
+    path = name if _is_path(name) else f"tepui.papers.{name.replace('/', '.')}"
+    recipe = getattr(importlib.import_module(path), "RECIPE", None)
+    if not isinstance(recipe, Recipe | Diagram):
+        raise ValueError(f"{path} must hold a Recipe named RECIPE, got {recipe!r}")
     return recipe
+
+
+def _is_path(name: str) -> bool:
+    """Return whether a name is the dotted path of a module."""
+    return "." in name and all(part.isidentifier() for part in name.split("."))
 
 
 def _near(name: str, known: Sequence[str]) -> list[str]:
@@ -145,6 +234,7 @@ def _panels(name: str) -> list[str]:
     return [f"{name}{panel}" for panel in panels] or [name]
 
 
-def _numbered(name: str) -> tuple[str, int, str]:
-    kind, number, panel = re.fullmatch(r"([a-z]+)(\d+)(\w*)", name).groups()  # type: ignore[union-attr]
-    return kind, int(number), panel
+def _numbered(name: str) -> tuple[str, int] | None:
+    """Return the kind and the number of a figure or table; None for other modules."""
+    found = re.fullmatch(r"(figure|table)(\d+)", name)
+    return None if found is None else (found[1], int(found[2]))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from torch import nn
 
@@ -12,19 +12,20 @@ from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.figures import as_png, as_svg
-from tepui.studies.derived_data import Features
-from tepui.studies.jobs import Job, carry_out, merged
-from tepui.studies.results import FILE as RESULTS
-from tepui.studies.results import Record, Results, as_csv, results, write_results
-from tepui.studies.specifications import (
+from tepui.studies import (
+    DataSource,
     EvaluationSpec,
-    Source,
+    Job,
+    Record,
+    Results,
+    Store,
     Trial,
-    digest,
-    made_from,
-    sources_in,
+    carry_out,
 )
-from tepui.studies.store import Store
+from tepui.studies.derived_data import Features
+from tepui.studies.results import FILE as RESULTS
+from tepui.studies.results import as_csv, results, write_results
+from tepui.studies.specifications import digest, made_from, sources_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,31 +35,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan costs.
+    """What a plan costs."""
 
-    Attributes:
-        trials: Ensembles in the plan.
-        trained: Those that the store has.
-        member_epochs: Epochs of training that are left, counted for every member.
-        steps: What is left to do in all, tests and measurements included.
-    """
-
-    trials: int
-    trained: int
-    member_epochs: int
-    steps: int
+    trials: int  # ensembles in the plan
+    trained: int  # those that the store has
+    member_epochs: int  # epochs of training that are left, counted for every member
+    steps: int  # what is left to do in all, tests and measurements included
 
 
 def cost(work: Sequence[Job], store: Store) -> Cost:
-    """Return what a plan costs.
-
-    Args:
-        work: The plan, merged.
-        store: Has some of it.
-
-    Returns:
-        Its cost.
-    """
+    """Return what a plan, merged, costs beyond what a store has."""
     left = [each.trial for each in work if not store.is_trained(each.trial)]
     return Cost(
         len(work),
@@ -79,27 +65,52 @@ def reproduce(
     advance: Callable[[int], None] = lambda steps: None,
     overwrite: bool = False,
 ) -> Results:
-    """Make a figure or table."""
+    """Train, test and measure what a figure or table needs, and write it.
+
+    Args:
+        item: Its name.
+        recipe: What it is.
+        order: The size and panels asked for, and what to override.
+        store: Where trained ensembles are kept.
+        out: The folder to write to.
+        workers: Ensembles trained at a time.
+        advance: Told how many steps were done.
+        overwrite: Replace results that are there.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        FileExistsError: If results are there and ``overwrite`` is false.
+        FileNotFoundError: If data are missing; says how to get them.
+    """
     free_paths(out, [RESULTS], overwrite=overwrite)
-    work = merged(recipe.plan(order))
-    check_needs(work, store)
-    carry_out(work, store, workers=workers, advance=advance)
+    jobs = recipe.plan(order)
+    check_needs(jobs, store)
+    carry_out(jobs, store, workers=workers, advance=advance)
+    return make(item, recipe, order, jobs, store, out)
+
+
+def make(
+    item: str,
+    recipe: Recipe,
+    order: Order,
+    jobs: Sequence[Job],
+    store: Store,
+    out: str | Path,
+) -> Results:
+    """Write a figure or table from a store that has all of its plan."""
     found = results(
         item,
         recipe.title,
-        order.size,
-        settings_of(recipe, order),
+        order.label,
+        recipe.described(order),
         recipe.records(store, order),
         store.device,
-        trained_on=[store.environment(each.trial) for each in work],
+        trained_on=[store.environment(each.trial) for each in jobs],
     )
     write(out, found, recipe.draw)
     return found
-
-
-def settings_of(recipe: Recipe, order: Order) -> dict[str, Any]:
-    """Return what results of a recipe say of their settings."""
-    return {"panels": list(order.panels), **recipe.settings(order)}
 
 
 def check_needs(work: Sequence[Job], store: Store) -> None:
@@ -142,30 +153,37 @@ def write(
     write_results(out, found)  # last: where it lies, all is there
 
 
+def rows(found: Results) -> list[list[str]]:
+    """Return headings, then a row per number, the paper's beside ours."""
+    axes = list(dict.fromkeys(name for each in found.records for name in each.at))
+    return [
+        ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"],
+        *(
+            [
+                record.item.rpartition("/")[2],
+                record.dataset,
+                record.method,
+                *(str(record.at.get(axis, "")) for axis in axes),
+                record.metric,
+                paper_cell(record),
+                own_cell(record),
+                str(record.n),
+            ]
+            for record in found.records
+        ),
+    ]
+
+
 def table(found: Results) -> str:
     """Return the numbers of results beside the paper's, in Markdown."""
-    axes = list(dict.fromkeys(name for each in found.records for name in each.at))
-    headings = ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"]
-    rows = [
-        [
-            record.item.split("/")[1],
-            record.dataset,
-            record.method,
-            *(str(record.at.get(axis, "")) for axis in axes),
-            record.metric,
-            paper_cell(record),
-            own_cell(record),
-            str(record.n),
-        ]
-        for record in found.records
-    ]
+    headings, *numbers = rows(found)
     labels = {"differs": "What differs from the paper", "note": "Note"}
     notes = "".join(
         f"\n{label}: {found.settings[key]}\n"
         for key, label in labels.items()
         if found.settings.get(key)
     )
-    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, rows)}{notes}"
+    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, numbers)}{notes}"
 
 
 def paper_cell(record: Record) -> str:
@@ -199,10 +217,10 @@ def _once(values: Iterable[T]) -> list[T]:
     return [*found.values()]
 
 
-def _sources(work: Job) -> Iterator[Source]:
+def _sources(work: Job) -> Iterator[DataSource]:
     """Yield all data that work needs, and what they are made from."""
     trial: Trial = work.trial
-    found: list[Source] = [trial.data]
+    found: list[DataSource] = [trial.data]
     found += [] if trial.unlabeled is None else [trial.unlabeled]
     exams = [exam for exam in work.exams if isinstance(exam, EvaluationSpec)]
     found += [exam.test for exam in exams]

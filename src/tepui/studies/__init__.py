@@ -2,7 +2,17 @@
 
 from tepui.studies.compare import compare
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
+from tepui.studies.jobs import Job, carry_out
 from tepui.studies.load_reports import LoadedReports, load_reports
+from tepui.studies.results import Record, Results, averaged, read_results
+from tepui.studies.specifications import (
+    DataSource,
+    EvaluationSpec,
+    Samples,
+    SharpnessSpec,
+    Trial,
+    seeds,
+)
 from tepui.studies.statistics import (
     Difference,
     Estimate,
@@ -18,17 +28,29 @@ from tepui.studies.statistics import (
     t_interval,
     tradeoff_slope,
 )
+from tepui.studies.store import Store
 from tepui.studies.trained import Trained
 
 __all__ = [
     "Comparison",
+    "DataSource",
     "Difference",
     "Estimate",
+    "EvaluationSpec",
+    "Job",
     "LoadedReports",
     "MethodResult",
+    "Record",
+    "Results",
+    "Samples",
+    "SharpnessSpec",
     "Slope",
+    "Store",
     "Trained",
+    "Trial",
+    "averaged",
     "bootstrap_interval",
+    "carry_out",
     "compare",
     "differences",
     "equivalence",
@@ -39,6 +61,8 @@ __all__ = [
     "pair_pseudo_values",
     "paired_difference",
     "read_comparison",
+    "read_results",
+    "seeds",
     "t_interval",
     "tradeoff_slope",
 ]

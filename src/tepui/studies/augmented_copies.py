@@ -10,25 +10,19 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, Augmentation
 from tepui.data.augment import augment
-from tepui.studies.specifications import Shelf, Source
+from tepui.studies.specifications import DataSource, Shelf
 
 CHUNK = 1000
 
 
 @final
 @dataclass(frozen=True)
-class Augmented(Source):
-    """Other data with every image augmented once, the same way at every load.
+class Augmented(DataSource):
+    """Other data with every image augmented once, the same way at every load."""
 
-    Attributes:
-        of: Images held in tensors.
-        augment: What to apply, in order.
-        seed: Same seed, same copy.
-    """
-
-    of: Source
-    augment: tuple[Augmentation, ...]
-    seed: int = 0
+    of: DataSource  # images held in tensors
+    augment: tuple[Augmentation, ...]  # what to apply, in order
+    seed: int = 0  # same seed, same copy
 
     def __post_init__(self) -> None:
         require(len(self.augment) > 0, "augment", "hold at least one", self.augment)

@@ -38,7 +38,7 @@ from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
 from tepui.studies.jobs import Job, carry_out
 from tepui.studies.named_store import NamedStore
-from tepui.studies.specifications import SharpnessSpec, Source, Trial
+from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, TrainingSpec
@@ -216,7 +216,7 @@ def _exam(
 
 
 def _measures(
-    options: Mapping[str, Any] | None, data: Source
+    options: Mapping[str, Any] | None, data: DataSource
 ) -> tuple[SharpnessSpec, ...]:
     if options is None:
         return ()

@@ -1,7 +1,7 @@
 """Data that are made from other data: features, corrupted copies, changed images.
 
-Each is a :class:`~tepui.studies.specifications.Source`, so that its description names
-all that it depends on, down to the trial that trained the extractor.
+Each is a :class:`~tepui.studies.specifications.DataSource`, so that its description
+names all that it depends on, down to the trial that trained the extractor.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
-from tepui.studies.specifications import Shelf, Source, Trial, digest
+from tepui.studies.specifications import DataSource, Shelf, Trial, digest
 from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
@@ -28,20 +28,16 @@ FOLDER = "features"
 
 @final
 @dataclass(frozen=True)
-class Features(Source):
-    """What a frozen extractor says of images, kept on disk.
+class Features(DataSource):
+    """What a frozen extractor says of images, kept on disk."""
 
-    Attributes:
-        extractor: A trial of one member, or what returns a trained model, such as
-            ``functools.partial`` of :func:`tepui.models.timm`.
-        images: What it looks at. Where the extractor is a trial, images of another form
-            are brought to that of its training data.
-        layers: How many of its last layers are cut off.
-    """
-
+    # A trial of one member, or what returns a trained model, such as
+    # "functools.partial" of tepui.models.from_timm
     extractor: Trial | Callable[[], nn.Module]
-    images: Source
-    layers: int = 1
+    # what it looks at. Where the extractor is a trial, images of another form are
+    # brought to that of its training data
+    images: DataSource
+    layers: int = 1  # how many of its last layers are cut off
 
     def load(self, store: Shelf) -> Arrays:
         """Return the features, from the store's folder if they are there."""
@@ -69,22 +65,14 @@ class Features(Source):
 
 @final
 @dataclass(frozen=True)
-class Copies(Source):
-    """Corrupted copies of images, those of all types after each other.
+class Copies(DataSource):
+    """Corrupted copies of images, those of all types after each other."""
 
-    Attributes:
-        images: The clean images.
-        types: The corruptions.
-        severity: Of all of them.
-        strength: Whose parameters they take, see :func:`tepui.data.corrupt`.
-        seed: Same seed, same draws.
-    """
-
-    images: Source
+    images: DataSource
     types: tuple[str, ...]
-    severity: int
-    strength: str = "cifar"
-    seed: int = 0
+    severity: int  # of all of them
+    strength: str = "cifar"  # whose parameters they take, see tepui.data.corrupt
+    seed: int = 0  # same seed, same draws
 
     def load(self, store: Shelf) -> Arrays:
         """Return as many times more images as there are types."""
@@ -103,18 +91,12 @@ class Copies(Source):
 
 @final
 @dataclass(frozen=True)
-class ReleasedCopies(Source):
-    """Corrupted copies as their authors released them, those of all types together.
+class ReleasedCopies(DataSource):
+    """Corrupted copies as their authors released them, those of all types together."""
 
-    Attributes:
-        dataset: Their class, such as ``tepui.data.ImageNetC``.
-        types: The corruptions.
-        severity: Of all of them.
-    """
-
-    dataset: Callable[..., Any]
+    dataset: Callable[..., Any]  # their class, such as "tepui.data.ImageNetC"
     types: tuple[str, ...]
-    severity: int
+    severity: int  # of all of them
 
     def load(self, store: Shelf) -> Dataset[Any]:
         """Return the copies of all types after each other."""
@@ -124,15 +106,11 @@ class ReleasedCopies(Source):
 
 @final
 @dataclass(frozen=True)
-class Changed(Source):
-    """Images that a function has changed; labels stay.
+class Changed(DataSource):
+    """Images that a function has changed; labels stay."""
 
-    Attributes:
-        images: The images.
-        change: From images to images, floats in [0, 1], of any number.
-    """
-
-    images: Source
+    images: DataSource
+    # from images to images, floats in [0, 1], of any number
     change: Callable[[Tensor], Tensor]
 
     def load(self, store: Shelf) -> Arrays:
@@ -146,16 +124,11 @@ class Changed(Source):
 
 @final
 @dataclass(frozen=True)
-class Misjudged(Source):
-    """Images that a trained ensemble gets wrong, as ImageNet-A was chosen.
+class Misjudged(DataSource):
+    """Images that a trained ensemble gets wrong, as ImageNet-A was chosen."""
 
-    Attributes:
-        images: What to choose from.
-        judge: The ensemble; it should not be the one that is to be tested.
-    """
-
-    images: Source
-    judge: Trial
+    images: DataSource  # what to choose from
+    judge: Trial  # the ensemble; it should not be the one that is to be tested
 
     def load(self, store: Shelf) -> Arrays:
         """Return those images, in their order."""

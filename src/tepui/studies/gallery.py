@@ -27,21 +27,13 @@ SIDE = 64
 
 @dataclass(frozen=True)
 class Picture:
-    """One sample and what the members say about it.
+    """One sample and what the members say about it."""
 
-    Attributes:
-        row: Its place in its data set.
-        pds: Its predictive diversity score.
-        predictions: The class that each member chooses.
-        label: Its class; None where it is unfamiliar.
-        png: The image as a PNG file in base 64.
-    """
-
-    row: int
-    pds: float
-    predictions: tuple[str, ...]
-    label: str | None
-    png: str
+    row: int  # its place in its data set
+    pds: float  # its predictive diversity score
+    predictions: tuple[str, ...]  # the class that each member chooses
+    label: str | None  # its class; None where it is unfamiliar
+    png: str  # the image as a PNG file in base 64
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -51,17 +43,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Gallery:
-    """The samples of one data set with the lowest and the highest PDS.
+    """The samples of one data set with the lowest and the highest PDS."""
 
-    Attributes:
-        data: The name of the unfamiliar set; None for the test set.
-        lowest: The most familiar samples, lowest first.
-        highest: The least familiar ones, highest first.
-    """
-
-    data: str | None
-    lowest: tuple[Picture, ...]
-    highest: tuple[Picture, ...]
+    data: str | None  # the name of the unfamiliar set; None for the test set
+    lowest: tuple[Picture, ...]  # the most familiar samples, lowest first
+    highest: tuple[Picture, ...]  # the least familiar ones, highest first
 
 
 def write_gallery(

@@ -13,11 +13,11 @@ from tepui.data import Corrupted
 from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.stored_logits import Cell
 from tepui.studies.specifications import (
+    DataSource,
     Described,
     EvaluationSpec,
     SharpnessSpec,
     Shelf,
-    Source,
 )
 from tepui.training.run_folder import fingerprint
 
@@ -27,7 +27,7 @@ Named = Mapping[str, Dataset[Any]]
 
 @final
 @dataclass(frozen=True)
-class Given(Source):
+class Given(DataSource):
     """A data set with its fingerprint, which tells it from another."""
 
     fingerprint: Mapping[str, Any]

@@ -5,6 +5,7 @@ trials run at a time; on a GPU trials share it. Processes of their own, wherever
 train, have one thread each.
 """
 
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from tepui.studies.given import Exam, Question
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 
+LOG = logging.getLogger(__name__)
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]
 Errors = tuple[type[Exception], ...]
@@ -32,21 +34,22 @@ class JobError(RuntimeError):
     """A trial could not be carried out; what was finished before is kept."""
 
 
-class Ended(NamedTuple):
-    """Work that is done, or that failed as it may.
-
-    Attributes:
-        digest: Of its trial.
-        failure: What the error said; None if there was none.
-    """
+class Started(NamedTuple):
+    """Work that is taken up."""
 
     digest: str
-    failure: str | None = None
 
 
-Endings = Generator[Ended, None, None]
-# What a worker says: steps done, work ended, a failure, or None when it ends itself.
-Message = int | Ended | str | None
+class Ended(NamedTuple):
+    """Work that is done, or that failed as it may."""
+
+    digest: str
+    failure: str | None = None  # what the error said; None if there was none
+
+
+Events = Generator[Started | Ended, None, None]
+# What a worker says: steps done, an event, a failure, or None when it ends itself.
+Message = int | Started | Ended | str | None
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Job:
     def questions(self) -> tuple[Question, ...]:
         """Exams and measures."""
         return (*self.exams, *self.measures)
+
+    @property
+    def name(self) -> str:
+        """Its method, with the name of its trial in a store."""
+        return f"{type(self.trial.training.method).__name__} ({self.trial.digest})"
 
     def steps_left(self, store: Store) -> int:
         """Return what is left to do: epochs and questions, times members."""
@@ -108,21 +116,47 @@ def carry_out(
 ) -> dict[str, str]:
     """Train, test and measure what the store does not have.
 
-    ``threads`` is how many a trial has that runs in this process, on a CPU; None leaves
-    torch's own number.
+    The logger ``tepui.studies.jobs`` tells, at level INFO, what is started, finished,
+    given up, and skipped since it is stored.
+
+    Args:
+        work: Trials and what is asked of them.
+        store: Where they are kept.
+        workers: Trials at a time, each in a process of its own if several.
+        advance: Told how many steps were done.
+        ended: Called whenever a trial has all that is asked of it.
+        tolerated: Errors that give up a trial and let the others go on.
+        threads: How many a trial has that runs in this process, on a CPU; None leaves
+            torch's own number.
+
+    Returns:
+        What the error said, for the digest of each trial that was given up.
+
+    Raises:
+        JobError: If a worker fails; what was finished before is kept.
     """
     require(workers > 0, "workers", "be positive", workers)
-    left = [each for each in merged(work) if each.steps_left(store)]
+    left = []
+    for each in merged(work):
+        if each.steps_left(store):
+            left.append(each)
+        else:
+            LOG.info("stored already: %s", each.name)
     if workers == 1 or len(left) < 2:
         found = _in_turn(left, store, advance, tolerated, threads)
     else:
         workers = min(workers, len(left))
         found = _in_processes(left, store, workers, advance, tolerated)
     given_up = {}
+    named = {each.trial.digest: each.name for each in left}
     with closing(found):
-        for each in found:
-            if each.failure is not None:
-                given_up[each.digest] = each.failure
+        for event in found:
+            if isinstance(event, Started):
+                LOG.info("started: %s", named[event.digest])
+                continue
+            if event.failure is not None:
+                given_up[event.digest] = event.failure
+            LOG.info("%s: %s", event.failure or "finished", named[event.digest])
             ended()
     return given_up
 
@@ -133,8 +167,9 @@ def _in_turn(
     advance: Advance,
     tolerated: Errors,
     threads: int | None,
-) -> Endings:
+) -> Events:
     for each in work:
+        yield Started(each.trial.digest)
         with _threads(store, threads):
             found = _try(each, store, advance, tolerated)
         yield found
@@ -167,9 +202,8 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
             advance(members)
 
         store.run(work.trial, on_epoch=count)
-        advance(
-            members * (work.trial.training.epochs - done)
-        )  # epochs of an earlier start
+        before = work.trial.training.epochs - done  # epochs of an earlier start
+        advance(members * before)
     for question in work.questions:
         if store.has(work.trial, question):
             continue
@@ -197,7 +231,7 @@ def _in_processes(
     workers: int,
     advance: Advance,
     tolerated: Errors,
-) -> Endings:
+) -> Events:
     context = multiprocessing.get_context("spawn")
     tasks: Queue[Job | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
@@ -235,7 +269,7 @@ def _children_on_one_thread() -> Iterator[None]:
 
 def _listen(
     messages: "Queue[Message]", processes: Sequence[BaseProcess], advance: Advance
-) -> Iterator[Ended]:
+) -> Iterator[Started | Ended]:
     running = len(processes)
     while running:
         try:
@@ -251,7 +285,7 @@ def _listen(
             running -= 1
         elif isinstance(message, str):
             raise JobError(message)
-        elif isinstance(message, Ended):
+        elif isinstance(message, Started | Ended):
             yield message
         else:
             advance(message)
@@ -276,14 +310,12 @@ def _serve(
 
     with _threads(store, 1):
         while (work := tasks.get()) is not None:
+            messages.put(Started(work.trial.digest))
             try:
                 messages.put(_try(work, store, tell, tolerated))
             except KeyboardInterrupt:
                 raise SystemExit(130) from None
             except Exception as error:
-                name = (
-                    f"{type(work.trial.training.method).__name__} ({work.trial.digest})"
-                )
-                messages.put(f"{name}: {type(error).__name__}: {error}")
+                messages.put(f"{work.name}: {type(error).__name__}: {error}")
                 return
     messages.put(None)

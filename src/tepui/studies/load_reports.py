@@ -23,67 +23,45 @@ from tepui.training.run_folder import EpochRecord, RunFolder
 
 
 @dataclass(frozen=True)
-class Source:
-    """A folder that numbers come from.
-
-    Attributes:
-        path: The folder.
-        title: What it holds.
-        settings: How its ensembles were trained.
-        environment: Versions, hardware and the command.
-    """
+class ReportSource:
+    """A folder that numbers come from."""
 
     path: Path
     title: str
-    settings: Mapping[str, Any]
-    environment: Mapping[str, Any]
+    settings: Mapping[str, Any]  # how its ensembles were trained
+    environment: Mapping[str, Any]  # versions, hardware and the command
 
 
 @dataclass(frozen=True)
 class Study:
-    """The results of a figure or table, with the picture drawn of them.
-
-    Attributes:
-        path: Their folder.
-        results: The numbers.
-        picture: An SVG document; None where there is none.
-    """
+    """The results of a figure or table, with the picture drawn of them."""
 
     path: Path
     results: Results
-    picture: str | None
+    picture: str | None  # an SVG document; None where there is none
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One method in a group.
+    """One method in a group."""
 
-    Attributes:
-        result: Its ensembles and their scores; their folders are those on disk.
-        sources: Where it comes from; several for repetitions.
-        training: Model, members, epochs, training samples and hardware, where they
-            are known.
-        histories: The epochs of each ensemble; empty where they are not there.
-    """
-
+    # its ensembles and their scores; their folders are those on disk
     result: MethodResult
-    sources: tuple[Path, ...]
+    sources: tuple[Path, ...]  # where it comes from; several for repetitions
+    # model, members, epochs, training samples and hardware, where they are known
     training: Mapping[str, Any]
+    # the epochs of each ensemble; empty where they are not there
     histories: tuple[tuple[EpochRecord, ...], ...]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Methods tested on the same data.
+    """Methods tested on the same data."""
 
-    Attributes:
-        tested: What they were tested on; None where the evaluation does not say.
-        entries: The methods; no two have the same label.
-        notes: What was left out since it could not stand in one column.
-    """
-
+    # what they were tested on; None where the evaluation does not say
     tested: Mapping[str, Any] | None
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...]  # the methods; no two have the same label
+    # what was left out since it could not stand in one column
     notes: tuple[str, ...] = ()
 
     @property
@@ -119,7 +97,7 @@ class LoadedReports:
     title: str
     groups: tuple[Group, ...]
     studies: tuple[Study, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[ReportSource, ...]
 
 
 def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
@@ -150,7 +128,9 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
             entries.append(one)
         elif (folder / RESULTS).is_file():
             study = _of_results(folder)
-            source = Source(folder, study.results.title, {}, study.results.environment)
+            source = ReportSource(
+                folder, study.results.title, {}, study.results.environment
+            )
             studies.append(study)
         else:
             raise FileNotFoundError(_remedy(folder))
@@ -160,7 +140,7 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
     return LoadedReports(title, _groups(entries), tuple(studies), tuple(sources))
 
 
-def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:
+def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]:
     comparison = read_comparison(folder)
     settings = comparison.settings
     training = {
@@ -183,10 +163,12 @@ def _of_comparison(folder: Path) -> tuple[Source, list[tuple[str, Entry]]]:
         entries.append((f"{folder.resolve()}/{method.label}", entry))
     methods = {each.label: each.hyperparameters for each in comparison.methods}
     shown = {"methods": methods, **settings}
-    return Source(folder, comparison.title, shown, comparison.environment), entries
+    return ReportSource(
+        folder, comparison.title, shown, comparison.environment
+    ), entries
 
 
-def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
+def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     run = RunFolder(folder)
     recorded = run.recorded() if run.started else {"config": {}, "environment": {}}
     config, environment = recorded["config"], recorded["environment"]
@@ -205,7 +187,7 @@ def _of_run(folder: Path) -> tuple[Source, tuple[str, Entry]]:
     same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label} in {folder.name}"
-    source = Source(folder, title, config, environment)
+    source = ReportSource(folder, title, config, environment)
     return source, (key, Entry(result, (folder,), training, (run.history(),)))
 
 

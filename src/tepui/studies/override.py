@@ -40,17 +40,12 @@ _GIVEN = (
 
 
 class Place(NamedTuple):
-    """Where a hyperparameter is.
+    """Where a hyperparameter is."""
 
-    Attributes:
-        owner: Part of the trial that holds it: ``"model"``, ``"members"``,
-            ``"training"``, or one of the fields of its training.
-        kind: What that is, in errors.
-        hint: Its declared type.
-    """
-
+    # part of the trial that holds it: "model", "members", "training", or one of the
+    # fields of its training
     owner: str
-    kind: str
+    kind: str  # what that is, in errors
     hint: Any
 
 

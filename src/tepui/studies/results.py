@@ -90,6 +90,14 @@ def averaged(
 ) -> Record:
     """Return a record of a mean over repetitions.
 
+    Args:
+        values: One per repetition; None where it is not defined.
+        trials: What they rest on.
+        names: Fields of the record.
+
+    Returns:
+        The mean with its standard error and interval.
+
     Example:
         >>> record = averaged(
         ...     [0.5, 0.7], [], item="x/table1", dataset="digits", architecture="mlp",
@@ -124,7 +132,8 @@ class Results:
     Attributes:
         item: Its name, such as ``"sharpbalance/figure7"``.
         title: What it shows.
-        size: ``"paper"``, ``"small"`` or ``"smoke"``.
+        size: ``"paper"``, ``"small"`` or ``"smoke"``, and what was overridden, such as
+            ``"paper+epochs=80"``.
         settings: Data, model and training, in words and numbers.
         environment: Versions, hardware and the command; ``"trained_on"`` lists those
             of the training where it ran elsewhere.
@@ -201,7 +210,17 @@ def write_results(folder: str | Path, found: Results) -> None:
 
 
 def read_results(folder: str | Path) -> Results:
-    """Read results."""
+    """Read results.
+
+    Args:
+        folder: Where :func:`tepui.papers.reproduce` wrote them.
+
+    Returns:
+        The numbers and how they were made.
+
+    Raises:
+        ValueError: If the file is damaged or of another format.
+    """
     file = Path(folder) / FILE
     document = read_json(file)
     again = "make them again with: tepui reproduce ITEM --overwrite"

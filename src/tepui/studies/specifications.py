@@ -64,14 +64,14 @@ class Shelf(Protocol):
     path: Path
     device: torch.device
 
-    def dataset(self, source: "Source") -> Dataset[Any]:
+    def dataset(self, source: "DataSource") -> Dataset[Any]:
         """Return the data of a source."""
 
     def run(self, trial: "Trial") -> Run:
         """Return a trained trial."""
 
 
-class Source(ABC):
+class DataSource(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Source(ABC):
 
 @final
 @dataclass(frozen=True)
-class Samples(Source):
+class Samples(DataSource):
     """Samples of a data set.
 
     Attributes:
@@ -136,11 +136,11 @@ class Trial(Described):
         unlabeled: Data without labels, for methods that need them.
     """
 
-    data: Source
+    data: DataSource
     model: Callable[[], nn.Module]
     training: TrainingSpec
     seeds: tuple[int, ...]
-    unlabeled: Source | None = None
+    unlabeled: DataSource | None = None
 
     def __post_init__(self) -> None:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
@@ -168,11 +168,11 @@ class EvaluationSpec(Described):
         ood: Unfamiliar data with their names.
     """
 
-    test: Source
+    test: DataSource
     types: tuple[str, ...] = ()
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
-    ood: tuple[tuple[str, Source], ...] = ()
+    ood: tuple[tuple[str, DataSource], ...] = ()
 
 
 @final
@@ -187,32 +187,39 @@ class SharpnessSpec(Described):
     """
 
     function: Callable[..., Any]
-    data: Source | None = None
+    data: DataSource | None = None
 
 
-def made_from(source: Source) -> list[Source]:
+def made_from(source: DataSource) -> list[DataSource]:
     """Return the sources that another is directly made from."""
-    found: list[Source] = []
+    found: list[DataSource] = []
     for value in vars(source).values():
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
-        found += [each for each in held if isinstance(each, Source)]
+        found += [each for each in held if isinstance(each, DataSource)]
     return found
 
 
-def sources_in(source: Source) -> Iterator[Source]:
+def sources_in(source: DataSource) -> Iterator[DataSource]:
     """Yield a source and all that it is made from, at any depth."""
     yield source
     for inner in made_from(source):
         yield from sources_in(inner)
 
 
-def samples_in(source: Source) -> Iterator[Samples]:
+def samples_in(source: DataSource) -> Iterator[Samples]:
     """Yield the samples that a source is made from, itself if it is that."""
     return (each for each in sources_in(source) if isinstance(each, Samples))
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:
     """Return the members' seeds in one of several ensembles.
+
+    Args:
+        repetition: Which ensemble, from 0.
+        members: How many.
+
+    Returns:
+        One seed per member, the first ones the same for any number of them.
 
     Example:
         >>> seeds(1, 3)

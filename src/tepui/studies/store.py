@@ -23,9 +23,9 @@ from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
 from tepui.studies.given import Exam, GivenTest, Question
 from tepui.studies.specifications import (
+    DataSource,
     EvaluationSpec,
     SharpnessSpec,
-    Source,
     Trial,
     digest,
 )
@@ -79,7 +79,7 @@ class Store:
         """Return whether an answer or a measurement is there."""
         return self._file(trial, question).exists()
 
-    def dataset(self, source: Source) -> Dataset[Any]:
+    def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, loaded once."""
         name = digest(source)
         if name not in self._datasets:

@@ -21,10 +21,10 @@ from tepui.studies.describe import describe, labels
 from tepui.studies.jobs import Advance, Job, carry_out
 from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.specifications import (
+    DataSource,
     EvaluationSpec,
     Samples,
     Shelf,
-    Source,
     Trial,
     samples_in,
 )
@@ -38,20 +38,13 @@ _TRAINING = "be made from training data to choose on"
 
 @final
 @dataclass(frozen=True)
-class HoldOut(Source):
-    """A part of training data: what is kept for training, or what is held out.
+class HoldOut(DataSource):
+    """A part of training data: what is kept for training, or what is held out."""
 
-    Attributes:
-        source: The training data.
-        part: Which part.
-        share: Share of the samples that is held out.
-        seed: Same seed, same samples.
-    """
-
-    source: Source
+    source: DataSource
     part: HoldOutPart
-    share: float
-    seed: int = 0
+    share: float  # share of the samples that is held out
+    seed: int = 0  # same seed, same samples
 
     def __post_init__(self) -> None:
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
@@ -64,15 +57,11 @@ class HoldOut(Source):
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One combination of values.
+class Combination:
+    """One combination of values."""
 
-    Attributes:
-        values: A value for each hyperparameter of the grid.
-        work: One ensemble per repetition, with the samples held out as its test.
-    """
-
-    values: Values
+    values: Values  # A value for each hyperparameter of the grid
+    # one ensemble per repetition, with the samples held out as its test
     work: tuple[Job, ...]
 
     @property
@@ -83,40 +72,29 @@ class Cell:
 
 @dataclass(frozen=True)
 class Search:
-    """One method on one data set, at every combination of a grid.
+    """One method on one data set, at every combination of a grid."""
 
-    Attributes:
-        base: The trial that is varied.
-        cells: All combinations, in the order of the grid.
-        label: Data, model and method, with the fields that are not searched and with
-            whatever else tells it from the other searches.
-    """
-
-    base: Trial
-    cells: tuple[Cell, ...]
+    base: Trial  # the trial that is varied
+    combinations: tuple[Combination, ...]  # all, in the order of the grid
+    # data, model and method, with the fields that are not searched and with whatever
+    # else tells it from the other searches
     label: str
 
     @property
     def work(self) -> list[Job]:
         """What to train and to score."""
-        return [work for cell in self.cells for work in cell.work]
+        return [work for each in self.combinations for work in each.work]
 
 
 @dataclass(frozen=True)
 class Row:
-    """How one combination did on the samples held out; one value per repetition.
-
-    Attributes:
-        values: The combination.
-        accuracy: Of the ensemble.
-        nll: Negative log likelihood of the ensemble; None where it is infinite.
-        individual_accuracy: Of its members, on average.
-    """
+    """How one combination did on the samples held out; one value per repetition."""
 
     values: Values
     accuracy: tuple[float, ...] = ()
+    # negative log likelihood of the ensemble; None where it is infinite
     nll: tuple[float | None, ...] = ()
-    individual_accuracy: tuple[float, ...] = ()
+    individual_accuracy: tuple[float, ...] = ()  # of its members, on average
 
     @property
     def diverged(self) -> bool:
@@ -126,16 +104,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found.
-
-    Attributes:
-        rows: One per combination.
-        chosen: The row with the highest mean accuracy; among equals the one with the
-            lowest mean negative log likelihood, then the earlier one; None if all
-            diverged.
-    """
+    """What a search found."""
 
     rows: tuple[Row, ...]
+    # the row with the highest mean accuracy; among equals the one with the lowest mean
+    # negative log likelihood, then the earlier one; None if all diverged
     chosen: Row | None
 
 
@@ -158,7 +131,7 @@ def searches(
         >>> how = TrainingSpec(method=SAM(), epochs=2)
         >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
         >>> found, = searches([trial], {"rho": [0.1, 0.2]})
-        >>> [dict(cell.values) for cell in found.cells]
+        >>> [dict(each.values) for each in found.combinations]
         [{'rho': 0.1}, {'rho': 0.2}]
     """
     require(ensembles > 0, "ensembles", "be positive", ensembles)
@@ -186,7 +159,7 @@ def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
 
 def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
     """Return how every combination did, and which is the best."""
-    rows = tuple(_row(cell, store, diverged) for cell in found.cells)
+    rows = tuple(_row(each, store, diverged) for each in found.combinations)
     sound = [row for row in rows if not row.diverged]
     return Outcome(rows, max(sound, key=_merit, default=None))
 
@@ -257,13 +230,15 @@ def _search(
         dict(zip(grid, values, strict=True)) for values in product(*grid.values())
     ]
     chosen = _repetitions(group, combinations)[:ensembles]
-    cells = tuple(
-        Cell(values, tuple(_without(trial, values, held_out) for trial in chosen))
+    found = tuple(
+        Combination(
+            values, tuple(_without(trial, values, held_out) for trial in chosen)
+        )
         for values in combinations
     )
-    different = len({cell.trials[0].digest for cell in cells}) == len(cells)
+    different = len({each.trials[0].digest for each in found}) == len(found)
     require(different, "grid", "list each value once", dict(grid))
-    return Search(chosen[0], cells, label)
+    return Search(chosen[0], found, label)
 
 
 def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
@@ -284,16 +259,16 @@ def _without(trial: Trial, values: Values, held_out: float) -> Job:
     return Job(replace(override(trial, values), data=kept), (EvaluationSpec(test),))
 
 
-def _row(cell: Cell, store: Store, diverged: Container[str]) -> Row:
-    if any(trial.digest in diverged for trial in cell.trials):
-        return Row(cell.values)
+def _row(tried: Combination, store: Store, diverged: Container[str]) -> Row:
+    if any(trial.digest in diverged for trial in tried.trials):
+        return Row(tried.values)
     scores = [
         store.evaluation(each.trial, exam)["clean"]
-        for each in cell.work
+        for each in tried.work
         for exam in each.exams
     ]
     return Row(
-        cell.values,
+        tried.values,
         tuple(score["accuracy"] for score in scores),
         tuple(score["nll"] for score in scores),
         tuple(score["individual_accuracy"] for score in scores),
@@ -323,5 +298,5 @@ def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     require(together, "grid", "name hyperparameters of one method", owners)
 
 
-def _test_data(source: Source) -> list[Samples]:
+def _test_data(source: DataSource) -> list[Samples]:
     return [samples for samples in samples_in(source) if samples.part == "test"]

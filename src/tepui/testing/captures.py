@@ -21,7 +21,7 @@ from tepui.training.epochs import Training
 from tepui.training.graphs import warm_up
 from tepui.training.member import TrainingMember
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.slots import SlotRunner
+from tepui.training.slot_runner import SlotRunner
 
 _Pass = tuple[int, bool, tuple[int, ...]]
 

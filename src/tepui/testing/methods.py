@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import nn
 
 from tepui.core.per_member import for_member
 from tepui.core.storage import same_bits
@@ -171,14 +172,22 @@ def _check_resuming(method: Method, name: str) -> None:
 
 
 def _check_pruning(method: Method, name: str) -> None:
-    rule = "train pruned members"
-    with refusals_told(name, rule):
-        run = fitted(method, epochs=4, prune=Prune(sparsity=0.5, after=0.5))
-    for member in run.ensemble.members:
-        parameters = dict(member.named_parameters())
-        for key, mask in masks_of(member).items():
-            left = int(parameters[key][~mask].count_nonzero())
-            expect(left == 0, name, "leave pruned weights at zero", f"{left} in {key}")
+    modules: list[nn.Module] = []
+
+    def kept() -> nn.Module:
+        modules.append(network())
+        return modules[-1]
+
+    def look(record: EpochRecord) -> None:
+        for module in modules:
+            parameters = dict(module.named_parameters())
+            for key, mask in masks_of(module).items():
+                left = int(parameters[key][~mask].count_nonzero())
+                rule = "leave pruned weights at zero"
+                expect(left == 0, name, rule, f"{left} others in {key}")
+
+    with refusals_told(name, "train pruned members"):
+        fitted(method, kept, epochs=4, prune=Prune(prune_at=0.5), callbacks=[look])
 
 
 def _check_float64(method: Method, name: str) -> None:

@@ -220,6 +220,8 @@ class TrainingMember(MemberPasses):
         """Apply a gradient, and do what follows every update."""
         self.update(gradients)
         self.method.after_update(self)
+        if self.sparse:
+            apply_masks(self.module)
         if self._average_share is not None:
             tensors, start = averaged_tensors(self.module), 1 - self._average_share
             update_average(self.average, tensors, self.progress, start)

@@ -1,4 +1,4 @@
-"""Running coupled members through a few slots, on a GPU as one captured graph.
+"""Slots that coupled members take for one step.
 
 A step of coupled members touches only the members of its turn, which change from step
 to step. All members' weights, buffers and optimizer state are therefore stacked; a step
@@ -7,33 +7,23 @@ scatters them back. One captured graph serves every choice of members, and its c
 not depend on how many there are.
 """
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, final
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tepui.core import foreach
-from tepui.core.seeding import derive
+from tepui.core.checks import require
 from tepui.methods.base import ActiveMembers, CoupledMethod
 from tepui.training.coupled import (
     BatchPair,
-    CoupledRunner,
     JointLoss,
-    coupled_method,
-    coupled_seed,
     coupled_step,
-    prepare_losses,
-    record_losses,
 )
-from tepui.training.graphs import WARM_UP_STEPS, fixed_batch, refill, warn_of_draws
 from tepui.training.member import TrainingMember
-from tepui.training.runner import Plan, Runner
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -135,6 +125,18 @@ class Slots:
             stack.scatter(updated)
         return loss
 
+    def check_turns(self, turns: Sequence[ActiveMembers]) -> None:
+        """Refuse turns for which there are too few or too many slots."""
+        expected = len(self.active), len(self.observed)
+        sizes = sorted({(len(turn.active), len(turn.observed)) for turn in turns})
+        require(
+            sizes == [expected],
+            "turn",
+            f"have as many active and observed members at every step {expected}; a "
+            "method whose turns differ must say so in fixed_shapes",
+            sizes,
+        )
+
     def set_time(self, factor: float, progress: float) -> None:
         """Set what follows from the step, as for a member."""
         for slot in self.active:
@@ -183,156 +185,6 @@ class Slots:
                 state[name] = view
             stacks[number, name] = stack
         return stacks
-
-
-@dataclass(frozen=True)
-class CapturedStep:
-    """A step of whichever members the slots' index names, as a graph.
-
-    Attributes:
-        graph: The step.
-        batches: The tensors it reads: labeled, and unlabeled where there are any.
-        loss: The tensors its losses are written to.
-    """
-
-    graph: torch.cuda.CUDAGraph
-    batches: BatchPair
-    loss: JointLoss
-
-    def replay(self, batches: BatchPair) -> JointLoss:
-        """Queue one step on the current stream; return its losses."""
-        for fixed, new in zip(self.batches, batches, strict=True):
-            if fixed is not None and new is not None:
-                refill(fixed, new)
-        self.graph.replay()
-        return self.loss
-
-
-@final
-class SlotRunner(Runner):
-    """Coupled members in slots; on a GPU their step is a captured graph.
-
-    Members hold their tensors between epochs; the stacks do so within one. Members that
-    draw random numbers on the device (dropout) run eagerly, with a warning.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self._slots: Slots | None = None
-        self._captured: CapturedStep | None = None
-        self._eager: CoupledRunner | None = None
-
-    def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
-        """Run what is left of an epoch."""
-        first, last = members[0].step, (epoch + 1) * self.plan.steps
-        if first == last:
-            return
-        method, seed = coupled_method(members), coupled_seed(members)
-        turns = [
-            self.plan.turn(method, len(members), seed, step)
-            for step in range(first, last)
-        ]
-        for member in members:
-            member.module.train()
-        if self._slots is None and self._eager is None:
-            batches = next(self.plan.pairs(seed, first, epoch))
-            self._prepare(members, method, turns[0], batches)
-        if self._slots is None:
-            assert self._eager is not None
-            self._eager.run_epoch(members, epoch)
-            return
-        prepare_losses(members, epoch * self.plan.steps)
-        pairs = self.plan.pairs(seed, first, epoch)
-        self._slots.load(members)
-        updated = self._run(self._slots, members, turns, pairs)
-        self._slots.store(members, updated)
-        for member in members:
-            member.set_time(*self.plan.time(member.step - 1))
-
-    def _run(
-        self,
-        slots: Slots,
-        members: Sequence[TrainingMember],
-        turns: Sequence[ActiveMembers],
-        pairs: Iterator[BatchPair],
-    ) -> set[int]:
-        """Run the steps of some turns; return the members they updated."""
-        method = coupled_method(members)
-        updated: set[int] = set()
-        chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
-        on_device = chosen.to(members[0].device)
-        for turn, index, batches in zip(turns, on_device, pairs, strict=True):
-            step = members[0].step
-            slots.index.copy_(index)
-            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
-            if self._captured is None:
-                seeds = [members[row].seed for row in turn.active]
-                slots.set_noise([derive(seed, "noise", step) for seed in seeds])
-                loss = slots.step(method, batches)
-            else:
-                loss = self._captured.replay(batches)
-            active = [members[row] for row in turn.active]
-            record_losses(active, loss, step % self.plan.steps)
-            updated.update(turn.active)
-            for member in members:
-                member.step += 1
-            self.plan.advance(len(members))
-            if self.plan.stopping():
-                break
-        return updated
-
-    def _prepare(
-        self,
-        members: Sequence[TrainingMember],
-        method: CoupledMethod,
-        turn: ActiveMembers,
-        batches: BatchPair,
-    ) -> None:
-        """Make the slots and capture their step; elsewhere only warm up for it."""
-        slots, device = Slots(members, turn), members[0].device
-        slots.load(members)
-        slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
-        slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                self._captured = captured(slots, method, batches)
-            if self._captured is None:
-                warn_of_draws()
-                self._eager = CoupledRunner(self.plan)
-                return
-            log.info("captured one step for all %d members", len(members))
-        else:
-            slots.set_noise([0] * len(slots.active))
-            warm_up(slots, method, batches)
-        self._slots = slots
-
-
-def captured(
-    slots: Slots, method: CoupledMethod, batches: BatchPair
-) -> CapturedStep | None:
-    """Capture a step of the slots, which must be loaded again after it."""
-    batch, other = batches
-    fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        slots.set_noise([0] * len(slots.active))
-        warm_up(slots, method, fixed)
-        draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
-    torch.cuda.synchronize()
-    if draws:
-        return None
-    slots.set_noise([None] * len(slots.active))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        loss = slots.step(method, fixed)
-    return CapturedStep(graph, fixed, loss)
-
-
-def warm_up(slots: Slots, method: CoupledMethod, batches: BatchPair) -> None:
-    """Run a few steps on one batch; loading the slots again takes them back."""
-    for _ in range(WARM_UP_STEPS):
-        slots.step(method, batches)
 
 
 def have_same_structure(members: Sequence[TrainingMember]) -> bool:

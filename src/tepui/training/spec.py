@@ -5,6 +5,7 @@ records them.
 """
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal, final, get_args
 
 import torch
@@ -134,6 +135,6 @@ class ExecutionSpec:
 
 
 def _positive_integer(name: str, value: Any) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
     require(whole, name, "be an integer", value)
     require(value > 0, name, "be positive", value)

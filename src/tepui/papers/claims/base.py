@@ -40,29 +40,18 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One comparison, oriented as the claim is.
+    """One comparison, oriented as the claim is."""
 
-    Attributes:
-        where: Which numbers were compared.
-        effect: What was found.
-        error: Its standard error; zero for exact numbers, None if it is not known.
-        freedom: Degrees of freedom of the error.
-        n: Repetitions, or points of a fit; zero for printed numbers.
-        low: The claim says that the effect lies above this ...
-        high: ... and below this.
-        looks: How many comparisons this one was picked from by its numbers.
-        commands: What makes the numbers again.
-    """
-
-    where: str
+    where: str  # which numbers were compared
     effect: float
+    # its standard error; zero for exact numbers, None if it is not known
     error: float | None
-    freedom: float
-    n: int
-    low: float = 0.0
-    high: float = math.inf
-    looks: int = 1
-    commands: tuple[str, ...] = ()
+    freedom: float  # degrees of freedom of the error
+    n: int  # repetitions, or points of a fit; zero for printed numbers
+    low: float = 0.0  # the claim says that the effect lies above this
+    high: float = math.inf  # ... and below this
+    looks: int = 1  # how many comparisons this one was picked from by its numbers
+    commands: tuple[str, ...] = ()  # what makes the numbers again
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -98,43 +87,27 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence that a paper stands for, and how to judge it.
-
-    Attributes:
-        name: Such as ``"sharpbalance/gap-severity"``.
-        text: What is claimed, in our words.
-        source: Where the paper says so.
-        needs: Figures and tables whose numbers it is judged by.
-        judge: Returns what the numbers present say.
-        effect: What the effect is, with its unit.
-        scope: How findings join.
-        computed: Returns numbers that need no training, for claims about theory.
-    """
+    """A sentence that a paper stands for, and how to judge it."""
 
     name: str
-    text: str
-    source: str
-    needs: tuple[str, ...]
+    text: str  # what is claimed, in our words
+    source: str  # where the paper says so
+    needs: tuple[str, ...]  # figures and tables whose numbers it is judged by
+    # returns what the numbers present say
     judge: "Callable[[Evidence], Iterable[Finding]]"
-    effect: str
+    effect: str  # what the effect is, with its unit
     scope: Scope = "always"
+    # returns numbers that need no training, for claims about theory
     computed: Callable[[], tuple[Record, ...]] | None = None
 
 
 class Decision(NamedTuple):
-    """What findings say together, before a correction for the number of claims.
+    """What findings say together, before a correction for the number of claims."""
 
-    Attributes:
-        holds: Whether they speak for the claim rather than against it.
-        p: Two-sided.
-        finding: The one that decides.
-        role: What it is among the findings.
-    """
-
-    holds: bool
+    holds: bool  # whether they speak for the claim rather than against it
     p: float
-    finding: Finding
-    role: str
+    finding: Finding  # the one that decides
+    role: str  # what it is among the findings
 
 
 def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from tepui.papers.claims.base import Finding, quantile
 from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
-from tepui.studies.results import Record
-from tepui.studies.statistics import estimate, tradeoff_slope
+from tepui.studies import Record, estimate, tradeoff_slope
 
 Region = tuple[float, float]
 ABOVE_ZERO: Region = (0.0, math.inf)

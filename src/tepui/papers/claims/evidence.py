@@ -9,7 +9,8 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.papers.published import AXES, published
-from tepui.studies.results import FILE, Record, Results, read_results
+from tepui.studies import Record, Results, read_results
+from tepui.studies.results import FILE
 
 PRINTED = "printed"
 COMPUTED = "computed"
@@ -19,17 +20,11 @@ NO_EVIDENCE = "smoke"
 
 @dataclass(frozen=True)
 class Datum:
-    """A number and where it comes from.
-
-    Attributes:
-        record: The number.
-        size: Of its study; ``"printed"`` for a paper's own number.
-        command: What makes it again.
-    """
+    """A number and where it comes from."""
 
     record: Record
-    size: str
-    command: str = ""
+    size: str  # of its study; "printed" for a paper's own number
+    command: str = ""  # what makes it again
 
     @cached_property
     def names(self) -> dict[str, Any]:
@@ -42,14 +37,10 @@ Group = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Evidence:
-    """All numbers that claims are judged by.
-
-    Attributes:
-        data: The numbers.
-        smoke: Figures, tables and panels with numbers that are no evidence.
-    """
+    """All numbers that claims are judged by."""
 
     data: tuple[Datum, ...]
+    # figures, tables and panels with numbers that are no evidence
     smoke: frozenset[str] = frozenset()
 
     def __add__(self, other: "Evidence") -> "Evidence":
@@ -99,7 +90,9 @@ def read_evidence(folder: str | Path) -> Evidence:
     smoke: set[str] = set()
     for file in sorted(root.rglob(FILE)):
         results = read_results(file.parent)
-        if results.size == NO_EVIDENCE:
+        if "/" not in results.item:
+            continue  # a recipe of someone's own, of which no paper claims anything
+        if results.size.split("+")[0] == NO_EVIDENCE:
             smoke.update(record.item for record in results.records)
             continue
         for datum in _data(results, file.parent):
@@ -143,7 +136,8 @@ def label(group: Group) -> str:
 def _data(found: Results, folder: Path) -> list[Datum]:
     paper, item = found.item.split("/", 1)
     name = folder.name if _belongs(folder.name, item) else item
-    usual = f"tepui reproduce {paper}/{name} --size {found.size}"
+    usual = f"tepui reproduce {paper}/{name} --size {found.size.replace('+', ' --')}"
+    usual = re.sub("[=,]", " ", usual)
     command = found.settings.get("command", usual)
     for record in found.records:
         inside = _belongs(record.item, found.item)

@@ -37,12 +37,7 @@ UNKNOWN = "has no known error"
 
 @dataclass(frozen=True)
 class Printed:
-    """What a paper's own numbers say about its claim, taken by the letter.
-
-    Attributes:
-        outcome: The verdict.
-        why: A sentence.
-    """
+    """What a paper's own numbers say about its claim, taken by the letter."""
 
     outcome: Outcome
     why: str
@@ -50,29 +45,19 @@ class Printed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What our numbers say about a claim.
-
-    Attributes:
-        claim: Its name.
-        outcome: The verdict.
-        why: A sentence.
-        effect: Of the comparison that decides; None without data.
-        interval: Its 95 % confidence interval; None where it is not known.
-        n: Its repetitions, or points of a fit.
-        p: Of the claim, corrected for the number of claims; None if it was not judged.
-        commands: What makes the numbers again.
-        printed: What the paper's own numbers say; None where it prints none.
-        findings: Every comparison.
-    """
+    """What our numbers say about a claim."""
 
     claim: str
     outcome: Outcome
     why: str
-    effect: float | None
+    effect: float | None  # of the comparison that decides; None without data
+    # its 95 % confidence interval; None where it is not known
     interval: tuple[float, float] | None
-    n: int
+    n: int  # its repetitions, or points of a fit
+    # of the claim, corrected for the number of claims; None if it was not judged
     p: float | None
-    commands: tuple[str, ...]
+    commands: tuple[str, ...]  # what makes the numbers again
+    # what the paper's own numbers say; None where it prints none
     printed: Printed | None
     findings: tuple[Finding, ...]
 
@@ -89,21 +74,13 @@ def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdi
 
 
 class _Hearing(NamedTuple):
-    """What there is to judge a claim by.
-
-    Attributes:
-        claim: The claim.
-        missing: Figures and tables it needs that are not there.
-        smoke: Whether some of them are there at size smoke, which is left out.
-        findings: What the others say.
-        decision: All of them together; None if no error is known.
-    """
+    """What there is to judge a claim by."""
 
     claim: Claim
-    missing: tuple[str, ...]
-    smoke: bool
-    findings: tuple[Finding, ...]
-    decision: Decision | None
+    missing: tuple[str, ...]  # figures and tables it needs that are not there
+    smoke: bool  # whether some of them are there at size smoke, which is left out
+    findings: tuple[Finding, ...]  # what the others say
+    decision: Decision | None  # all of them together; None if no error is known
 
 
 def _hearing(claim: Claim, evidence: Evidence) -> _Hearing:

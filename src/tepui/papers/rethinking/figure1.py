@@ -1,5 +1,9 @@
 """Figure 1: one image under the corruptions.
 
+Measured at small size, with stand-ins (n = 1; aarch64, torch 2.13.0+cpu): mean absolute
+change on imagenet_c: severity=1 0.05636, severity=2 0.08182, severity=3 0.1168,
+severity=4 0.1578, severity=5 0.2127.
+
 The paper shows examples from ImageNet. Here it is a photograph that comes with
 scikit-learn, corrupted by the same rules, at severity 3. The numbers say by how much
 each corruption changes it.
@@ -13,11 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.data import STANDARD, corrupt
-from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.corrupted_images import image_grid
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,14 +30,10 @@ CREDIT = "flower.jpg of scikit-learn, by vultilion, CC BY 2.0"
 
 
 class View(NamedTuple):
-    """How the photograph is shown.
-
-    Attributes:
-        pixels: Height and width.
-        strength: Whose parameters the corruptions take.
-    """
+    """How the photograph is shown."""
 
     pixels: int
+    # whose parameters the corruptions take
     strength: Literal["tiny_imagenet", "imagenet"]
 
 
@@ -58,14 +56,13 @@ def photograph(pixels: int) -> Tensor:
     return small.round().clamp(0, 255).to(torch.uint8)
 
 
-def plan(order: Order) -> list[Job]:
-    """Return nothing: no network takes part."""
-    return []
+def numbers(order: Order) -> Iterator[Numbers]:
+    """Return how much every corruption changes the photograph; nothing is trained."""
+    yield Numbers([], lambda store: changes(VIEWS[order.size]))
 
 
-def records(store: Store, order: Order) -> Iterator[Record]:
-    """Return how much every corruption changes the photograph, by severity."""
-    view = VIEWS[order.size]
+def changes(view: View) -> Iterator[Record]:
+    """Return the change by every corruption, by severity."""
     image = photograph(view.pixels)
     for kind in STANDARD:
         for severity in SEVERITIES:
@@ -98,7 +95,7 @@ def settings(order: Order) -> dict[str, Any]:
 
 def draw(found: Results) -> "Figure":
     """Return the photograph, clean and under every corruption."""
-    view = VIEWS[cast(Size, found.size)]
+    view = VIEWS[cast(Size, found.size.split("+")[0])]
     image = photograph(view.pixels)
     images = {"clean": image[0]}
     for kind in dict.fromkeys(record.at["corruption"] for record in found.records):
@@ -109,8 +106,7 @@ def draw(found: Results) -> "Figure":
 
 RECIPE = Recipe(
     title="one image under the fifteen corruptions",
-    plan=plan,
-    records=records,
+    numbers=numbers,
     settings=settings,
     draw=draw,
 )

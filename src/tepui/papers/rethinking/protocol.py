@@ -31,17 +31,11 @@ from tepui.data import (
     TinyImageNet,
 )
 from tepui.methods import SAM, DeepEnsemble
-from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, timm
-from tepui.papers.recipe import Size
+from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
+from tepui.papers.recipe import Order, Size
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
+from tepui.studies import EvaluationSpec, Samples, SharpnessSpec, Trial, seeds
 from tepui.studies.augmented_copies import Augmented
-from tepui.studies.specifications import (
-    EvaluationSpec,
-    Samples,
-    SharpnessSpec,
-    Trial,
-    seeds,
-)
 from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
 from tepui.training.run_folder import to_jsonable
 
@@ -54,41 +48,24 @@ IDENTICAL = (
 )
 
 
-class Study(NamedTuple):
-    """How the networks of one table are trained, tested and measured.
+class ControlStudy(NamedTuple):
+    """How the networks of one table are trained, tested and measured."""
 
-    Attributes:
-        dataset: What is trained on.
-        train: Training samples; None takes all.
-        test: Test samples; None takes all.
-        model: Returns a new network.
-        networks: How many seeds.
-        epochs: Length of a run.
-        rate: Learning rate.
-        augment: What the augmentation control applies.
-        schedule: Of the learning rate.
-        batch_size: Samples per step.
-        types: Corruptions of the test samples.
-        severities: Of each corruption.
-        strength: Whose parameters corruptions take.
-        places: Random places at which SAM-sharpness is measured.
-        sharp_samples: Training samples for SAM-sharpness; None takes all.
-    """
-
-    dataset: Callable[..., Any]
-    train: int | None
-    test: int | None
-    model: Callable[[], nn.Module]
-    networks: int
-    epochs: int
+    dataset: Callable[..., Any]  # what is trained on
+    train: int | None  # training samples; None takes all
+    test: int | None  # test samples; None takes all
+    model: Callable[[], nn.Module]  # returns a new network
+    members: int  # networks, one per seed
+    epochs: int  # length of a run
     rate: float
-    augment: tuple[Augmentation, ...]
-    schedule: Schedule = Constant()
+    augment: tuple[Augmentation, ...]  # what the augmentation control applies
+    schedule: Schedule = Constant()  # of the learning rate
     batch_size: int = 256
-    types: tuple[str, ...] = STANDARD
+    types: tuple[str, ...] = STANDARD  # corruptions of the test samples
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
-    strength: str = "cifar"
-    places: int = 100
+    strength: str = "cifar"  # whose parameters corruptions take
+    places: int = 100  # random places at which SAM-sharpness is measured
+    # training samples for SAM-sharpness; None takes all
     sharp_samples: int | None = None
 
 
@@ -97,12 +74,12 @@ def vgg19_on_32px(**options: Any) -> nn.Module:
     return nn.Sequential(Resize(32), VGG19BN(**options))
 
 
-_CIFAR10 = Study(
+_CIFAR10 = ControlStudy(
     dataset=CIFAR10,
     train=None,
     test=None,
     model=ResNet18,
-    networks=10,
+    members=10,
     epochs=100,
     rate=1e-3,
     augment=(RandomCrop(padding=4, fill=128 / 255), HorizontalFlip()),
@@ -115,17 +92,17 @@ _CIFAR100 = _CIFAR10._replace(
 )
 _TINY_IMAGENET = _CIFAR10._replace(
     dataset=TinyImageNet,
-    model=partial(timm, name="resnet18.tv_in1k", num_classes=200, pretrained=True),
+    model=partial(from_timm, name="resnet18.tv_in1k", num_classes=200, pretrained=True),
     augment=(RandomResizedCrop(size=64), HorizontalFlip()),
     strength="tiny_imagenet",
     sharp_samples=20_000,
 )
-_DIGITS = Study(
+_DIGITS = ControlStudy(
     dataset=Digits,
     train=200,
     test=None,
     model=ConvNet,
-    networks=3,
+    members=3,
     epochs=30,
     rate=0.05,
     augment=(RandomCrop(padding=1),),
@@ -153,7 +130,7 @@ _SMOKE = _DIGITS._replace(
     train=60,
     test=30,
     model=partial(ConvNet, width=2),
-    networks=2,
+    members=2,
     epochs=2,
     types=("gaussian_noise", "contrast"),
     places=3,
@@ -165,7 +142,7 @@ _SMOKE_VGG = _SMOKE._replace(
 _SMOKE_VIT = _SMOKE._replace(
     model=partial(ViTTiny, in_channels=1, image_size=8, patch_size=4, depth=1)
 )
-STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
+STUDIES: Mapping[Size, Mapping[tuple[str, str], ControlStudy]] = {
     "paper": {
         ("cifar10", "resnet18"): _CIFAR10,
         ("cifar100", "resnet18"): _CIFAR100,
@@ -176,7 +153,7 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
         ),
         ("tiny_imagenet", "vgg19_bn_pretrained"): _TINY_IMAGENET._replace(
             model=partial(
-                timm, name="vgg19_bn.tv_in1k", num_classes=200, pretrained=True
+                from_timm, name="vgg19_bn.tv_in1k", num_classes=200, pretrained=True
             )
         ),
         ("cifar10", "vit"): _CIFAR10._replace(model=ViTTiny),
@@ -185,7 +162,7 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
         ),
     },
     "small": {
-        ("cifar10", "resnet18"): _DIGITS._replace(networks=5),
+        ("cifar10", "resnet18"): _DIGITS._replace(members=5),
         ("cifar100", "resnet18"): _FASHION,
         ("tiny_imagenet", "resnet18_pretrained"): _CIFAR_PART,
         ("cifar10", "vgg19"): _DIGITS._replace(
@@ -224,15 +201,8 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], Study]] = {
 }
 
 
-def controls(study: Study) -> dict[str, Trial]:
-    """Return the six controls by their names in the paper's numbers.
-
-    Args:
-        study: What they share.
-
-    Returns:
-        One ensemble each, with a member per seed.
-    """
+def controls(study: ControlStudy) -> dict[str, Trial]:
+    """Return the six controls by their names, an ensemble with a member per seed."""
     plain = SGD(lr=study.rate, momentum=0.9, weight_decay=0.0)
     baseline = Trial(
         data=Samples(study.dataset, count=study.train),
@@ -244,7 +214,7 @@ def controls(study: Study) -> dict[str, Trial]:
             optimizer=plain,
             schedule=study.schedule,
         ),
-        seeds=seeds(0, study.networks),
+        seeds=seeds(0, study.members),
     )
     decayed = replace(plain, weight_decay=WEIGHT_DECAY)
     found = {
@@ -259,13 +229,18 @@ def controls(study: Study) -> dict[str, Trial]:
     }
 
 
-def exam(study: Study) -> EvaluationSpec:
+def study_of(order: Order, dataset: str, architecture: str) -> ControlStudy:
+    """Return the study of one table that an order asks for."""
+    return STUDIES[order.size][dataset, architecture]._replace(**order.lengths)
+
+
+def evaluation_spec(study: ControlStudy) -> EvaluationSpec:
     """Return the clean and corrupted test of a study."""
     test = Samples(study.dataset, part="test", count=study.test)
     return EvaluationSpec(test, study.types, study.severities, study.strength)
 
 
-def measures(study: Study) -> dict[tuple[str, str], SharpnessSpec]:
+def measures(study: ControlStudy) -> dict[tuple[str, str], SharpnessSpec]:
     """Return the sharpness measures by name and by what they are measured on."""
     clean = Samples(study.dataset, count=study.train)
     sources = (None, Augmented(clean, study.augment))  # None: what it learned from
@@ -283,15 +258,15 @@ def measures(study: Study) -> dict[tuple[str, str], SharpnessSpec]:
     }
 
 
-def settings(size: Size, dataset: str, architecture: str) -> dict[str, Any]:
+def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
     """Return how a table is made, for its results."""
-    study = STUDIES[size][dataset, architecture]
+    study = study_of(order, dataset, architecture)
     document: dict[str, Any] = {
         "trained on": study.dataset.__name__,
         "training samples": study.train or "all",
         "test samples": study.test or "all",
         "model": to_jsonable(study.model),
-        "seeds": list(seeds(0, study.networks)),
+        "seeds": list(seeds(0, study.members)),
         "epochs": study.epochs,
         "batch size": study.batch_size,
         "learning rate": study.rate,
@@ -306,15 +281,16 @@ def settings(size: Size, dataset: str, architecture: str) -> dict[str, Any]:
         "sharpness data": "every control on clean and on augmented training data; the "
         "paper takes augmented data for the augmentation controls, clean data for the "
         "others",
-        "differs": "; ".join(_differences(size, dataset, architecture)),
+        "differs": "; ".join(_differences(order, dataset, architecture)),
     }
     if dataset == "tiny_imagenet":
         document["note"] = IDENTICAL
     return document
 
 
-def _differences(size: Size, dataset: str, architecture: str) -> list[str]:
-    study, paper = (STUDIES[s][dataset, architecture] for s in (size, "paper"))
+def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
+    study = study_of(order, dataset, architecture)
+    paper = STUDIES["paper"][dataset, architecture]
     found = [
         "corrupted copies are made by tepui",
         "relative flatness is the exact mean over all training samples, where the "
@@ -322,7 +298,7 @@ def _differences(size: Size, dataset: str, architecture: str) -> list[str]:
     ]
     if architecture == "vit":
         found.append("the paper names no size of its vision transformer")
-    if size == "paper":
+    if order.size == "paper":
         smooth = "the learning rate falls at every step, not once an epoch"
         return [*found, smooth] if study.schedule == Cosine() else found
     inner = study.model.func if isinstance(study.model, partial) else study.model
@@ -330,7 +306,7 @@ def _differences(size: Size, dataset: str, architecture: str) -> list[str]:
     return [
         f"{study.dataset.__name__} ({count} training samples) for {dataset}",
         f"{inner.__name__} for {architecture}",
-        f"{study.networks} seeds for {paper.networks}",
+        f"{study.members} seeds for {paper.members}",
         f"{study.epochs} epochs for {paper.epochs}",
         f"batches of {study.batch_size} for {paper.batch_size}",
         f"a learning rate of {study.rate:g} for {paper.rate:g}",

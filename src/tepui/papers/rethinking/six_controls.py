@@ -8,6 +8,7 @@ harder task.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from tepui.evaluation.stored_logits import StoredLogits
 from tepui.metrics import (
@@ -16,19 +17,17 @@ from tepui.metrics import (
     individual_accuracy,
     pairwise_disagreement,
 )
-from tepui.papers.recipe import Order, Recipe
+from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.rethinking.protocol import (
-    STUDIES,
+    ControlStudy,
     controls,
-    exam,
+    evaluation_spec,
     measures,
     settings,
+    study_of,
 )
 from tepui.report.controls import control_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, averaged
-from tepui.studies.statistics import pair_pseudo_values
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Store, Trial, averaged, pair_pseudo_values
 
 UNITS = {
     "accuracy": "fraction",
@@ -40,56 +39,60 @@ UNITS = {
 
 def table(item: str, dataset: str, architecture: str) -> Recipe:
     """Return the recipe of one table."""
+    names = {"item": f"rethinking/{item}", "architecture": architecture}
 
-    def plan(order: Order) -> list[Job]:
-        study = STUDIES[order.size][dataset, architecture]
-        asked = tuple(measures(study).values())
-        return [Job(trial, (exam(study),), asked) for trial in controls(study).values()]
-
-    def records(store: Store, order: Order) -> Iterator[Record]:
-        study = STUDIES[order.size][dataset, architecture]
-        for control, trial in controls(study).items():
-            names = {
-                "item": f"rethinking/{item}",
-                "architecture": architecture,
-                "method": control,
-            }
-            scores = member_scores(store.answers(trial, exam(study)))
-            for metric, values in scores.items():
-                of = f"{dataset}_c" if metric == "corruption_accuracy" else dataset
-                more = {"dataset": of, "metric": metric, "unit": UNITS[metric]}
-                yield averaged(values, [trial], **names, **more)
-            for (metric, data), question in measures(study).items():
-                members = store.measured(trial, question)[metric]["members"]
-                more = {"dataset": dataset, "metric": metric, "unit": "none"}
-                yield averaged(
-                    [member["value"] for member in members],
-                    [trial],
-                    at={"sharpness_data": data},
-                    **names,
-                    **more,
-                )
+    def numbers(order: Order) -> Iterator[Numbers]:
+        study = study_of(order, dataset, architecture)
+        for control, trial in order.choose(controls(study)).items():
+            yield of_control(study, trial, dataset, method=control, **names)
 
     return Recipe(
         title=f"six controls of {architecture} on {dataset}",
-        plan=plan,
-        records=records,
-        settings=lambda order: settings(order.size, dataset, architecture),
+        numbers=numbers,
+        settings=lambda order: settings(order, dataset, architecture),
         draw=control_panels,
+        overrides=("epochs", "members", "methods"),
     )
+
+
+def of_control(
+    study: ControlStudy, trial: Trial, dataset: str, **names: Any
+) -> Numbers:
+    """Return all metrics of one control."""
+    test, asked = evaluation_spec(study), measures(study)
+
+    def records(store: Store) -> Iterator[Record]:
+        scores = member_scores(store.answers(trial, test))
+        for metric, values in scores.items():
+            of = f"{dataset}_c" if metric == "corruption_accuracy" else dataset
+            more = {"dataset": of, "metric": metric, "unit": UNITS[metric]}
+            yield averaged(values, [trial], **names, **more)
+        for (metric, data), spec in asked.items():
+            members = store.measured(trial, spec)[metric]["members"]
+            yield averaged(
+                [member["value"] for member in members],
+                [trial],
+                dataset=dataset,
+                metric=metric,
+                unit="none",
+                at={"sharpness_data": data},
+                **names,
+            )
+
+    return Numbers([Job(trial, (test,), tuple(asked.values()))], records)
 
 
 def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
     """Return the scores of every network of a control."""
     logits, labels = stored.clean
-    cells = {cell: individual_accuracy(*both) for cell, both in stored.shifted.items()}
+    copies = {c: individual_accuracy(*both) for c, both in stored.shifted.items()}
     return {
         "accuracy": individual_accuracy(logits, labels).tolist(),
         "ece": [
             float(ece(one[None], labels, torchmetrics_bins=True)) for one in logits
         ],
         "corruption_accuracy": [
-            100 * float(corruption_accuracy({c: each[n] for c, each in cells.items()}))
+            100 * float(corruption_accuracy({c: each[n] for c, each in copies.items()}))
             for n in range(len(logits))
         ],
         "disagreement": pair_pseudo_values(pairwise_disagreement(logits)),

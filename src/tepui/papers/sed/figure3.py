@@ -1,5 +1,9 @@
 """Figure 3: diversity and detection against the weight of SED's disagreement.
 
+Measured at small size, with stand-ins (n = 4; aarch64, torch 2.13.0+cpu): auroc on
+imagenet_c1: lambda=0.001 0.5572 ± 0.0037, lambda=0.01 0.5576 ± 0.0046, lambda=0.1
+0.5557 ± 0.0029, lambda=1.0 0.5605 ± 0.011, lambda=10.0 0.5152 ± 0.0077.
+
 Beside the paper's two curves stands the accuracy on clean images: what it costs.
 """
 
@@ -9,59 +13,47 @@ from typing import TYPE_CHECKING, Any
 
 from tepui.methods import SED
 from tepui.metrics import accuracy, pds
-from tepui.papers.recipe import Order, Recipe
+from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed.protocol import (
     ARCHITECTURE,
     DETECTED,
-    answers,
+    LENGTHS,
+    Answers,
+    asked,
     aurocs,
-    examined,
-    extractors,
     settings,
+    study_of,
     trials,
 )
-from tepui.papers.sed.scales import SCALES, Scale
+from tepui.papers.sed.scales import HeadStudy
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged
-from tepui.studies.specifications import Trial
-from tepui.studies.store import Store
+from tepui.studies import Record, Results, Store, averaged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def by_weight(scale: Scale) -> dict[float, list[Trial]]:
-    """Return an ensemble per repetition for every weight."""
-    return {
-        weight: trials(scale, "sed_a2d", method=SED(weight=weight))
-        for weight in scale.lambdas
-    }
-
-
-def plan(order: Order) -> list[Job]:
-    """Return the ensembles of all weights."""
-    scale = SCALES[order.size]
-    work = extractors(scale)
-    for runs in by_weight(scale).values():
-        work += examined(scale, runs)
-    return work
-
-
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return mean PDS, its AUROC and the accuracy on clean images, by weight."""
-    scale = SCALES[order.size]
-    for weight, runs in by_weight(scale).items():
-        sets = list(answers(store, scale, runs, scale.members))
+    study = study_of(order)
+    for weight in study.lambdas:
+        yield at_weight(study, weight)
+
+
+def at_weight(study: HeadStudy, weight: float) -> Numbers:
+    """Return what SED does at one weight of its disagreement."""
+    runs = trials(study, "sed_a2d", method=SED(weight=weight))
+    number = partial(
+        averaged,
+        trials=runs,
+        item="sed/figure3",
+        architecture=ARCHITECTURE,
+        method="sed_a2d",
+    )
+    at: dict[str, Any] = {"lambda": weight, "ensemble_size": study.members}
+
+    def records(store: Store, sets: list[Answers]) -> Iterator[Record]:
         detected = [aurocs(each) for each in sets]
-        number = partial(
-            averaged,
-            trials=runs,
-            item="sed/figure3",
-            architecture=ARCHITECTURE,
-            method="sed_a2d",
-        )
-        at: dict[str, Any] = {"lambda": weight, "ensemble_size": scale.members}
         for name in DETECTED:
             yield number(
                 [float(pds(each[name][0]).mean()) for each in sets],
@@ -88,6 +80,8 @@ def records(store: Store, order: Order) -> Iterator[Record]:
             at=at,
         )
 
+    return asked(study, runs, study.members, records)
+
 
 def draw(found: Results) -> "Figure":
     """Return a panel for diversity, one for detection and one for the cost."""
@@ -108,10 +102,8 @@ def draw(found: Results) -> "Figure":
 
 RECIPE = Recipe(
     title="diversity and detection against the weight of the disagreement",
-    plan=plan,
-    records=records,
-    settings=lambda order: settings(
-        order.size, lambdas=list(SCALES[order.size].lambdas)
-    ),
+    numbers=numbers,
+    settings=lambda order: settings(order, lambdas=list(study_of(order).lambdas)),
     draw=draw,
+    overrides=LENGTHS,
 )

@@ -4,7 +4,7 @@ All members are heads on one frozen extractor; :mod:`tepui.papers.sed.scales` sa
 which, and what stands in for the paper's images.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,10 @@ from tepui.data import Arrays
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Score, auroc, ood_scores, restrict_classes
-from tepui.papers.recipe import Size
-from tepui.papers.sed.scales import SCALES, Scale
+from tepui.papers.recipe import Numbers, Order, Size
+from tepui.papers.sed.scales import STUDIES, HeadStudy
+from tepui.studies import EvaluationSpec, Job, Record, Samples, Store, Trial, seeds
 from tepui.studies.derived_data import Features
-from tepui.studies.jobs import Job
-from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
-from tepui.studies.store import Store
 from tepui.training import AdamW, Constant, TrainingSpec
 
 ARCHITECTURE = "deit3_base_last2"
@@ -46,10 +44,18 @@ METHODS: Mapping[str, Method] = {
 # Members of these know nothing of each other: a small ensemble is part of a large one.
 INDEPENDENT = ("deep_ensemble", "deep_ensemble_varied")
 LARGE = (*INDEPENDENT, "sed_a2d")
+LENGTHS = ("epochs", "ensembles")  # what an order can override
+# Logits and labels of every set.
+Answers = Mapping[str, tuple[Tensor, Tensor]]
+
+
+def study_of(order: Order) -> HeadStudy:
+    """Return the study that an order asks for."""
+    return STUDIES[order.size]._replace(**order.lengths)
 
 
 def trial(
-    scale: Scale,
+    study: HeadStudy,
     name: str,
     repetition: int,
     members: int | None = None,
@@ -59,23 +65,23 @@ def trial(
 ) -> Trial:
     """Return one ensemble of heads."""
     used = method or METHODS[name]
-    size = scale.large if name in INDEPENDENT else members or scale.members
+    size = study.large if name in INDEPENDENT else members or study.members
     optimizer, loss = AdamW(), CrossEntropy()
     if name == "deep_ensemble_varied":
         dealt = hyperparameter_grid(size, seed=repetition, **GRID)
         optimizer = AdamW(lr=dealt["lr"], weight_decay=dealt["weight_decay"])
         loss = CrossEntropy(dealt["label_smoothing"])
-    length = epochs or scale.epochs
-    if scale.longer and epochs is None and isinstance(used, SED):
+    length = epochs or study.epochs
+    if study.longer and epochs is None and isinstance(used, SED):
         length = round(length * size / used.active)
-    unlabeled = features(scale, repetition, "imagenet_r")
+    unlabeled = features(study, repetition, "imagenet_r")
     return Trial(
-        features(scale, repetition, "train"),
-        partial(scale.head, start=repetition),
+        features(study, repetition, "train"),
+        partial(study.head, start=repetition),
         TrainingSpec(
             method=used,
             epochs=length,
-            batch_size=scale.batch_size,
+            batch_size=study.batch_size,
             optimizer=optimizer,
             schedule=Constant(),
             loss=loss,
@@ -86,58 +92,59 @@ def trial(
 
 
 def trials(
-    scale: Scale, name: str, members: int | None = None, **changes: Any
+    study: HeadStudy, name: str, members: int | None = None, **changes: Any
 ) -> list[Trial]:
     """Return an ensemble per repetition; see :func:`trial`."""
     return [
-        trial(scale, name, each, members, **changes)
-        for each in range(scale.repetitions)
+        trial(study, name, each, members, **changes) for each in range(study.ensembles)
     ]
 
 
-def features(scale: Scale, repetition: int, name: str) -> Features:
+def features(study: HeadStudy, repetition: int, name: str) -> Features:
     """Return the features of one of the sets in one repetition."""
-    images = scale.images(repetition)[name]
-    return Features(scale.extractor(repetition), images, scale.layers)
+    images = study.images(repetition)[name]
+    return Features(study.extractor(repetition), images, study.layers)
 
 
-def exam(scale: Scale, repetition: int) -> EvaluationSpec:
+def evaluation_spec(study: HeadStudy, repetition: int) -> EvaluationSpec:
     """Return the test of all heads of a repetition: every set but the training data."""
     others = tuple(
-        (name, features(scale, repetition, name))
-        for name in scale.images(repetition)
+        (name, features(study, repetition, name))
+        for name in study.images(repetition)
         if name not in ("train", "imagenet_val")
     )
-    return EvaluationSpec(features(scale, repetition, "imagenet_val"), ood=others)
+    return EvaluationSpec(features(study, repetition, "imagenet_val"), ood=others)
 
 
-def extractors(scale: Scale) -> list[Job]:
-    """Return what must be trained before any head."""
-    found = [scale.extractor(each) for each in range(scale.repetitions)]
-    return [Job(each) for each in found if isinstance(each, Trial)]
+def asked(
+    study: HeadStudy,
+    runs: Sequence[Trial],
+    members: int,
+    records: Callable[[Store, list[Answers]], Iterable[Record]],
+) -> Numbers:
+    """Return numbers that follow from what the first members say of every set.
 
+    One ensemble per repetition is tested; what makes its features is trained before.
+    """
+    fronts = [study.extractor(each) for each in range(study.ensembles)]
+    jobs = [Job(each) for each in fronts if isinstance(each, Trial)]
+    jobs += [
+        Job(trial, (evaluation_spec(study, repetition),))
+        for repetition, trial in enumerate(runs)
+    ]
 
-def examined(scale: Scale, runs: Sequence[Trial]) -> list[Job]:
-    """Return the work of one ensemble per repetition, with its test."""
-    return [Job(each, (exam(scale, number),)) for number, each in enumerate(runs)]
+    def found(store: Store) -> Iterable[Record]:
+        return records(store, [*answers(store, study, runs, members)])
 
-
-def plan_of(scale: Scale, names: Sequence[str], large: bool = False) -> list[Job]:
-    """Return the work of some methods at ordinary and, if asked, at large size."""
-    work = extractors(scale)
-    for name in names:
-        work += examined(scale, trials(scale, name))
-        if large and name in LARGE:
-            work += examined(scale, trials(scale, name, scale.large))
-    return work
+    return Numbers(jobs, found)
 
 
 def answers(
-    store: Store, scale: Scale, runs: Sequence[Trial], members: int
-) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
+    store: Store, study: HeadStudy, runs: Sequence[Trial], members: int
+) -> Iterator[Answers]:
     """Yield what the first members say of every set, for each repetition."""
     for repetition, each in enumerate(runs):
-        test = exam(scale, repetition)
+        test = evaluation_spec(study, repetition)
         stored = store.answers(each, test)
         found = {"imagenet_val": (stored.clean[0][:members], stored.clean[1])}
         for name, source in test.ood:
@@ -148,17 +155,17 @@ def answers(
 
 
 def of_its_classes(
-    scale: Scale, dataset: str, logits: Tensor, labels: Tensor
+    study: HeadStudy, dataset: str, logits: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return logits and labels of the classes that a set holds."""
-    if dataset not in scale.partial:
+    if dataset not in study.partial:
         return logits, labels
     mask = torch.zeros(logits.shape[-1], dtype=torch.bool)
     mask[labels.unique()] = True
     return restrict_classes(logits, labels, mask)
 
 
-def aurocs(sets: Mapping[str, tuple[Tensor, Tensor]]) -> dict[tuple[str, str], float]:
+def aurocs(sets: Answers) -> dict[tuple[str, str], float]:
     """Return how well PDS and BMA tell other sets from clean images."""
     found = {
         name: ood_scores(sets[name][0], OOD_SCORES.values())
@@ -171,15 +178,15 @@ def aurocs(sets: Mapping[str, tuple[Tensor, Tensor]]) -> dict[tuple[str, str], f
     }
 
 
-def settings(size: Size, **further: Any) -> dict[str, Any]:
+def settings(order: Order, **further: Any) -> dict[str, Any]:
     """Return how the study is made, for its results."""
-    scale = SCALES[size]
+    study = study_of(order)
     document: dict[str, Any] = {
-        "repetitions": scale.repetitions,
-        "members": scale.members,
-        "large ensembles": scale.large,
-        "epochs of each head": scale.epochs,
-        "batch size": scale.batch_size,
+        "repetitions": study.ensembles,
+        "members": study.members,
+        "large ensembles": study.large,
+        "epochs of each head": study.epochs,
+        "batch size": study.batch_size,
         "optimizer": "AdamW, learning rate 0.001, weight decay 0.01",
         "lambda": LAMBDA,
         "active members of SED": SED_A2D.active,
@@ -187,14 +194,14 @@ def settings(size: Size, **further: Any) -> dict[str, Any]:
         "DivDis": "both weights 10, as published with DivDis",
         **further,
     }
-    if size == "paper":
+    if order.size == "paper":
         document["differs"] = (
             "weights of timm, tuned on ImageNet after ImageNet-21k; hyperparameters "
             "that vary are ours, the paper names none; imagenet_a and imagenet_r are "
             "scored among their 200 classes"
         )
         return document
-    train = scale.extractor(0)
+    train = study.extractor(0)
     assert isinstance(train, Trial)
     assert isinstance(train.data, Samples)
     name = train.data.dataset.__name__
@@ -205,12 +212,12 @@ def settings(size: Size, **further: Any) -> dict[str, Any]:
         f"Base with its last two layers; test images of {name} for imagenet_val, those "
         "that another extractor gets wrong for imagenet_a, their stencils for "
         "imagenet_r, tepui's corruptions of them for imagenet_c1 and c5, "
-        f"{_others(size)} for inaturalist and inverted images for openimages_o; heads "
-        "share a random start, not a pretrained one; SED trains longer by members over "
-        "active members, so that each head has as many updates as elsewhere; large "
-        f"ensembles have {scale.large} members, not 50; A2D and DivDis see, without "
-        "labels, stencils of the very images they are tested on, where the paper's "
-        "imagenet_r shares no image with imagenet_val"
+        f"{_others(order.size)} for inaturalist and inverted images for openimages_o; "
+        "heads share a random start, not a pretrained one; SED trains longer by "
+        "members over active members, so that each head has as many updates as "
+        f"elsewhere; large ensembles have {study.large} members, not 50; A2D and "
+        "DivDis see, without labels, stencils of the very images they are tested on, "
+        "where the paper's imagenet_r shares no image with imagenet_val"
     )
     return document
 

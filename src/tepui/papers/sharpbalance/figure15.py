@@ -1,42 +1,32 @@
 """Figure 15: calibration error and negative log-likelihood by ensemble size.
 
+Measured at small size, with stand-ins (n = 2; aarch64, torch 2.13.0+cpu): ece on
+cifar100_c: deep_ensemble 0.1185 ± 0.006, sam 0.1113 ± 0.017, sharpbalance 0.1113 ±
+0.017.
+
 On the corrupted copies of CIFAR-100, with the ensembles of figure 8; lower is better.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tepui.papers.recipe import Order, Recipe
-from tepui.papers.sharpbalance.growing import (
-    growing_records,
-    growing_settings,
-    lines,
-    work,
-)
+from tepui.papers.recipe import Numbers, Order, Recipe
+from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings, lines
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ITEM, DATASET = "sharpbalance/figure15", "cifar100"
+DATASET = "cifar100"
 METRICS = {"ece": "ECE", "nll": "NLL"}
 
 
-def plan(order: Order) -> list[Job]:
-    """Return the ensembles of all sizes."""
-    return work(order.size, [DATASET])
-
-
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return both metrics by method and size."""
-    parts = {"shifted": list(METRICS)}
-    yield from growing_records(
-        store, order.size, DATASET, parts, item=ITEM, architecture="resnet18"
-    )
+    names = {"item": "sharpbalance/figure15", "architecture": "resnet18"}
+    return growing_numbers(order, DATASET, {"shifted": list(METRICS)}, **names)
 
 
 def draw(found: Results) -> "Figure":
@@ -52,8 +42,8 @@ def draw(found: Results) -> "Figure":
 
 RECIPE = Recipe(
     title="ECE and NLL by ensemble size on corrupted data",
-    plan=plan,
-    records=records,
-    settings=lambda order: growing_settings(order.size, [DATASET]),
+    numbers=numbers,
+    settings=lambda order: growing_settings(order, [DATASET]),
     draw=draw,
+    overrides=("epochs", "ensembles"),
 )

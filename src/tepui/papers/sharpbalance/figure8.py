@@ -1,25 +1,23 @@
 """Figure 8: accuracy and improvement rate as ensembles grow from one to five members.
 
+Measured at small size, with stand-ins (n = 2; aarch64, torch 2.13.0+cpu): ensemble
+accuracy on cifar10: deep_ensemble 99.03 ± 0.14, sam 98.89 ± 0, sharpbalance 98.89 ± 0
+percent.
+
 Panels a to d are accuracy on CIFAR-10, CIFAR-100 and their corrupted copies, e to h the
 ensemble improvement rate on the same.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tepui.papers.recipe import Order, Recipe
-from tepui.papers.sharpbalance.growing import (
-    growing_records,
-    growing_settings,
-    lines,
-    work,
-)
+from tepui.papers.recipe import Numbers, Order, Recipe
+from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings, lines
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.store import Store
+from tepui.studies import Record, Results, Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,22 +35,22 @@ def datasets(order: Order) -> list[str]:
     return list(dict.fromkeys(shown))
 
 
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return accuracy and improvement rate, by panel, method and size."""
-    letters = {what: letter for letter, what in PANELS.items()}
     parts = {"clean": list(METRICS), "shifted": list(METRICS)}
     for dataset in datasets(order):
-        for record in growing_records(
-            store, order.size, dataset, parts, item="", architecture="resnet18"
-        ):
-            letter = letters[record.metric, record.dataset]
-            if letter in order.panels:
-                yield replace(record, item=f"sharpbalance/figure8{letter}")
+        names = {"item": "", "architecture": "resnet18"}
+        for found in growing_numbers(order, dataset, parts, **names):
+            yield Numbers(found.jobs, partial(_lettered, found, order))
 
 
-def plan(order: Order) -> list[Job]:
-    """Return the ensembles of all sizes."""
-    return work(order.size, datasets(order))
+def _lettered(found: Numbers, order: Order, store: Store) -> Iterator[Record]:
+    """Return the numbers of the panels asked for, each with its panel's name."""
+    letters = {what: letter for letter, what in PANELS.items()}
+    for record in found.records(store):
+        letter = letters[record.metric, record.dataset]
+        if letter in order.panels:
+            yield replace(record, item=f"sharpbalance/figure8{letter}")
 
 
 def draw(found: Results) -> "Figure":
@@ -78,9 +76,9 @@ def _title(found: Results, name: str) -> str:
 
 RECIPE = Recipe(
     title="accuracy and improvement rate by ensemble size",
-    plan=plan,
-    records=records,
-    settings=lambda order: growing_settings(order.size, datasets(order)),
+    numbers=numbers,
+    settings=lambda order: growing_settings(order, datasets(order)),
     draw=draw,
     panels=tuple(PANELS),
+    overrides=("epochs", "ensembles"),
 )

@@ -8,27 +8,25 @@ size is trained; a single one trains with SAM.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tepui.evaluation.scores import mean_scores, scores
-from tepui.evaluation.stored_logits import Cell
 from tepui.methods import ExchangingMethod
-from tepui.papers.recipe import Size
+from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sharpbalance.protocol import (
-    SCALES,
-    exam,
+    evaluation_spec,
+    few_ensembles,
     methods,
+    protocol_of,
     settings,
     trials,
 )
 from tepui.papers.sharpbalance.scores import Scored, score_records
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results
-from tepui.studies.specifications import EvaluationSpec, Trial, seeds
-from tepui.studies.store import Store
+from tepui.studies import EvaluationSpec, Job, Record, Results, Store, Trial, seeds
 
 _ALL = (1, 2, 3, 4, 5)
 # Numbers of members, by size of the study and data set.
@@ -37,96 +35,86 @@ MEMBERS: Mapping[Size, Mapping[str, tuple[int, ...]]] = {
     "small": {"cifar10": _ALL, "cifar100": (1, 3, 5)},
     "smoke": {"cifar10": (1, 2, 3), "cifar100": (1, 2, 3)},
 }
-ENSEMBLES: Mapping[Size, int] = {"paper": 3, "small": 2, "smoke": 2}
 
 
-class Group(NamedTuple):
-    """An ensemble of some size, in one repetition.
+class JoinedEnsemble(NamedTuple):
+    """An ensemble of some size, in one repetition."""
 
-    Attributes:
-        trials: What to train; their members are joined in this order.
-        members: How many of them count, from the first.
-    """
-
-    trials: tuple[Trial, ...]
-    members: int
+    trials: tuple[Trial, ...]  # what to train; their members are joined in this order
+    members: int  # how many of them count, from the first
 
 
-def groups(size: Size, dataset: str, name: str, members: int) -> list[Group]:
+def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEnsemble]:
     """Return an ensemble of some number of members per repetition."""
-    scale = SCALES[size][dataset]._replace(ensembles=ENSEMBLES[size])
-    largest = max(MEMBERS[size][dataset])
-    method = methods(scale)[name]
+    protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
+    largest = max(MEMBERS[order.size][dataset])
+    method = methods(protocol)[name]
     if isinstance(method, ExchangingMethod):
         if members > 1:
-            whole = trials(scale, method, members=members)
-            return [Group((trial,), members) for trial in whole]
-        method = methods(scale)["sam"]
-    usual = trials(scale, method)
-    if members <= scale.members:
-        return [Group((trial,), members) for trial in usual]
+            whole = trials(protocol, method, members=members)
+            return [JoinedEnsemble((trial,), members) for trial in whole]
+        method = methods(protocol)["sam"]
+    usual = trials(protocol, method)
+    if members <= protocol.members:
+        return [JoinedEnsemble((trial,), members) for trial in usual]
     return [
-        Group(
-            (trial, replace(trial, seeds=seeds(each, largest)[scale.members :])),
+        JoinedEnsemble(
+            (trial, replace(trial, seeds=seeds(each, largest)[protocol.members :])),
             members,
         )
         for each, trial in enumerate(usual)
     ]
 
 
-def work(size: Size, datasets: Sequence[str]) -> list[Job]:
-    """Return what to train and test, for all sizes of all methods."""
-    return [
-        Job(trial, (exam(SCALES[size][dataset]),))
-        for dataset in datasets
-        for name in methods(SCALES[size][dataset])
-        for members in MEMBERS[size][dataset]
-        for group in groups(size, dataset, name, members)
-        for trial in group.trials
-    ]
-
-
 def group_scores(
-    store: Store, group: Group, asked: EvaluationSpec
+    store: Store, group: JoinedEnsemble, test: EvaluationSpec
 ) -> dict[str, Scored]:
     """Return the scores of an ensemble, clean and corrupted."""
-    found = [store.answers(trial, asked) for trial in group.trials]
+    found = [store.answers(trial, test) for trial in group.trials]
 
     def joined(parts: Sequence[tuple[Tensor, Tensor]]) -> Any:
         logits = torch.cat([logits for logits, _ in parts])[: group.members]
         return scores(logits, parts[0][1], rule=found[0].rule)
 
-    cells: Sequence[Cell] = list(found[0].shifted)
-    shifted = [joined([each.shifted[cell] for each in found]) for cell in cells]
+    shifted = [
+        joined([each.shifted[copy] for each in found]) for copy in found[0].shifted
+    ]
     return {
         "clean": joined([each.clean for each in found]).document(),
         "shifted": mean_scores(shifted).document(),
     }
 
 
-def growing_records(
-    store: Store,
-    size: Size,
+def growing_numbers(
+    order: Order, dataset: str, metrics: Mapping[str, Sequence[str]], **names: Any
+) -> Iterator[Numbers]:
+    """Return metrics of every method by ensemble size."""
+    protocol = protocol_of(order, dataset)
+    test = evaluation_spec(protocol)
+    for name in methods(protocol):
+        for members in MEMBERS[order.size][dataset]:
+            several = groups(order, dataset, name, members)
+            named = {"method": name, "at": {"ensemble_size": members}, **names}
+            yield Numbers(
+                [Job(trial, (test,)) for group in several for trial in group.trials],
+                partial(_records, several, test, dataset, metrics, named),
+            )
+
+
+def _records(
+    several: Sequence[JoinedEnsemble],
+    test: EvaluationSpec,
     dataset: str,
     metrics: Mapping[str, Sequence[str]],
-    **names: Any,
+    names: Mapping[str, Any],
+    store: Store,
 ) -> Iterator[Record]:
-    """Return metrics of every method by ensemble size."""
-    scale = SCALES[size][dataset]
-    for name in methods(scale):
-        for members in MEMBERS[size][dataset]:
-            several = groups(size, dataset, name, members)
-            found = [group_scores(store, group, exam(scale)) for group in several]
-            for part, wanted in metrics.items():
-                yield from score_records(
-                    [each[part] for each in found],
-                    wanted,
-                    [trial for group in several for trial in group.trials],
-                    dataset=dataset if part == "clean" else f"{dataset}_c",
-                    method=name,
-                    at={"ensemble_size": members},
-                    **names,
-                )
+    found = [group_scores(store, group, test) for group in several]
+    runs = [trial for group in several for trial in group.trials]
+    for part, wanted in metrics.items():
+        data = dataset if part == "clean" else f"{dataset}_c"
+        of_part = [each[part] for each in found]
+        yield from score_records(of_part, wanted, runs, dataset=data, **names)
 
 
 def lines(found: Results, **names: Any) -> dict[str, list[Record]]:
@@ -138,10 +126,10 @@ def lines(found: Results, **names: Any) -> dict[str, list[Record]]:
     }
 
 
-def growing_settings(size: Size, datasets: Sequence[str]) -> dict[str, Any]:
+def growing_settings(order: Order, datasets: Sequence[str]) -> dict[str, Any]:
     """Return the settings of the study, with its ensemble sizes."""
-    document = settings(size, datasets)
+    document = settings(order, datasets)
     for name in datasets:
-        sizes = {"members": list(MEMBERS[size][name]), "ensembles": ENSEMBLES[size]}
-        document[name] |= sizes
+        sizes = list(MEMBERS[order.size][name])
+        document[name] |= {"members": sizes, "ensembles": few_ensembles(order)}
     return document

@@ -7,11 +7,8 @@ convolutional network for its ResNet-18. ``smoke`` is for tests of the code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
-
-from torch import nn
 
 from tepui.data import (
     CIFAR10,
@@ -26,124 +23,74 @@ from tepui.data import (
 )
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
-from tepui.papers.recipe import Size
-from tepui.studies.results import Results
-from tepui.studies.specifications import EvaluationSpec, Samples, Trial, seeds
-from tepui.training import SGD, MultiStep, TrainingSpec
+from tepui.papers.recipe import Order, Size
+from tepui.studies import EvaluationSpec, Results, Samples, Trial, seeds
+from tepui.training import SGD, MultiStep, Schedule, TrainingSpec
+from tepui.training.optimizer import Optimizer
 
 DATASETS = ("cifar10", "cifar100", "tiny_imagenet")
-Build = Callable[..., nn.Module]
 
 
-class Scale(NamedTuple):
-    """How large the study of one data set is.
+class Protocol(NamedTuple):
+    """How ensembles are trained and tested on one data set."""
 
-    Attributes:
-        dataset: What is trained on.
-        train: Training samples; None takes all.
-        test: Test samples.
-        types: Corruptions of the test samples.
-        model: Returns a member of a given width.
-        width: Of the members.
-        epochs: Length of a run.
-        ensembles: Repetitions.
-        members: Of an ensemble.
-        rate: Peak learning rate.
-        batch_size: Samples per step and member.
-        rho: Radius of the sharpness-aware methods.
-        fraction: Share of sharp samples that SharpBalance trains others on.
-        switch: When SharpBalance begins, as a share of the run.
-        augment: Random changes of the training images.
-        strength: Whose parameters corruptions take.
-    """
-
-    dataset: Callable[..., Any]
-    train: int | None
-    test: int | None
-    types: tuple[str, ...]
-    model: Build
-    width: int
-    epochs: int
-    ensembles: int
-    members: int
-    rate: float
-    batch_size: int
-    rho: float
-    fraction: float
-    switch: float
-    augment: tuple[Augmentation, ...] = ()
-    strength: str = "cifar"
+    dataset: Callable[..., Any]  # what is trained on
+    model: partial[Any]  # returns a member; a class with its arguments
+    train: int | None = None  # training samples; None takes all
+    test: int | None = None  # test samples; None takes all
+    types: tuple[str, ...] = STANDARD  # corruptions of the test samples
+    epochs: int = 200  # length of a run
+    ensembles: int = 3
+    members: int = 3
+    batch_size: int = 128  # samples per step and member
+    optimizer: Optimizer = SGD(lr=0.1, momentum=0.9, weight_decay=5e-4)
+    schedule: Schedule = MultiStep()  # of the learning rate
+    rho: float = 0.2  # radius of the sharpness-aware methods
+    fraction: float = 0.4  # share of sharp samples that SharpBalance trains others on
+    switch: float = 0.5  # when SharpBalance begins, as a share of the run
+    augment: tuple[Augmentation, ...] = ()  # random changes of the training images
+    strength: str = "cifar"  # whose parameters corruptions take
 
 
-def _paper(dataset: Callable[..., Any], classes: int, **other: Any) -> Scale:
-    values: dict[str, Any] = {
-        "dataset": dataset,
-        "train": None,
-        "test": None,
-        "types": STANDARD,
-        "model": partial(ResNet18, num_classes=classes),
-        "width": 64,
-        "epochs": 200,
-        "ensembles": 3,
-        "members": 3,
-        "rate": 0.1,
-        "batch_size": 128,
-        "rho": 0.2,
-        "fraction": 0.4,
-        "switch": 0.5,
-        "augment": (RandomCrop(padding=4), HorizontalFlip()),
-    }
-    return Scale(**{**values, **other})
-
-
-_DIGITS = Scale(
-    dataset=Digits,
-    train=None,
-    test=None,
-    types=STANDARD,
-    model=ConvNet,
-    width=8,
-    epochs=30,
-    ensembles=3,
-    members=3,
-    rate=0.1,
-    batch_size=64,
-    rho=0.2,
-    fraction=0.4,
-    switch=0.5,
+Protocols = Mapping[Size, Mapping[str, Protocol]]
+_CIFAR10 = Protocol(
+    CIFAR10,
+    partial(ResNet18, num_classes=10, width=64),
+    augment=(RandomCrop(padding=4), HorizontalFlip()),
 )
+_DIGITS = Protocol(Digits, partial(ConvNet, width=8), epochs=30, batch_size=64)
+_PART = _DIGITS._replace(train=1500, test=300, epochs=8)
 _SMOKE = _DIGITS._replace(
+    model=partial(ConvNet, width=2),
     train=160,
     test=60,
     types=("gaussian_noise", "contrast"),
-    width=2,
     epochs=2,
     ensembles=2,
     members=2,
 )
-SCALES: Mapping[Size, Mapping[str, Scale]] = {
+PROTOCOLS: Protocols = {
     "paper": {
-        "cifar10": _paper(CIFAR10, 10),
-        "cifar100": _paper(CIFAR100, 100, fraction=0.5),
-        "tiny_imagenet": _paper(
-            TinyImageNet, 200, fraction=0.3, strength="tiny_imagenet"
+        "cifar10": _CIFAR10,
+        "cifar100": _CIFAR10._replace(
+            dataset=CIFAR100,
+            model=partial(ResNet18, num_classes=100, width=64),
+            fraction=0.5,
+        ),
+        "tiny_imagenet": _CIFAR10._replace(
+            dataset=TinyImageNet,
+            model=partial(ResNet18, num_classes=200, width=64),
+            fraction=0.3,
+            strength="tiny_imagenet",
         ),
     },
     "small": {
         "cifar10": _DIGITS,
-        "cifar100": _DIGITS._replace(
-            dataset=FashionMNIST,
-            train=1500,
-            test=300,
-            epochs=8,
-            model=partial(ConvNet, stride=2),
+        "cifar100": _PART._replace(
+            dataset=FashionMNIST, model=partial(ConvNet, stride=2, width=8)
         ),
-        "tiny_imagenet": _DIGITS._replace(
-            dataset=CIFAR10,
-            train=1500,
-            test=300,
-            epochs=8,
-            model=partial(ConvNet, in_channels=3, stride=2),
+        "tiny_imagenet": _PART._replace(
+            dataset=CIFAR10, model=partial(ConvNet, in_channels=3, stride=2, width=8)
         ),
     },
     "smoke": {
@@ -152,109 +99,133 @@ SCALES: Mapping[Size, Mapping[str, Scale]] = {
         "tiny_imagenet": _SMOKE._replace(train=100),
     },
 }
+LENGTHS = ("epochs", "ensembles", "members")  # what an order can override
 
 
-def methods(scale: Scale) -> dict[str, Method]:
+def protocol_of(
+    order: Order, dataset: str, protocols: Protocols = PROTOCOLS
+) -> Protocol:
+    """Return how an order trains on a data set."""
+    return protocols[order.size][dataset]._replace(**order.lengths)
+
+
+def few_ensembles(order: Order) -> int:
+    """Return how many ensembles studies of many methods train."""
+    return order.ensembles or (3 if order.size == "paper" else 2)
+
+
+def methods(protocol: Protocol) -> dict[str, Method]:
     """Return the paper's three methods by their names in its numbers."""
     return {
         "deep_ensemble": DeepEnsemble(),
-        "sam": SAM(rho=scale.rho),
-        "sharpbalance": SharpBalance.paper(
-            rho=scale.rho, fraction=scale.fraction, switch_at=scale.switch
-        ),
+        "sam": SAM(rho=protocol.rho),
+        "sharpbalance": balanced(protocol),
     }
 
 
+def balanced(protocol: Protocol, **changes: Any) -> SharpBalance:
+    """Return SharpBalance with the protocol's values, or others."""
+    values = {
+        "rho": protocol.rho,
+        "fraction": protocol.fraction,
+        "switch_at": protocol.switch,
+    }
+    return SharpBalance.paper(**{**values, **changes})
+
+
 def trials(
-    scale: Scale,
+    protocol: Protocol,
     method: Method,
     *,
     members: int | None = None,
-    width: int | None = None,
+    model: Callable[..., Any] | None = None,
     **changes: Any,
 ) -> list[Trial]:
     """Return an ensemble per repetition; repetitions share seeds across methods."""
-    first = Trial(
-        data=Samples(scale.dataset, count=scale.train),
-        model=partial(scale.model, width=width or scale.width),
-        training=TrainingSpec(
-            method=method,
-            epochs=scale.epochs,
-            batch_size=scale.batch_size,
-            optimizer=SGD(lr=scale.rate, momentum=0.9, weight_decay=5e-4),
-            schedule=MultiStep(),
-            augment=scale.augment,
-            **changes,
-        ),
-        seeds=(0,),
-    )
-    size = members or scale.members
-    return [replace(first, seeds=seeds(each, size)) for each in range(scale.ensembles)]
+    size = members or protocol.members
+    return [
+        Trial(
+            Samples(protocol.dataset, count=protocol.train),
+            model or protocol.model,
+            TrainingSpec(
+                method=method,
+                epochs=protocol.epochs,
+                batch_size=protocol.batch_size,
+                optimizer=protocol.optimizer,
+                schedule=protocol.schedule,
+                augment=protocol.augment,
+                **changes,
+            ),
+            seeds(repetition, size),
+        )
+        for repetition in range(protocol.ensembles)
+    ]
 
 
-def exam(scale: Scale) -> EvaluationSpec:
+def evaluation_spec(protocol: Protocol) -> EvaluationSpec:
     """Return the clean and corrupted test of a data set."""
-    test = Samples(scale.dataset, part="test", count=scale.test)
-    return EvaluationSpec(test, types=scale.types, strength=scale.strength)
+    test = Samples(protocol.dataset, part="test", count=protocol.test)
+    return EvaluationSpec(test, types=protocol.types, strength=protocol.strength)
 
 
 def settings(
-    size: Size,
+    order: Order,
     datasets: Sequence[str],
-    *,
-    scales: Mapping[Size, Mapping[str, Scale]] = SCALES,
+    *notes: str,
+    protocols: Protocols = PROTOCOLS,
     architecture: str = "resnet18",
+    **further: Any,
 ) -> dict[str, Any]:
-    """Return how a study of some data sets is made, for its results."""
-    own, paper = scales[size], scales["paper"]
+    """Return how a study is made, with all that differs from the paper in words."""
     document: dict[str, Any] = {}
+    differs = []
     for name in datasets:
-        scale = own[name]
+        own, paper = protocol_of(order, name, protocols), protocols["paper"][name]
         document[name] = {
-            "trained on": scale.dataset.__name__,
-            "training samples": scale.train or "all",
-            "test samples": scale.test or "all",
-            "model": _called(scale.model, scale.width),
-            "members": scale.members,
-            "ensembles": scale.ensembles,
-            "epochs": scale.epochs,
-            "batch size": scale.batch_size,
-            "learning rate": scale.rate,
-            "rho": scale.rho,
-            "fraction": scale.fraction,
-            "switch": scale.switch,
-            "corruptions": list(scale.types),
+            "trained on": own.dataset.__name__,
+            "training samples": own.train or "all",
+            "test samples": own.test or "all",
+            "model": _called(own.model),
+            "members": own.members,
+            "ensembles": own.ensembles,
+            "epochs": own.epochs,
+            "batch size": own.batch_size,
+            "learning rate": own.optimizer.lr,  # type: ignore[attr-defined]
+            "rho": own.rho,
+            "fraction": own.fraction,
+            "switch": own.switch,
+            "corruptions": list(own.types),
         }
-    if size == "paper":
-        document["differs"] = (
+        differs.append(
+            f"{own.dataset.__name__} and {made_by(own.model)} of width "
+            f"{own.model.keywords['width']}, {own.epochs} epochs, for {name} and "
+            f"{architecture} of width {paper.model.keywords['width']}, "
+            f"{paper.epochs} epochs"
+        )
+    if order.size == "paper":
+        differs = [
             "seeds are 0, 1, 2, 1000, ... instead of 13, 17, 27, ...; corrupted copies "
             "are made by tepui; SharpBalance begins after half of the run, as in Table "
             "1, although Appendix D.3 says epoch 10 for CIFAR-10"
-        )
-    else:
-        document["differs"] = "; ".join(
-            f"{own[name].dataset.__name__} and {_name(own[name].model)} of width "
-            f"{own[name].width}, {own[name].epochs} epochs, for {name} and "
-            f"{architecture} of width {paper[name].width}, {paper[name].epochs} epochs"
-            for name in datasets
-        )
-    return document
+        ]
+    return {**document, "differs": "; ".join([*differs, *notes]), **further}
 
 
 def title_of(found: Results, dataset: str, *, corrupted: bool = False) -> str:
     """Return what a panel says of its data, with what stands in for them."""
     name = f"{dataset}_c" if corrupted else dataset
-    if found.size == "paper":
+    if found.size.startswith("paper"):
         return name
     return f"{name}\nstand-in: {found.settings[dataset]['trained on']}"
 
 
-def _name(model: Build) -> str:
+def made_by(model: Callable[..., Any]) -> str:
+    """Return the name of what a ``functools.partial`` calls."""
     inner = model.func if isinstance(model, partial) else model
-    return inner.__name__
+    return str(inner.__name__)
 
 
-def _called(model: Build, width: int) -> str:
+def _called(model: Callable[..., Any]) -> str:
     given = model.keywords if isinstance(model, partial) else {}
-    words = (f"{name}={value}" for name, value in {**given, "width": width}.items())
-    return f"{_name(model)}({', '.join(words)})"
+    words = (f"{name}={value}" for name, value in given.items())
+    return f"{made_by(model)}({', '.join(words)})"

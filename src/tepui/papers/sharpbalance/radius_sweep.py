@@ -9,40 +9,42 @@ ensembles trained with SAM, not over the deep ensembles, as in the paper.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from tepui.methods import SAM, DeepEnsemble, Method
-from tepui.modules.pruning import Prune
-from tepui.papers.recipe import Size
+from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
-    SCALES,
-    Scale,
-    exam,
+    evaluation_spec,
+    protocol_of,
     settings,
+    title_of,
     trials,
 )
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
-from tepui.report.scatter import Cloud
+from tepui.report.scatter import Cloud, Scatter
 from tepui.sharpness import average_case, worst_case
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record, Results, averaged, config_hash
-from tepui.studies.specifications import SharpnessSpec, Trial
-from tepui.studies.statistics import Slope, tradeoff_slope
-from tepui.studies.store import Store
+from tepui.studies import (
+    EvaluationSpec,
+    Job,
+    Record,
+    Results,
+    SharpnessSpec,
+    Slope,
+    Store,
+    Trial,
+    averaged,
+    tradeoff_slope,
+)
+from tepui.studies.results import config_hash
 
 
 class Grid(NamedTuple):
-    """Which ensembles a sweep has.
-
-    Attributes:
-        radii: Of SAM.
-        ensembles: Repetitions at each radius.
-    """
+    """Which ensembles a sweep has."""
 
     radii: tuple[float, ...]
-    ensembles: int
+    ensembles: int  # repetitions at each radius
 
 
 # The paper draws one ensemble for each radius.
@@ -62,6 +64,7 @@ _EFFORT: Mapping[Size, tuple[int, int, int]] = {
     "small": (100, 10, 20),
     "smoke": (10, 3, 3),
 }
+_FEWER = "fewer radii, samples and steps of ascent"
 SHARPNESS: Mapping[Size, Mapping[str, SharpnessSpec]] = {
     size: {
         "worst_case": SharpnessSpec(
@@ -90,90 +93,73 @@ DIVERSITY = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """Ensembles of one network on one data set, over radii.
+    """Ensembles of one network on one data set, over radii."""
 
-    Attributes:
-        size: Of the study.
-        dataset: Name of the paper's data set.
-        method: Name of the method with a radius.
-        trials: An ensemble per repetition, by radius.
-    """
-
-    size: Size
-    dataset: str
-    method: str
-    trials: Mapping[float, Sequence[Trial]]
-
-    @property
-    def scale(self) -> Scale:
-        """How large the study of the data set is."""
-        return SCALES[self.size][self.dataset]
-
-    def work(self, *measures: str) -> list[Job]:
-        """Return what to train, test and measure."""
-        asked = tuple(SHARPNESS[self.size][name] for name in measures)
-        runs = chain.from_iterable(self.trials.values())
-        return [Job(each, (exam(self.scale),), asked) for each in runs]
+    dataset: str  # name of the paper's data set
+    method: str  # name of the method with a radius
+    trials: Mapping[float, Sequence[Trial]]  # an ensemble per repetition, by radius
+    test: EvaluationSpec  # what they are tested on
+    # how their sharpness can be measured, by name
+    measures: Mapping[str, SharpnessSpec]
 
     def sharpness(self, store: Store, rho: float, measure: str) -> list[float | None]:
         """Return the mean sharpness of the members of each ensemble at a radius."""
-        question = SHARPNESS[self.size][measure]
-        found = (store.measured(each, question) for each in self.trials[rho])
+        spec = self.measures[measure]
+        found = (store.measured(each, spec) for each in self.trials[rho])
         return [next(iter(each.values()))["mean"] for each in found]
 
     def scores(self, store: Store, rho: float) -> list[dict[str, float | None]]:
         """Return the scores on corrupted data of each ensemble at a radius."""
-        asked = exam(self.scale)
-        return [store.evaluation(each, asked)["shifted"] for each in self.trials[rho]]
+        found = [store.evaluation(each, self.test) for each in self.trials[rho]]
+        return [each["shifted"] for each in found]
 
 
 def sweep(
-    size: Size,
+    order: Order,
     dataset: str,
     *,
     grid: Grid | None = None,
     name: str = "sam",
     method: Callable[[float], Method] = lambda rho: SAM(rho=rho),
-    scale: Scale | None = None,
-    width: int | None = None,
-    prune: Prune | None = None,
+    **changes: Any,
 ) -> Sweep:
-    """Return ensembles over radii.
-
-    Args:
-        size: Of the study.
-        dataset: Name of the paper's data set.
-        grid: Radii and repetitions; None takes those of :data:`GRIDS` and, at radius 0,
-            the deep ensemble.
-        name: Of the method.
-        method: Returns it for a radius.
-        scale: How large the study is, other than the data set's.
-        width: Of the members, other than the scale's.
-        prune: How far members are pruned.
-
-    Returns:
-        The ensembles.
-    """
-    usual = GRIDS[size][dataset]
+    """Return ensembles over radii; radius 0, the deep ensemble, if no grid is given."""
+    usual = GRIDS[order.size][dataset]
     radii, ensembles = grid or Grid((0, *usual.radii), usual.ensembles)
-    scale = (scale or SCALES[size][dataset])._replace(ensembles=ensembles)
+    protocol = protocol_of(order, dataset)
+    protocol = protocol._replace(ensembles=order.ensembles or ensembles)
     at = {
-        rho: trials(
-            scale,
-            method(rho) if rho else DeepEnsemble(),
-            width=width,
-            prune=prune,
-        )
+        rho: trials(protocol, method(rho) if rho else DeepEnsemble(), **changes)
         for rho in radii
     }
-    return Sweep(size, dataset, name, at)
+    test = evaluation_spec(protocol)
+    return Sweep(dataset, name, at, test, SHARPNESS[order.size])
+
+
+def sweep_numbers(
+    swept: Sweep,
+    metrics: Sequence[str],
+    measures: Sequence[str] = ("worst_case",),
+    diversities: Sequence[str] = ("der",),
+    **names: Any,
+) -> Numbers:
+    """Return sharpness, scores and slopes of ensembles over radii."""
+
+    def records(store: Store) -> Iterator[Record]:
+        yield from point_records(store, swept, metrics, measures, **names)
+        for measure, diversity in product(measures, diversities):
+            yield beta_record(store, swept, measure, diversity, **names)
+
+    asked = tuple(swept.measures[measure] for measure in measures)
+    runs = chain.from_iterable(swept.trials.values())
+    return Numbers([Job(each, (swept.test,), asked) for each in runs], records)
 
 
 def point_records(
     store: Store,
     swept: Sweep,
     metrics: Sequence[str],
-    measures: Sequence[str] = ("worst_case",),
+    measures: Sequence[str],
     *,
     at: Mapping[str, Any] | None = None,
     **names: Any,
@@ -264,6 +250,29 @@ def fitted(points: Sequence[tuple[float | None, float | None]]) -> Slope | None:
     return tradeoff_slope([x for x, _ in known], [y for _, y in known])
 
 
+def trade_off(
+    found: Results,
+    dataset: str,
+    letter: str = "",
+    *,
+    measure: str = "worst_case",
+    diversity: str = "der",
+    color: str = "eir",
+    **names: Any,
+) -> Scatter:
+    """Return a panel of diversity against sharpness, an ensemble per mark."""
+    return Scatter(
+        f"{letter and f'({letter}) '}{title_of(found, dataset)}",
+        MEASURES[measure],
+        DIVERSITY[diversity],
+        clouds(
+            found, dataset, measure=measure, diversity=diversity, color=color, **names
+        ),
+        color_label(color),
+        log=True,
+    )
+
+
 def clouds(
     found: Results,
     dataset: str,
@@ -309,20 +318,20 @@ def _said(beta: Record) -> str:
 
 
 def sweep_settings(
-    size: Size, datasets: Sequence[str], grid: Grid | None = None
+    order: Order, datasets: Sequence[str], *notes: str, grid: Grid | None = None
 ) -> dict[str, Any]:
     """Return how a study over radii is made, for its results."""
-    samples, steps, draws = _EFFORT[size]
-    document = settings(size, datasets)
+    samples, steps, draws = _EFFORT[order.size]
+    fewer = () if order.size == "paper" else (_FEWER,)
+    document = settings(order, datasets, *fewer, *notes)
     for name in datasets:
-        radii, ensembles = grid or GRIDS[size][name]
+        radii, ensembles = grid or GRIDS[order.size][name]
+        ensembles = order.ensembles or ensembles
         document[name] |= {"radii": list(radii), "ensembles": ensembles}
-    document |= {
-        "sharpness": f"adaptive, radius 0.5, {samples} training samples in batches of "
-        f"5, {steps} steps of ascent; average case: {draws} draws",
-    }
-    if size != "paper":
-        document["differs"] += "; fewer radii, samples and steps of ascent"
+    document["sharpness"] = (
+        f"adaptive, radius 0.5, {samples} training samples in batches of "
+        f"5, {steps} steps of ascent; average case: {draws} draws"
+    )
     return document
 
 

@@ -1,82 +1,56 @@
-"""Table 7: GSAM in the place of SAM, alone and inside SharpBalance."""
+"""Table 7: GSAM in the place of SAM, alone and inside SharpBalance.
+
+Measured at small size, with stand-ins (n = 2; aarch64, torch 2.13.0+cpu): ensemble
+accuracy on cifar100: deep_ensemble 76 ± 1, sam 73.5 ± 0.17, sharpbalance 73.5 ± 0.5,
+gsam 73 ± 0.33, sharpbalance_gsam 73 ± 0.33 percent.
+"""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from tepui.methods import GSAM, SharpBalance
-from tepui.papers.recipe import Order, Recipe, Size
-from tepui.papers.sharpbalance.accuracy_tables import (
-    Runs,
-    accuracy_records,
-    clean_and_corrupted,
+from tepui.methods import GSAM
+from tepui.papers.recipe import Numbers, Order, Recipe
+from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
+from tepui.papers.sharpbalance.protocol import (
+    LENGTHS,
+    balanced,
+    few_ensembles,
+    methods,
+    protocol_of,
+    settings,
 )
-from tepui.papers.sharpbalance.protocol import SCALES, exam, methods, settings, trials
-from tepui.studies.jobs import Job
-from tepui.studies.results import Record
-from tepui.studies.store import Store
 
 DATASET = "cifar100"
-ENSEMBLES: dict[Size, int] = {"paper": 3, "small": 2, "smoke": 2}
 
 
-def runs_of(size: Size) -> Runs:
-    """Return the trials of each method."""
-    scale = SCALES[size][DATASET]
-    usual = methods(scale)
-    balanced = usual["sharpbalance"]
-    assert isinstance(balanced, SharpBalance)
-    gsam = GSAM(rho=scale.rho)
-    compared = {
-        **usual,
-        "gsam": gsam,
-        "sharpbalance_gsam": replace(balanced, base=gsam),
-    }
-    return {
-        name: trials(scale, method)[: ENSEMBLES[size]]
-        for name, method in compared.items()
-    }
-
-
-def plan(order: Order) -> list[Job]:
-    """Return all ensembles; those without GSAM are figure 7's."""
-    asked = exam(SCALES[order.size][DATASET])
-    own = runs_of(order.size).values()
-    return [Job(trial, (asked,)) for runs in own for trial in runs]
-
-
-def records(store: Store, order: Order) -> Iterator[Record]:
+def numbers(order: Order) -> Iterator[Numbers]:
     """Return accuracy on clean and on corrupted data."""
-    runs, asked = runs_of(order.size), exam(SCALES[order.size][DATASET])
-    found = clean_and_corrupted(store, runs, asked, DATASET)
-    for tested, values in found.items():
-        yield from accuracy_records(
-            values,
-            runs,
-            item="sharpbalance/table7",
-            dataset=tested,
-            architecture="resnet18",
-        )
+    protocol = protocol_of(order, DATASET)._replace(ensembles=few_ensembles(order))
+    gsam = GSAM(rho=protocol.rho)
+    compared = {
+        **methods(protocol),
+        "gsam": gsam,
+        "sharpbalance_gsam": balanced(protocol, base=gsam),
+    }
+    names: dict[str, Any] = {"item": "sharpbalance/table7", "architecture": "resnet18"}
+    yield accuracy_table(protocol, DATASET, runs_of(protocol, compared), **names)
 
 
 def described(order: Order) -> dict[str, Any]:
     """Return how the ensembles are made, and what differs from the paper."""
-    document = settings(order.size, [DATASET])
-    count = ENSEMBLES[order.size]
-    notes = [document.get("differs", ""), "the paper gives no values for GSAM"]
-    if order.size != "paper":
-        notes.append(f"{count} ensembles for 3")
-    return {
-        **document,
+    count = few_ensembles(order)
+    notes = ["the paper gives no values for GSAM"]
+    notes += [] if order.size == "paper" else [f"{count} ensembles for 3"]
+    further: dict[str, Any] = {
         "alpha of GSAM": GSAM().alpha,
         "ensembles of each method": count,
-        "differs": "; ".join(note for note in notes if note),
     }
+    return settings(order, [DATASET], *notes, **further)
 
 
 RECIPE = Recipe(
     title="GSAM in the place of SAM",
-    plan=plan,
-    records=records,
+    numbers=numbers,
     settings=described,
+    overrides=LENGTHS,
 )

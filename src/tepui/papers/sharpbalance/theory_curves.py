@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepui.papers.recipe import Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.figures import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
-from tepui.studies.results import Record, Results
+from tepui.studies import Record, Results
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
@@ -50,25 +50,23 @@ METHOD_COLORS = {
 }
 
 
-class Scale(NamedTuple):
-    """How large a figure's data are and how finely it is drawn.
+class Resolution(NamedTuple):
+    """How large a figure's data are and how finely it is drawn."""
 
-    Attributes:
-        setting: Size of the data, variances and radii.
-        matrices: Repetitions.
-        points: Points per curve.
-    """
-
-    setting: Setting
+    setting: Setting  # size of the data, variances and radii
     matrices: int
     points: int
 
 
-FULL = Scale(Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5), 50, 20)
-QUICK = Scale(Setting(rho0=0.01, n=240, d=12, sigma2=0.1, theta_norm=1.2**0.5), 3, 4)
+FULL = Resolution(
+    Setting(rho0=0.01, n=3000, d=150, sigma2=0.1, theta_norm=15**0.5), 50, 20
+)
+QUICK = Resolution(
+    Setting(rho0=0.01, n=240, d=12, sigma2=0.1, theta_norm=1.2**0.5), 3, 4
+)
 
 
-SCALES: Mapping[Size, Scale] = {
+RESOLUTIONS: Mapping[Size, Resolution] = {
     "paper": FULL,
     "small": FULL._replace(points=10),
     "smoke": QUICK,
@@ -90,20 +88,23 @@ RECORDED = (
 def theory_recipe(
     item: str,
     title: str,
-    panels_of: Callable[[Scale], Lettered],
+    panels_of: Callable[[Resolution], Lettered],
     *,
     letters: str = "",
     logarithmic: bool = False,
 ) -> Recipe:
     """Return the recipe of a figure of theory, which trains nothing."""
 
-    def records(store: object, order: Order) -> Iterator[Record]:
-        scale = SCALES[order.size]
-        shown = panels_of(scale)
+    def numbers(order: Order) -> Iterator[Numbers]:
+        yield Numbers([], lambda store: records(order))
+
+    def records(order: Order) -> Iterator[Record]:
+        resolution = RESOLUTIONS[order.size]
+        shown = panels_of(resolution)
         if order.panels != tuple(letters):
             shown = [each for each in shown if each[0] in order.panels]
         for letter, panel in shown:
-            yield from panel_records(panel, f"{item}{letter}", scale)
+            yield from panel_records(panel, f"{item}{letter}", resolution)
 
     def draw(found: Results) -> "Figure":
         panels = [
@@ -115,15 +116,14 @@ def theory_recipe(
 
     return Recipe(
         title=title,
-        plan=lambda order: [],
-        records=records,
+        numbers=numbers,
         settings=lambda order: _settings(order.size),
         draw=draw,
         panels=tuple(letters),
     )
 
 
-def panel_records(panel: Panel, item: str, scale: Scale) -> Iterator[Record]:
+def panel_records(panel: Panel, item: str, resolution: Resolution) -> Iterator[Record]:
     """Return the points of a panel as records."""
     for curve in panel.curves:
         for point, where in enumerate(_places(curve)):
@@ -139,7 +139,7 @@ def panel_records(panel: Panel, item: str, scale: Scale) -> Iterator[Record]:
                     metric=metric,
                     value=value,
                     unit="none",
-                    n=0 if error is None else scale.matrices,
+                    n=0 if error is None else resolution.matrices,
                     sem=None if error is None else float(getattr(curve, error)[point]),
                     at={
                         "panel": panel.title,
@@ -162,17 +162,19 @@ def recorded_panels(found: Results) -> list[tuple[str, Panel]]:
     ]
 
 
-def figure1b_panels(scale: Scale, seed: int = SEED) -> list[Panel]:
+def figure1b_panels(resolution: Resolution, seed: int = SEED) -> list[Panel]:
     """Return the panels of figure 1b: SAM and SharpBalance by their theorems."""
-    published = Panel("as published, k = 3", figure1b_curves(scale))
-    return [published, *matched([3], scale, seed)]
+    published = Panel("as published, k = 3", figure1b_curves(resolution))
+    return [published, *matched([3], resolution, seed)]
 
 
-def figure1b_curves(scale: Scale) -> tuple[Curve, ...]:
+def figure1b_curves(resolution: Resolution) -> tuple[Curve, ...]:
     """Return the curves of figure 1b as published."""
     radii = {"SAM": (0.255, 0.24), "SharpBalance": (1.5, 0.01)}
     return tuple(
-        curve_at(method, 3, ETA, np.linspace(*ends, scale.points), scale, None)
+        curve_at(
+            method, 3, ETA, np.linspace(*ends, resolution.points), resolution, None
+        )
         for method, ends in radii.items()
     )
 
@@ -181,13 +183,13 @@ def by_steps(
     method: str,
     steps: Sequence[int],
     etas: Sequence[float],
-    scale: Scale,
+    resolution: Resolution,
     seed: int = SEED,
 ) -> list[tuple[str, Panel]]:
     """Return a row per number of steps: a panel per step size, then ours."""
-    rho = np.linspace(0.5, 0.3, scale.points)
+    rho = np.linspace(0.5, 0.3, resolution.points)
     k = np.reshape(steps, (-1, 1, 1))
-    curve = curve_at(method, k, np.reshape(etas, (-1, 1)), rho, scale, seed)
+    curve = curve_at(method, k, np.reshape(etas, (-1, 1)), rho, resolution, seed)
     cells = [(step, eta) for step in steps for eta in etas]
     letters = "abcdefghijklmnopqrstuvwxyz"[: len(cells)]
     panels = [
@@ -203,16 +205,18 @@ def by_steps(
     width = len(etas)
     return [
         panel
-        for row, own in enumerate(matched(steps, scale, seed))
+        for row, own in enumerate(matched(steps, resolution, seed))
         for panel in (*panels[row * width : (row + 1) * width], ("", own))
     ]
 
 
-def matched(steps: Sequence[int], scale: Scale, seed: int = SEED) -> list[Panel]:
+def matched(
+    steps: Sequence[int], resolution: Resolution, seed: int = SEED
+) -> list[Panel]:
     """Return a panel per number of steps: both methods stable and equally sharp."""
-    setting = scale.setting
+    setting = resolution.setting
     start = theorem1(setting, 0, eta=0, rho=0).sharpness_upper
-    wanted = start * np.linspace(0.95, 0.1, scale.points)
+    wanted = start * np.linspace(0.95, 0.1, resolution.points)
     curves: dict[int, list[Curve]] = {step: [] for step in steps}
     for method, subsets in SUBSETS.items():
         lines = [(step, rho) for step in steps for rho in MATCHED_RHO]
@@ -223,7 +227,7 @@ def matched(steps: Sequence[int], scale: Scale, seed: int = SEED) -> list[Panel]
         reached = [eta[~np.isnan(eta)] for eta in etas]
         counts = [len(eta) for eta in reached]
         k, rho = np.repeat(np.array(lines), counts, axis=0).T
-        whole = curve_at(method, k, np.concatenate(reached), rho, scale, seed)
+        whole = curve_at(method, k, np.concatenate(reached), rho, resolution, seed)
         ends = np.cumsum(counts)
         for (step, radius), end, count in zip(lines, ends, counts, strict=True):
             part = whole.part(slice(end - count, end))
@@ -241,11 +245,11 @@ def curve_at(
     k: ArrayLike,
     eta: ArrayLike,
     rho: ArrayLike,
-    scale: Scale,
+    resolution: Resolution,
     seed: int | None,
 ) -> Curve:
     """Return theory and, where a seed is given, simulation at all points, flattened."""
-    subsets, setting = SUBSETS[method], scale.setting
+    subsets, setting = SUBSETS[method], resolution.setting
     k, eta, rho = (part.ravel() for part in np.broadcast_arrays(k, eta, rho))
     if subsets == 1:
         said = theorem1(setting, k, eta=eta, rho=rho)
@@ -259,7 +263,7 @@ def curve_at(
             eta=eta,
             rho=rho,
             subsets=subsets,
-            matrices=scale.matrices,
+            matrices=resolution.matrices,
             seed=seed,
         )
         seen = [getattr(simulated, field.name) for field in fields(simulated)]
@@ -307,16 +311,16 @@ def _number(value: float | None) -> float:
 
 
 def _settings(size: Size) -> dict[str, Any]:
-    scale = SCALES[size]
+    resolution = RESOLUTIONS[size]
     document = {
-        **{name: float(value) for name, value in asdict(scale.setting).items()},
-        "repetitions": scale.matrices,
-        "points of a curve": scale.points,
+        **{name: float(value) for name, value in asdict(resolution.setting).items()},
+        "repetitions": resolution.matrices,
+        "points of a curve": resolution.points,
     }
     if size == "paper":
         return document
-    n, d = scale.setting.n, scale.setting.d
-    differs = f"{scale.points} points of a curve for {FULL.points}"
+    n, d = resolution.setting.n, resolution.setting.d
+    differs = f"{resolution.points} points of a curve for {FULL.points}"
     if size == "smoke":
-        differs += f"; {scale.matrices} matrices of {n} x {d} for 50 of 3000 x 150"
+        differs += f"; {resolution.matrices} matrices of {n} x {d} for 50 of 3000 x 150"
     return {**document, "differs": differs}

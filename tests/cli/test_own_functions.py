@@ -1,4 +1,4 @@
-"""``tepui evaluate --metrics``: own functions, named on the command line."""
+"""``--metrics`` and ``--measures``: own functions, named on the command line."""
 
 import json
 import sys
@@ -7,9 +7,10 @@ import pytest
 
 import tepui
 from tepui.cli.main import main
-from tepui.cli.own_metrics import own_metrics
+from tepui.cli.own_functions import own_functions
 from tepui.data import Digits
 from tepui.models import MLP
+from tepui.studies import read_comparison
 
 MINE = """
 print("imported")
@@ -95,12 +96,15 @@ def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
             ["my_functions.number"],
             "--metrics must name a function, got 'my_functions.n",
         ),
-        (["my_functions.spread"] * 2, "--metrics must name each metric once, got 'spr"),
+        (
+            ["my_functions.spread"] * 2,
+            "--metrics must name each function once, got 'spr",
+        ),
     ],
 )
 def test_mistakes_are_named(run, paths, message):
     with pytest.raises(ValueError, match=message):
-        own_metrics(paths)
+        own_functions("--metrics", paths)
 
 
 def test_a_result_that_is_no_scalar_is_refused(run, capsys):
@@ -108,3 +112,14 @@ def test_a_result_that_is_no_scalar_is_refused(run, capsys):
         evaluated(run, "--metrics", "my_functions.rows")
     assert "metrics['rows'] must return a scalar" in capsys.readouterr().err
     assert not (run / "evaluation.json").exists()
+
+
+def test_a_comparison_takes_them_too(run, capsys):
+    words = ["--methods", "DeepEnsemble", "--ensembles", "1", "--members", "2"]
+    words += ["--model", "MLP", "--epochs", "1", "--corruptions", "none", "--quiet"]
+    words += ["--sharpness", "0", "--metrics", "my_functions.spread", "--out", "c"]
+    main(["compare", *words])
+    comparison = read_comparison("c")
+    assert comparison.custom_metrics == ("spread",)
+    assert comparison.methods[0].score("clean", "spread").mean > 0
+    assert "spread" in capsys.readouterr().out

@@ -1,0 +1,66 @@
+"""Functions of the user's own by exact path: ``--metrics``, ``--measures``.
+
+Naming a function is a request to run it, so it counts only where a person wrote it: on
+the command line. In a configuration file, which may come from anybody, it is refused.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tepui.core.checks import require
+
+OPTIONS = ("--metrics", "--measures")
+
+
+def check_written(option: str, paths: Iterable[str], words: Sequence[str]) -> None:
+    """Raise if a path does not stand on the command line itself.
+
+    Example:
+        >>> words = ["evaluate", "run", "--config", "run.yaml"]
+        >>> check_written("--metrics", ["mine.margin"], words)
+        Traceback (most recent call last):
+        ValueError: --metrics must be written on the command line, not in a file, got \
+'mine.margin'
+    """
+    written: set[str] = set()
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        name, equals, rest = word.partition("=")
+        if name == option:
+            text = rest if equals else value
+            written |= {*text.strip("[] ").replace(",", " ").split()}
+    for path in paths:
+        rule = "be written on the command line, not in a file"
+        require(path in written, option, rule, path)
+
+
+def own_functions(option: str, paths: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """Import functions by their dotted paths; their names are those of the functions.
+
+    Example:
+        >>> list(own_functions("--metrics", ["tepui.metrics.aurc"]))
+        ['aurc']
+    """
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    functions: dict[str, Callable[..., Any]] = {}
+    for path in paths:
+        module, _, name = path.rpartition(".")
+        rule = "name functions by their paths, such as mypackage.my_function"
+        require(bool(module) and name.isidentifier(), option, rule, path)
+        require(name not in functions, option, "name each function once", name)
+        functions[name] = _imported(option, path, module, name)
+    return functions
+
+
+def _imported(option: str, path: str, module: str, name: str) -> Callable[..., Any]:
+    try:
+        function: Callable[..., Any] = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{option} must name functions that can be imported, got {path!r} ({error})"
+        ) from error
+    require(callable(function), option, "name a function", path)
+    return function

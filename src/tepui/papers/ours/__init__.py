@@ -1,0 +1,1 @@
+"""Studies of our own, that no paper has."""

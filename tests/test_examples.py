@@ -1,0 +1,143 @@
+"""The extensions of the documents: short, on public names alone, checked and run."""
+
+import ast
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tepui.cli.main import main
+from tepui.methods import SAM
+from tepui.testing import check_dataset, check_measure, check_method, check_metric
+
+FOLDER = Path(__file__).parents[1] / "docs" / "examples"
+PAGE = FOLDER.parent / "extending.md"
+MOST_LINES = {"lookahead": 45, "negative_correlation": 45}
+FILES = sorted(FOLDER.glob("*.py"))
+
+every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    """Stand in the folder of the examples, and forget them afterwards."""
+    monkeypatch.chdir(FOLDER)
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    yield
+    for file in FILES:
+        sys.modules.pop(file.stem, None)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with a run to evaluate and to measure."""
+    folder = tmp_path_factory.mktemp("runs")
+    options = ["--members", "2", "--epochs", "1", "--quiet"]
+    main(["train", *options, "--out", str(folder / "mine")])
+    return folder
+
+
+def test_the_kinds_of_the_documents_are_there():
+    assert {file.stem for file in FILES} >= {
+        "dataset",
+        "lookahead",
+        "measure",
+        "metric",
+        "negative_correlation",
+    }
+
+
+@every_file
+def test_is_short(file):
+    assert len(file.read_text().splitlines()) <= MOST_LINES.get(file.stem, 30)
+
+
+@every_file
+def test_the_page_shows_it(file):
+    assert f"```py\n{file.read_text()}```" in PAGE.read_text()
+
+
+@every_file
+def test_stands_on_public_names(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("tepui"):
+            module = importlib.import_module(node.module)
+            assert {name.name for name in node.names} <= set(module.__all__)
+        if isinstance(node, ast.Import):
+            assert not any(name.name.startswith("tepui.") for name in node.names)
+
+
+def test_lookahead_keeps_the_contract():
+    check_method(importlib.import_module("lookahead").Lookahead(every=2))
+
+
+def test_negative_correlation_keeps_the_contract():
+    kind = importlib.import_module("negative_correlation").NegativeCorrelation
+    check_method(kind(base=SAM(rho=0.05)))
+
+
+def test_the_metric_keeps_the_contract():
+    metric = importlib.import_module("metric")
+    check_metric(metric.margin, stream=metric.Margin)
+
+
+def test_the_measure_keeps_the_contract():
+    check_measure(importlib.import_module("measure").gradient_norm)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_the_data_set_keeps_the_contract(train):
+    check_dataset(importlib.import_module("dataset").TwoMoons(train=train))
+
+
+def commands(file):
+    """Return the commands that a file's docstring shows."""
+    lines = ast.get_docstring(ast.parse(file.read_text())).splitlines()
+    return [line.split()[1:] for line in lines if line.strip().startswith("tepui ")]
+
+
+def ran(words, runs, out):
+    """Run a command as written, but for one epoch and into another folder."""
+    found = [word.replace("runs/mine", str(runs / "mine")) for word in words]
+    found = [word.replace("runs/", f"{out}/").replace("100", "10") for word in found]
+    if words[0] == "train":
+        found += ["--epochs", "1", "--quiet"]
+    if words[0] == "measure":
+        found += ["--out", str(out / "measured")]
+    main(found)
+
+
+def read(file):
+    return json.loads(file.read_text())
+
+
+def method_of(run):
+    return read(run / "run.json")["config"]["method"]
+
+
+SEEN = {
+    "dataset": lambda runs, out: read(out / "moons" / "evaluation.json")["clean"][
+        "nll"
+    ],
+    "lookahead": lambda runs, out: method_of(out / "lookahead")["every"] == 5,
+    "measure": lambda runs, out: read(out / "measured" / "measure.json")["sharpness"][
+        "gradient_norm"
+    ]["mean"],
+    "metric": lambda runs, out: read(runs / "mine" / "evaluation.json")["clean"][
+        "margin"
+    ],
+    "negative_correlation": lambda runs, out: method_of(out / "negative_correlation")[
+        "base"
+    ]["rho"],
+}
+
+
+@every_file
+def test_its_commands_run_and_what_they_name_is_recorded(file, runs, tmp_path):
+    shown = commands(file)
+    assert shown
+    for words in shown:
+        ran(words, runs, tmp_path)
+    assert SEEN[file.stem](runs, tmp_path)

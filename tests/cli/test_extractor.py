@@ -15,7 +15,7 @@ from tepui.modules.features import features_of
 
 SHORT = ["--epochs", "2", "--quiet", "--device", "cpu"]
 NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
-NOISE += ["--unlabeled.samples", "60"]
+NOISE += ["--unlabeled.num_samples", "60"]
 FEW = 'few={"class_path": "UniformNoise", "init_args": {"num_samples": 40}}'
 
 

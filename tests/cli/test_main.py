@@ -96,7 +96,9 @@ NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
 def test_train_with_unlabeled_data(tmp_path, capsys):
     out = tmp_path / "run"
     options = [*SMALL, "--epochs", "1", "--method", "A2D", "--method.weight", "0.5"]
-    main(["train", *options, *NOISE, "--unlabeled.samples", "70", "--out", str(out)])
+    main(
+        ["train", *options, *NOISE, "--unlabeled.num_samples", "70", "--out", str(out)]
+    )
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["method"]["weight"] == 0.5
     assert config["unlabeled"]["samples"] == 70

@@ -187,7 +187,7 @@ class Counting(nn.Module):
 def test_every_data_set_goes_through_the_extractor_once(tmp_path):
     test = Digits(train=False).subset(range(40))
     shifted = corrupted(test, types=("contrast", "brightness"), severities=(1, 5))
-    ood = {"noise": UniformNoise(samples=30, like=test)}
+    ood = {"noise": UniformNoise(num_samples=30, like=test)}
     extractor = Counting()
     options = {"factory": lambda: nn.Linear(32, 10), "extractor": extractor}
     found = small(tmp_path, shifted=shifted, ood=ood, **options)

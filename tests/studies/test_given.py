@@ -30,13 +30,13 @@ def test_an_answer_is_known_by_its_data_and_its_metrics():
     assert exam().is_answered_by(document)
     assert not exam({"half": torch.mean}).is_answered_by(document)
     assert exam({"half": torch.mean}).is_answered_by({**document, "metrics": ["half"]})
-    noise = {"noise": UniformNoise(samples=3, like=TEST)}
+    noise = {"noise": UniformNoise(num_samples=3, like=TEST)}
     assert not exam(ood=noise).is_answered_by(document)
     assert not exam().is_answered_by({})
 
 
 def test_exams_have_names_of_their_own():
     names = {exam().digest, exam({"half": torch.mean}).digest}
-    names.add(exam(ood={"noise": UniformNoise(samples=3, like=TEST)}).digest)
+    names.add(exam(ood={"noise": UniformNoise(num_samples=3, like=TEST)}).digest)
     assert len(names) == 3
     assert exam().digest in names

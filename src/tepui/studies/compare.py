@@ -120,22 +120,22 @@ def compare(
         learned, exam = read(train), on_features(raw, read)
         beside = None if unlabeled is None else read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
-    shown = labels(methods)
-    jobs = [
-        Job(trial, (exam,), _measures(sharpness, trial.data))
-        for method in methods
-        for trial in _trials(method, factory, *data, seeds, members, training)
-    ]
-    model = _check_test(jobs[0].trial, learned, test)
-    names = [(label, number) for label in shown for number in range(ensembles)]
-    store = _store(folder, place, dict(zip(names, jobs, strict=True)), training)
-    trained: dict[str, list[Trained]] = {label: [] for label in shown}
-    for (label, number), job in zip(names, jobs, strict=True):
+    plan = {
+        (label, number): Job(trial, (exam,), _measures(sharpness, trial.data))
+        for label, method in zip(labels(methods), methods, strict=True)
+        for number, trial in enumerate(
+            _trials(method, factory, *data, seeds, members, training)
+        )
+    }
+    model = _check_test(next(iter(plan.values())).trial, learned, test)
+    store = _store(folder, place, plan, training)
+    trained: dict[str, list[Trained]] = {}
+    for (label, number), job in plan.items():
         announce(f"{label}, ensemble {number + 1} of {ensembles}")
-        trained[label].append(_carried_out(job, store, raw))
+        trained.setdefault(label, []).append(_carried_out(job, store, raw))
     results = [
-        MethodResult(label, to_jsonable(method), tuple(trained[label]))
-        for label, method in zip(shown, methods, strict=True)
+        MethodResult(label, to_jsonable(method), tuple(rows))
+        for (label, rows), method in zip(trained.items(), methods, strict=True)
     ]
     settings = {
         "members": members,

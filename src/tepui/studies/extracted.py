@@ -24,11 +24,11 @@ class Features(Arrays):
 
 
 def on_features(exam: GivenTest, read: Read) -> GivenTest:
-    """Return the same test for heads, those of shifted data when asked for."""
+    """Return the same test for heads; shifted data are read when asked for."""
     return replace(
         exam,
         test=_features(exam.test, read),
-        shifted=None if exam.shifted is None else _Features(read, exam.shifted),
+        shifted=None if exam.shifted is None else _FeaturesOfCopies(read, exam.shifted),
         ood={name: read(dataset) for name, dataset in exam.ood.items()},
     )
 
@@ -39,7 +39,7 @@ def _features(dataset: Dataset[Any], read: Read) -> Features:
     return Features(found.inputs, found.targets, None, names, subset)
 
 
-class _Features(Mapping[Cell, Arrays]):
+class _FeaturesOfCopies(Mapping[Cell, Arrays]):
     """Features of shifted data: on disk, and in memory as far as they fit."""
 
     def __init__(self, read: Read, copies: Copies) -> None:

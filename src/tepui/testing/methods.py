@@ -96,10 +96,13 @@ def _check_value(method: Method, name: str) -> None:
     )
     with refusals_told(name, "have hyperparameters that JSON can hold"):
         described = to_jsonable(method)
-        same = json.loads(json.dumps(described)) == described
+        text = json.dumps(described)
+        same = json.loads(text) == described
     fields = {field.name for field in dataclasses.fields(method)} | {"class"}
     complete = same and described.keys() == fields
     expect(complete, name, "be described by its hyperparameters", described)
+    rule = "be described by values that are alike in every process"
+    expect(" at 0x" not in text, name, rule, described)
 
 
 def _check_lists(method: Method, name: str) -> None:

@@ -32,7 +32,7 @@ def main():
 def page(paper):
     """Return the page of a paper, from the results beside it."""
     sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
-    about = f"{ABOUT}{NOTES.get(paper, '')}"
+    about = OURS if paper == "ours" else f"{ABOUT}{NOTES.get(paper, '')}"
     return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
@@ -100,6 +100,10 @@ ABOUT = (
     "stand-ins for the paper's data and networks, so that numbers show whether an "
     "effect is there, not how large the paper's is. [How recipes work](../studies.md); "
     "[what follows for the claims](../claims.md).\n"
+)
+OURS = (
+    "Made by `tepui reproduce ours`; [what is seen](../diversification_studies.md). "
+    "[How recipes work](../studies.md).\n"
 )
 NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "

@@ -286,7 +286,7 @@ def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
         (["fetch", "CIFAR"], "did you mean 'CIFAR10'"),
         (["fetch"], "name must be one of"),
         (["fetch", "ImageNetA"], "ImageNetA cannot be fetched. Place it by hand"),
-        (["fetch", "CIFAR10", "--root", "here"], "could not be downloaded whole"),
+        (["fetch", "CIFAR10", "--root", "here"], "could not be downloaded completely"),
         (["verify", "SVHN"], "SVHN is not in"),
         (["list", "SVHN"], "action must be fetch or verify with a name"),
         (["fetsh", "SVHN"], "fetsh"),

@@ -16,7 +16,7 @@ from tepui.modules.features import features_of
 SHORT = ["--epochs", "2", "--quiet", "--device", "cpu"]
 NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
 NOISE += ["--unlabeled.samples", "60"]
-FEW = 'few={"class_path": "UniformNoise", "init_args": {"samples": 40}}'
+FEW = 'few={"class_path": "UniformNoise", "init_args": {"num_samples": 40}}'
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,8 @@ def test_methods_are_compared_on_one_extractor(body, tmp_path):
     found = row["ensembles"][0]["evaluation"]
     assert found["clean"]["accuracy"] == whole.clean.accuracy
     assert found["ood"]["few"]["pds"]["samples"] == 40
-    assert len(list((out / "features").iterdir())) == 2
+    # Training, unlabeled, test and unfamiliar data, each once.
+    assert len(list((out / "features").iterdir())) == 4
     before = (out / "report.html").read_bytes()
     compared(body, out, "--ood", FEW, "--resume")
     assert (out / "report.html").read_bytes() == before

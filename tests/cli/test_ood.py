@@ -13,7 +13,7 @@ from tepui.data import Digits, UniformNoise, UnlabeledFolder, prepared_like
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 SMALL += ["--epochs", "1"]
-FEW = 'few={"class_path": "UniformNoise", "init_args": {"samples": 40}}'
+FEW = 'few={"class_path": "UniformNoise", "init_args": {"num_samples": 40}}'
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_evaluate_finds_unfamiliar_samples(trained, pictures, capsys):
     document = json.loads((trained / "evaluation.json").read_text())
     test = Digits(train=False)
     ood = {
-        "few": UniformNoise(samples=40, like=test),
+        "few": UniformNoise(num_samples=40, like=test),
         "folder": prepared_like(UnlabeledFolder(pictures), test),
         "same": test,
     }
@@ -59,7 +59,7 @@ def test_a_file_of_options_maps_names_to_data_sets(trained, tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text(
         "corruptions: none\noverwrite: true\nood:\n  plain: GaussianNoise\n"
-        "  few: {class_path: UniformNoise, init_args: {samples: 7}}\n"
+        "  few: {class_path: UniformNoise, init_args: {num_samples: 7}}\n"
     )
     main(["evaluate", str(trained), "--config", str(config)])
     found = json.loads((trained / "evaluation.json").read_text())["ood"]

@@ -147,15 +147,15 @@ def test_a_folder_without_its_last_file_is_written_again(made):
 
 def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatch):
     module = sys.modules["tepui.studies.store"]
-    fit, begun = module.fit, set()
+    train, begun = module.train, set()
 
     def stopping(*args, **settings):
         begun.add(settings["out"])
         if len(begun) > 6:
             raise ValueError("stopped")
-        return fit(*args, **settings)
+        return train(*args, **settings)
 
-    monkeypatch.setattr(module, "fit", stopping)
+    monkeypatch.setattr(module, "train", stopping)
     names = ["sharpbalance/figure7a", "sharpbalance/figure13a"]
     place = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
     with pytest.raises(SystemExit):
@@ -302,6 +302,7 @@ def test_the_released_rule_is_trained_only_where_it_is_named(made, capsys):
     [
         (["sharpbalance/figure2", "--epochs", "3"], "epochs must be left out"),
         (["sharpbalance/figure7a", "--epochs", "0"], "epochs must be positive"),
+        (["sharpbalance/figure7a", "--members", "-1"], "members must be positive"),
         (["sharpbalance/figure7a", "--methods", "sm"], "methods must be one of"),
         (["rethinking/table1", "--ensembles", "2"], "ensembles must be left out"),
         (["tests.nothing"], "No module named"),

@@ -195,7 +195,7 @@ def test_base_is_abstract():
 
 @pytest.mark.parametrize("shape", [(2, 3), (3, 2), (2,)])
 def test_uniform_shape_is_checked(shape):
-    match = r"uniform must have shape \(2, 2\), one column for every draw, got"
+    match = r"uniform must have shape \(2, 2\), one column per draw, got"
     with pytest.raises(ValueError, match=match):
         augment(torch.zeros(2, 1, 4, 4), [RandomCrop()], torch.zeros(shape))
     with pytest.raises(ValueError, match=match):
@@ -215,11 +215,17 @@ def test_images_need_four_axes(step):
         (lambda: RandomCrop(fill=128), r"fill must lie in \[0, 1\], got 128"),
         (lambda: HorizontalFlip(1.5), r"probability must lie in \[0, 1\], got 1.5"),
         (lambda: RandomResizedCrop(size=0), "size must be positive, got 0"),
-        (lambda: RandomResizedCrop(scale=(0.5, 0.1)), "scale must rise within"),
-        (lambda: RandomResizedCrop(scale=(0.0, 0.1)), "scale must rise within"),
+        (
+            lambda: RandomResizedCrop(scale=(0.5, 0.1)),
+            "scale must be increasing within",
+        ),
+        (
+            lambda: RandomResizedCrop(scale=(0.0, 0.1)),
+            "scale must be increasing within",
+        ),
         (
             lambda: RandomResizedCrop(ratio=(2.0, 1.0)),
-            "ratio must be positive and rise",
+            "ratio must be positive and increasing",
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_any_size_fits_any_frame(size, side, tmp_path):
 def test_damaged_images_are_named(length, tmp_path):
     path = picture(tmp_path / "x.jpg", size=(100, 100))
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(ValueError, match=r"x\.jpg must be a whole image"):
+    with pytest.raises(ValueError, match=r"x\.jpg must be a valid image"):
         decode(path)
 
 

@@ -74,7 +74,9 @@ def test_fraction_outside_is_refused(fraction):
 
 @pytest.mark.parametrize("fraction", [0.01, 0.99])
 def test_empty_side_is_refused(fraction):
-    with pytest.raises(ValueError, match=f"each side of 10, got {fraction}"):
+    with pytest.raises(
+        ValueError, match=f"one of 10 samples on each side, got {fraction}"
+    ):
         split(_arrays(10), fraction, seed=0)
 
 
@@ -112,13 +114,13 @@ def test_names_may_lie_in_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (torch.tensor([], dtype=torch.int64), "held_out must hold different numbers"),
-        ([0, 0], "held_out must hold different numbers"),
-        ([4], "from 0 to 3"),
-        ([-1], "from 0 to 3"),
-        ([0, 1, 2, 3], "not all"),
-        ([0.5], "held_out must hold whole numbers along one axis"),
-        ([[0, 1]], "whole numbers along one axis"),
+        (torch.tensor([], dtype=torch.int64), "held_out must hold distinct indices"),
+        ([0, 0], "held_out must hold distinct indices"),
+        ([4], r"of range\(4\)"),
+        ([-1], r"of range\(4\)"),
+        ([0, 1, 2, 3], "proper subset"),
+        ([0.5], "held_out must be a one-dimensional list of integers"),
+        ([[0, 1]], "one-dimensional list of integers"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(rows, message):

@@ -91,7 +91,10 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
             {"kind": "tokenizer", "words": ["a"], "buckets": 0},
             "buckets must be positive",
         ),
-        ({"kind": "tokenizer", "words": ["a", "a"], "buckets": 1}, "words must differ"),
+        (
+            {"kind": "tokenizer", "words": ["a", "a"], "buckets": 1},
+            "words must be distinct",
+        ),
     ],
 )
 def test_foreign_files_are_refused(tmp_path, document, message):
@@ -102,9 +105,9 @@ def test_foreign_files_are_refused(tmp_path, document, message):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match=r"size must be over 1027, got 100"):
+    with pytest.raises(ValueError, match=r"size must be greater than 1027, got 100"):
         Tokenizer.build(TEXTS, size=100)
-    with pytest.raises(ValueError, match=r"length must be over 3, got 3"):
+    with pytest.raises(ValueError, match=r"length must be greater than 3, got 3"):
         Tokenizer(("a",), 1).pairs(["a"], ["a"], length=3)
     with pytest.raises(ValueError, match=r"first must hold at least one sentence"):
         Tokenizer(("a",), 1).pairs([], [])

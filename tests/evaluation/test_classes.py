@@ -110,7 +110,7 @@ def test_only_sets_of_some_of_imagenets_classes_have_a_mask(root):
     [
         ("own", "classes must be one of held, all, got 'own'"),
         (torch.ones(4, dtype=torch.bool), r"mask must be boolean of shape \(5,\)"),
-        (~MASK, "labels must be of classes in the mask, got '8 outside'"),
+        (~MASK, "labels must belong to classes in the mask, got '8 outside'"),
     ],
 )
 def test_classes_that_do_not_fit_are_refused(classes, message, root, ensemble):

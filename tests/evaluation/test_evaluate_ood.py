@@ -15,8 +15,8 @@ from tepui.data import Arrays, Digits, GaussianNoise, Normalize, UniformNoise
 
 TEST = Digits(train=False).subset(range(60))
 OOD = {
-    "uniform": UniformNoise(samples=50, like=TEST),
-    "gauss": GaussianNoise(samples=30, like=TEST, std=0.1),
+    "uniform": UniformNoise(num_samples=50, like=TEST),
+    "gauss": GaussianNoise(num_samples=30, like=TEST, std=0.1),
 }
 
 

@@ -125,7 +125,7 @@ def test_bad_masks_and_labels_are_refused(protocol):
         with pytest.raises(ValueError, match=r"mask must be boolean of shape \(8,\)"):
             subset_vote(logits, wrong)
     outside = (~mask).nonzero()[0].expand(len(labels))
-    with pytest.raises(ValueError, match="labels must be of classes in the mask"):
+    with pytest.raises(ValueError, match="labels must belong to classes in the mask"):
         subset_accuracy(logits, outside, mask, protocol=protocol)
 
 

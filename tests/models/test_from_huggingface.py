@@ -9,7 +9,7 @@ from torch import nn
 
 import tepui
 from models.cases import data
-from tepui.models import huggingface, split_last_layers
+from tepui.models import from_huggingface, split_last_layers
 from tepui.modules.running import forward
 from tepui.sharpness import sample_fisher_trace
 
@@ -48,7 +48,7 @@ def direct(folder, inputs):
 
 def test_outputs_are_the_librarys_own(folder):
     inputs = data("Albert").inputs
-    model = huggingface(folder, num_classes=7).eval()
+    model = from_huggingface(folder, num_classes=7).eval()
     torch.testing.assert_close(forward(model, inputs), direct(folder, inputs))
     features = model.features(**inputs)
     assert torch.equal(model.classifier(features), forward(model, inputs))
@@ -56,7 +56,7 @@ def test_outputs_are_the_librarys_own(folder):
 
 
 def test_weights_are_drawn_where_none_are_asked_for(folder):
-    drawn = [huggingface(folder, 7, pretrained=False).eval() for _ in range(2)]
+    drawn = [from_huggingface(folder, 7, pretrained=False).eval() for _ in range(2)]
     inputs = data("Albert").inputs
     one, other = (forward(model, inputs) for model in drawn)
     assert one.shape == (6, 7)
@@ -64,14 +64,14 @@ def test_weights_are_drawn_where_none_are_asked_for(folder):
 
 
 def test_another_number_of_classes_gets_a_new_head(folder, caplog):
-    model = huggingface(folder, num_classes=3).eval()
+    model = from_huggingface(folder, num_classes=3).eval()
     assert model.classifier.out_features == 3
     assert forward(model, data("Albert").inputs).shape == (6, 3)
 
 
 @pytest.mark.filterwarnings("ignore:.* uses parameters in ways its layers do not")
 def test_trains_and_is_scored(folder):
-    make = lambda: huggingface(folder, 7, pretrained=False)  # noqa: E731
+    make = lambda: from_huggingface(folder, 7, pretrained=False)  # noqa: E731
     ensemble = tepui.Ensemble.build(make, members=2, seed=1)
     samples = data("Albert", samples=8)
     method = tepui.methods.SharpBalance(rho=0.1)
@@ -84,7 +84,7 @@ def test_trains_and_is_scored(folder):
 
 
 def test_only_the_head_is_trained_after_a_cut(folder):
-    model = huggingface(folder, 7).eval()
+    model = from_huggingface(folder, 7).eval()
     inputs = data("Albert").inputs
     split = split_last_layers(model)
     assert torch.equal(forward(split.whole().eval(), inputs), forward(model, inputs))
@@ -106,11 +106,13 @@ BRINGS_CODE = [
 def test_options_that_bring_code_are_refused(argument, options, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=rf"^{argument} must .* is run, got "):
-        huggingface("albert-base-v2", **options)
+        from_huggingface("albert-base-v2", **options)
 
 
 def test_options_without_code_are_taken(folder):
-    model = huggingface(folder, 7, attn_implementation="eager", hidden_dropout_prob=0.3)
+    model = from_huggingface(
+        folder, 7, attn_implementation="eager", hidden_dropout_prob=0.3
+    )
     parts = [part.p for part in model.modules() if isinstance(part, nn.Dropout)]
     assert 0.3 in parts
 
@@ -144,10 +146,12 @@ def test_code_beside_a_model_is_not_run(pretrained, known, tmp_path, monkeypatch
     (tmp_path / "config.json").write_text(json.dumps(document))
     monkeypatch.setattr("builtins.input", lambda *words: "y")
     if known and not pretrained:
-        assert huggingface(tmp_path, 3, pretrained=False).classifier.out_features == 3
+        assert (
+            from_huggingface(tmp_path, 3, pretrained=False).classifier.out_features == 3
+        )
     else:
         with pytest.raises((ValueError, OSError)):
-            huggingface(tmp_path, 3, pretrained=pretrained)
+            from_huggingface(tmp_path, 3, pretrained=pretrained)
     assert not trace.exists()
 
 
@@ -155,4 +159,4 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     message = r'transformers is not installed: pip install "tepui\[text\]"'
     with pytest.raises(ImportError, match=message):
-        huggingface("albert-base-v2")
+        from_huggingface("albert-base-v2")

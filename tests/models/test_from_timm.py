@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tepui.models import Resize, split_last_layers, timm
+from tepui.models import Resize, from_timm, split_last_layers
 
 
 class Attention(nn.Module):
@@ -108,7 +108,7 @@ def test_taking_apart_changes_no_output(library, monkeypatch, pool):
         return model
 
     monkeypatch.setattr(sys.modules["timm"], "create_model", remembered)
-    model = timm("vit", num_classes=5, pool=pool).eval()
+    model = from_timm("vit", num_classes=5, pool=pool).eval()
     x = torch.randn(3, 3, 8, 8)
     torch.testing.assert_close(model(x), twin(states[0], pool=pool)(x))
     assert model.features(x).shape == (3, 8)
@@ -116,7 +116,7 @@ def test_taking_apart_changes_no_output(library, monkeypatch, pool):
 
 
 def test_the_last_block_can_be_cut_between_its_halves(library):
-    model = timm("deit", num_classes=5).eval()
+    model = from_timm("deit", num_classes=5).eval()
     x = torch.randn(3, 3, 8, 8)
     split = split_last_layers(model, layers=3)
     assert split.extractor(x).shape == (3, 8)
@@ -128,7 +128,7 @@ def test_the_last_block_can_be_cut_between_its_halves(library):
 
 
 def test_options_reach_the_library(library):
-    model = timm("vit", in_channels=2, pretrained=True, resize=16)
+    model = from_timm("vit", in_channels=2, pretrained=True, resize=16)
     assert MADE["pretrained"]
     assert model.classifier.out_features == 1000
     assert isinstance(model.layers[0], Resize)
@@ -138,14 +138,14 @@ def test_options_reach_the_library(library):
 def test_a_model_without_one_linear_classifier_is_refused(library):
     message = r"name must name a model with one linear classifier, got 'strange'"
     with pytest.raises(ValueError, match=message):
-        timm("strange")
+        from_timm("strange")
 
 
 @pytest.mark.parametrize("name", ["hf-hub:some/body", "local-dir:/tmp", "some/body"])
 def test_a_place_is_no_name(name, library):
     message = rf"name must be a model of timm's own list, .* got '{name}'"
     with pytest.raises(ValueError, match=message):
-        timm(name, pretrained=True)
+        from_timm(name, pretrained=True)
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ def test_a_place_is_no_name(name, library):
 def test_weights_from_elsewhere_are_refused(options, library):
     message = rf"{next(iter(options))} must be left out, .* got .*pickled"
     with pytest.raises(ValueError, match=message):
-        timm("vit", pretrained=True, **options)
+        from_timm("vit", pretrained=True, **options)
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     message = r'timm is not installed: pip install "tepui\[vision\]"'
     with pytest.raises(ImportError, match=message):
-        timm("vit_tiny_patch16_224")
+        from_timm("vit_tiny_patch16_224")
 
 
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit3_small_patch16_224"])
@@ -179,7 +179,7 @@ def test_the_real_library(name):
     for parameter in expected.parameters():
         nn.init.normal_(parameter, std=0.05)
     torch.manual_seed(0)
-    model = timm(name, num_classes=7, resize=224).eval()
+    model = from_timm(name, num_classes=7, resize=224).eval()
     for parameter, value in zip(_in_order(model), expected.parameters(), strict=True):
         parameter.data = value.data
     x = torch.randn(1, 3, 32, 32)

@@ -109,8 +109,8 @@ def test_bad_shares(share):
 
 
 def test_bad_moments_and_modules():
-    with pytest.raises(ValueError, match="after must be a share"):
-        Prune(after=1.0)
+    with pytest.raises(ValueError, match="prune_at must be a share"):
+        Prune(prune_at=1.0)
     with pytest.raises(ValueError, match="module must have linear"):
         prune_(nn.BatchNorm1d(3), 0.5)
     with pytest.raises(ValueError, match="sparsity must be a share"):

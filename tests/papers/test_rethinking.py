@@ -56,11 +56,11 @@ def trained(tmp_path_factory):
     """Train every control; note the first weights, the order of data, the last ones."""
     first, order, last = defaultdict(dict), defaultdict(dict), defaultdict(dict)
     seen = []
-    fit, batches = stores.fit, TensorSource.batches
+    train, batches = stores.train, TensorSource.batches
 
-    def noting_fit(ensemble, *args, **options):
+    def noting_train(ensemble, *args, **options):
         seen.append([sha(member.state_dict().values()) for member in ensemble.members])
-        return fit(ensemble, *args, **options)
+        return train(ensemble, *args, **options)
 
     def noting_batches(self, rows, seed, epoch):
         streams[seed, epoch] = sha([rows])
@@ -69,7 +69,7 @@ def trained(tmp_path_factory):
             yield batch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stores, "fit", noting_fit)
+        patch.setattr(stores, "train", noting_train)
         patch.setattr(TensorSource, "batches", noting_batches)
         store = Store(tmp_path_factory.mktemp("store"), device="cpu")
         for name, trial in controls(SMOKE).items():

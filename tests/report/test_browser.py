@@ -57,7 +57,7 @@ def page(tmp_path_factory):
         Digits().subset(range(96)),
         test,
         shifted=corrupted(test, types=("contrast", "fog"), severities=(1, 5)),
-        ood={"noise": UniformNoise(samples=40, like=test)},
+        ood={"noise": UniformNoise(num_samples=40, like=test)},
         sharpness={"num_samples": 10},
         members=2,
         epochs=2,

@@ -1,13 +1,15 @@
 import json
-import sys
+import shutil
 from functools import partial
 
 import pytest
 import torch
+from torch import nn
+from torch.utils.data import Dataset
 
 import tepui
 from tepui.core.seeding import member_seeds
-from tepui.data import Digits, corrupted
+from tepui.data import Digits, UniformNoise, corrupted
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
@@ -18,7 +20,7 @@ METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 
 
 def small(out, **changes):
-    train = Digits().subset(range(96))
+    train = changes.pop("train", Digits().subset(range(96)))
     test = Digits(train=False).subset(range(40))
     settings = {
         "shifted": corrupted(test, types=("contrast",), severities=(1, 5)),
@@ -32,7 +34,8 @@ def small(out, **changes):
         **changes,
     }
     methods = settings.pop("methods", METHODS)
-    return compare(methods, lambda: MLP(hidden=(8,)), train, test, out=out, **settings)
+    factory = settings.pop("factory", lambda: MLP(hidden=(8,)))
+    return compare(methods, factory, train, test, out=out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +111,120 @@ def test_resuming_with_another_setting_names_it(finished):
         small(out, resume=True, batch_size=16)
 
 
+def test_resuming_with_another_model_or_other_data_is_refused(finished):
+    _, out = finished
+    with pytest.raises(ValueError, match="models must be what the run"):
+        small(out, resume=True, factory=lambda: MLP(hidden=(9,)))
+    with pytest.raises(ValueError, match="data must be what the run"):
+        small(out, resume=True, train=Digits().subset(range(1, 97)))
+
+
+def test_another_test_replaces_the_evaluation_alone(finished, tmp_path):
+    _, out = finished
+    shutil.copytree(out, tmp_path / "run")
+    weights = tmp_path / "run/SAM/0/ensemble.safetensors"
+    before = weights.stat().st_mtime_ns
+    resumed = small(tmp_path / "run", shifted=None, resume=True)
+    assert not resumed.has_shift
+    assert weights.stat().st_mtime_ns == before
+    document = json.loads((tmp_path / "run/SAM/0/evaluation.json").read_text())
+    assert document["cells"] == document["about"]["cells"] == []
+
+
+def test_a_gallery_that_a_kill_prevented_is_written_on_resuming(finished, tmp_path):
+    _, out = finished
+    shutil.copytree(out, tmp_path / "run")
+    gallery = tmp_path / "run/SAM/1/gallery.json"
+    before = gallery.read_bytes()
+    gallery.unlink()
+    small(tmp_path / "run", resume=True)
+    assert gallery.read_bytes() == before
+
+
+def test_every_job_has_the_threads_of_the_caller(tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        comparison = small(tmp_path, shifted=None, ensembles=1, methods=METHODS[:1])
+    finally:
+        torch.set_num_threads(before)
+    run = json.loads((tmp_path / "DeepEnsemble/0/run.json").read_text())
+    assert run["config"]["threads"] == comparison.settings["threads"] == 2
+
+
+def test_options_of_fit_reach_every_run(tmp_path):
+    epochs = []
+    small(
+        tmp_path,
+        shifted=None,
+        ensembles=1,
+        epochs=2,
+        validation=0.25,
+        keep="best",
+        deterministic=True,
+        callbacks=[lambda record: epochs.append(record.epoch)],
+    )
+    assert epochs == [0, 1] * len(METHODS)
+    config = json.loads((tmp_path / "SAM/0/run.json").read_text())["config"]
+    assert config["validation"]["samples"] == 24
+    assert (config["keep"], config["deterministic"]) == ("best", True)
+    with pytest.raises(TypeError, match="unheard_of"):
+        small(tmp_path / "none", unheard_of=3)
+
+
+class Counting(nn.Module):
+    """Takes the first pixels as features, and counts samples in real batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.samples = 0
+
+    def forward(self, images):
+        self.samples += len(images) if len(images) > 2 else 0
+        return images.flatten(1)[:, 8:40]
+
+
+def test_every_data_set_goes_through_the_extractor_once(tmp_path):
+    test = Digits(train=False).subset(range(40))
+    shifted = corrupted(test, types=("contrast", "brightness"), severities=(1, 5))
+    ood = {"noise": UniformNoise(samples=30, like=test)}
+    extractor = Counting()
+    options = {"factory": lambda: nn.Linear(32, 10), "extractor": extractor}
+    found = small(tmp_path, shifted=shifted, ood=ood, **options)
+    assert extractor.samples == 96 + 40 + 4 * 40 + 30
+    small(tmp_path, shifted=shifted, ood=ood, resume=True, **options)
+    assert extractor.samples == 96 + 40 + 4 * 40 + 30
+    for trained in found.methods[1].ensembles:
+        heads = tepui.load(tmp_path / trained.folder, factory=lambda: nn.Linear(32, 10))
+        whole = tepui.Ensemble(heads.members, heads.seeds, Counting().eval())
+        direct = tepui.evaluate(whole, test, shifted=shifted, ood=ood).document()
+        for name, value in direct.items():
+            assert trained.evaluation[name] == value, name
+
+
+class Subset(Dataset):
+    """Digits of which only the even ones are held."""
+
+    class_subset = torch.arange(10) % 2 == 0
+
+    def __init__(self):
+        digits = Digits(train=False)
+        self.images = digits.subset((digits.targets % 2 == 0).nonzero().flatten())
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.images[index]
+
+
+def test_heads_choose_between_the_classes_that_the_raw_data_hold(tmp_path):
+    train, factory = Digits().subset(range(96)), lambda: nn.Linear(32, 10)
+    options = {"members": 2, "epochs": 1, "progress": "none", "extractor": Counting()}
+    found = compare(METHODS[:1], factory, train, Subset(), out=tmp_path, **options)
+    assert found.methods[0].ensembles[0].evaluation["classes"] == 5
+
+
 def test_without_shifted_data_there_are_no_shifted_scores(tmp_path):
     comparison = small(tmp_path / "run", shifted=None, ensembles=1)
     assert not comparison.has_shift
@@ -168,7 +285,8 @@ def test_sharpness_is_measured_on_training_data_and_kept(tmp_path, monkeypatch):
     def never(*arguments, **keywords):
         raise AssertionError("measured twice")
 
-    monkeypatch.setitem(vars(sys.modules[compare.__module__]), "measure", never)
+    monkeypatch.setattr("tepui.studies.store.measure", never)
+    monkeypatch.setattr("tepui.studies.store.evaluate", never)
     resumed = small(tmp_path, sharpness=options, ensembles=1, resume=True)
     assert resumed == found == read_comparison(tmp_path)
 

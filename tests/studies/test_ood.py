@@ -21,8 +21,8 @@ from tepui.studies import compare, read_comparison
 from tepui.studies.gallery import FILE, read_gallery, write_gallery
 
 TEST = Digits(train=False).subset(range(40))
-COLORED = UniformNoise(samples=30, shape=(3, 16, 16))
-OOD = {"noise": UniformNoise(samples=25, like=TEST), "colored": COLORED}
+COLORED = UniformNoise(num_samples=30, shape=(3, 16, 16))
+OOD = {"noise": UniformNoise(num_samples=25, like=TEST), "colored": COLORED}
 
 
 def small(out, **changes):

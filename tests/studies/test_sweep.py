@@ -173,7 +173,7 @@ def test_a_dense_trial_has_one_description():
     (found,) = searches([dense], {"sparsity": [0, 0.5]})
     (without,) = searches([dense], {"epochs": [dense.training.epochs]})
     assert found.combinations[0].trials == without.combinations[0].trials
-    pruned = dense.trained_with(prune=Prune(sparsity=0.8, after=0.25))
+    pruned = dense.trained_with(prune=Prune(sparsity=0.8, prune_at=0.25))
     assert len(searches([dense, pruned], {"sparsity": [0]})) == 1
     assert len(searches([dense, pruned], {"rho": [0.1]})) == 2
 

@@ -161,7 +161,7 @@ def test_the_mean_is_what_is_validated_and_kept():
 
 @pytest.mark.parametrize("after", [0.25, 0.75])
 def test_pruned_weights_are_zero_in_the_mean(after):
-    how = {"prune": tepui.Prune(sparsity=0.5, after=after), "validation": 0.25}
+    how = {"prune": tepui.Prune(sparsity=0.5, prune_at=after), "validation": 0.25}
     _, held_out = tepui.data.split(images(32), 0.25, seed=0)
     for method in (DeepEnsemble(), SED(weight=0.01)):
         run = averaged(method, images(32), convnet, **how)

@@ -229,7 +229,7 @@ def test_offloaded_members_end_like_parallel_ones():
 
 @pytest.mark.parametrize("method", [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=1)])
 def test_pruned_weights_stay_zero_in_a_captured_graph(method):
-    pruned = tepui.Prune(sparsity=0.6, after=0.5)
+    pruned = tepui.Prune(sparsity=0.6, prune_at=0.5)
     graph = trained(method, runner="graph", prune=pruned)
     assert_close(state(trained(method, runner="eager", prune=pruned)), state(graph))
     for member in graph.ensemble.members:

@@ -54,7 +54,7 @@ def test_pruned_weights_stay_exactly_zero(method, optimizer, after):
         method=method,
         optimizer=optimizer,
         epochs=4,
-        prune=Prune(sparsity=(0.5, 0.8), after=after),
+        prune=Prune(sparsity=(0.5, 0.8), prune_at=after),
     )
     for member, sparsity in zip(run.ensemble.members, (0.5, 0.8), strict=True):
         assert sparsity_of(member) == pytest.approx(sparsity, abs=2e-3)
@@ -96,7 +96,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, stopped):
 
 
 def test_a_sparse_ensemble_can_be_saved_and_loaded(tmp_path):
-    run = fitted(images(), convnet, epochs=1, prune=Prune(sparsity=0.5, after=0.0))
+    run = fitted(images(), convnet, epochs=1, prune=Prune(sparsity=0.5, prune_at=0.0))
     run.ensemble.save(tmp_path / "sparse")
     factory = type(run.ensemble.members[0])
     loaded = tepui.load(tmp_path / "sparse")

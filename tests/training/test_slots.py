@@ -96,7 +96,7 @@ def test_slots_equal_members_one_by_one(monkeypatch, method, optimizer):
     "how",
     [
         {"clip_norm": 0.1},
-        {"prune": tepui.Prune(sparsity=0.5, after=0.5)},
+        {"prune": tepui.Prune(sparsity=0.5, prune_at=0.5)},
         {"schedule": tepui.Cosine(warmup=1)},
         {"validation": 0.25, "keep": "best"},
         {"augment": [HorizontalFlip()]},
@@ -383,7 +383,7 @@ def test_repeats_to_the_bit():
 
 @captured
 def test_pruned_weights_stay_zero():
-    pruned = {"prune": tepui.Prune(sparsity=0.6, after=0.5), "epochs": 4}
+    pruned = {"prune": tepui.Prune(sparsity=0.6, prune_at=0.5), "epochs": 4}
     graph = on_gpu(SED(), runner="graph", **pruned)
     assert_close(graph, on_gpu(SED(), runner="eager", **pruned), 1e-5)
     for member in graph.ensemble.members:

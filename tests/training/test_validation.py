@@ -161,7 +161,10 @@ def test_labels_of_validation_data_must_fit():
         ({"keep": "best"}, 'validation must be given to keep the "best" weights'),
         ({"keep": "bets"}, "keep must be one of last, best, got 'bets' .*'best'"),
         ({"validation": 1.5}, r"validation must be a share in \(0, 1\), got 1.5"),
-        ({"validation": 0.001}, "fraction must leave a sample on each side of 24"),
+        (
+            {"validation": 0.001},
+            "fraction must leave at least one of 24 samples on each side",
+        ),
         ({"validation": 3}, r"validation must be a share in \(0, 1\), got 3"),
     ],
     ids=str,

@@ -8,7 +8,14 @@ from rich.progress import Progress
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part
 from tepui.cli.folders import folder_for
-from tepui.data import STANDARD, Digits, corrupted, load_frost, store, to_arrays
+from tepui.data import (
+    STANDARD,
+    Digits,
+    corrupted,
+    load_frost,
+    to_arrays,
+    write_corrupted,
+)
 
 EXAMPLE = "tepui corrupt digits --out data/digits-c"
 
@@ -59,5 +66,5 @@ def corrupt(
         def done(cell: tuple[str, int]) -> None:
             progress.update(task, advance=1, description=f"{cell[0]} {cell[1]}")
 
-        store(copies, folder, layout=chosen, resume=resume, done=done)
+        write_corrupted(copies, folder, layout=chosen, resume=resume, done=done)
     terminal.print(f"{len(copies)} corrupted copies in {folder}")

@@ -32,7 +32,7 @@ from tepui.papers.recipe import (
     look_up,
     names,
 )
-from tepui.papers.reproduce import check_needs, cost, make, own_cell, paper_cell
+from tepui.papers.reproduce import check_needs, cost, make, rows
 from tepui.studies.jobs import Advance, Job, carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
@@ -234,14 +234,11 @@ def _catalog() -> Table:
 
 
 def _table(found: Results) -> Table:
-    axes = [*dict.fromkeys(name for each in found.records for name in each.at)]
+    headings, *numbers = rows(found)
     shown = Table(title=f"{found.item} ({found.size}): {found.title}")
-    for heading in ("dataset", "method", *axes, "metric"):
-        shown.add_column(heading)
-    for heading in ("paper", "ours", "n"):
-        shown.add_column(heading, justify="right")
-    for record in found.records[:SHOWN]:
-        where = (str(record.at.get(axis, "")) for axis in axes)
-        names = (record.dataset, record.method, *where, record.metric)
-        shown.add_row(*names, paper_cell(record), own_cell(record), str(record.n))
+    for heading in headings[1:]:
+        right = heading in ("paper", "ours", "n")
+        shown.add_column(heading, justify="right" if right else "left")
+    for row in numbers[:SHOWN]:
+        shown.add_row(*row[1:])
     return shown

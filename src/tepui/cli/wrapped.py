@@ -5,5 +5,5 @@ from torch.nn import Module
 
 from tepui import models
 
-timm = class_from_function(models.timm, Module, name="timm")
-huggingface = class_from_function(models.huggingface, Module, name="huggingface")
+timm = class_from_function(models.from_timm, Module, name="timm")
+huggingface = class_from_function(models.from_huggingface, Module, name="huggingface")

@@ -1,4 +1,4 @@
-"""The ground: checks, random numbers, files, values that differ between members.
+"""Foundations: checks, random numbers, files, values that differ between members.
 
 What is listed here is what methods, metrics, measures and data sets in a package of
 one's own need.

@@ -1,4 +1,4 @@
-"""Checks of arguments at the door; every message names argument, rule and value."""
+"""Argument checks; every message names argument, rule and value."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -117,7 +117,7 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
 
 
 def class_mask(mask: Tensor, classes: int) -> None:
-    """Check that a mask says of each class whether it is left."""
+    """Check that a mask says of each class whether it is kept."""
     right = mask.shape == (classes,) and mask.dtype == torch.bool
     rule = f"be boolean of shape ({classes},)"
     require(right, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")

@@ -1,4 +1,4 @@
-"""Libraries that only an extra brings."""
+"""Optional libraries, which an extra installs."""
 
 from importlib import import_module
 from typing import Any

@@ -17,7 +17,7 @@ from tepui.core.seeding import generator
 def hyperparameter_grid(
     members: int, *, seed: int = 0, **values: Sequence[Any]
 ) -> dict[str, tuple[Any, ...]]:
-    """Give every member a cell of its own in a grid of hyperparameters.
+    """Give every member its own cell in a grid of hyperparameters.
 
     Cells are dealt in a random order, which is dealt again once all are taken. Adding
     members changes no other member's cell.

@@ -65,7 +65,7 @@ def member_seeds(seed: int | Sequence[int], members: int) -> tuple[int, ...]:
         raise ValueError(f"seed must name one seed per member ({members}), got {seeds}")
     if len(set(seeds)) != members:
         raise ValueError(
-            f"seed must differ between members, or they train alike, got {seeds}"
+            f"seed must differ between members, or they train identically, got {seeds}"
         )
     return seeds
 

@@ -25,7 +25,7 @@ from tepui.data.files.corrupted_files import (
 )
 from tepui.data.files.image_folder import ImageFolder
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
-from tepui.data.files.write_corrupted import store
+from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -97,6 +97,6 @@ __all__ = [
     "prepared_like",
     "split",
     "split_at",
-    "store",
     "to_arrays",
+    "write_corrupted",
 ]

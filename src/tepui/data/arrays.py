@@ -102,7 +102,7 @@ class Normalize:
 def _channels(
     values: tuple[float, ...], dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return one value per channel; kept, since copying to a GPU waits for it."""
+    """Return one value per channel, cached because copying to a GPU blocks."""
     return torch.tensor(values, dtype=dtype, device=device)[:, None, None]
 
 
@@ -150,7 +150,7 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
 
     @property
     def device(self) -> torch.device:
-        """Where the data lie."""
+        """The device that holds the data."""
         return self.targets.device
 
     def raw(self, index: Tensor) -> Inputs:
@@ -166,7 +166,7 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         return self.normalize(inputs) if self.normalize else to_float(inputs)
 
     def like(self, inputs: Inputs, targets: Tensor) -> "Arrays":
-        """Return other samples of the same kind: normalized alike, same classes."""
+        """Return other samples with the same normalization and classes."""
         return Arrays(inputs, targets, self.normalize, self.classes)
 
     def subset(self, index: Tensor | Sequence[int]) -> "Arrays":

@@ -125,9 +125,10 @@ class RandomResizedCrop(Augmentation):
     def __post_init__(self) -> None:
         require(self.size is None or self.size > 0, "size", "be positive", self.size)
         low, high = self.scale
-        require(0 < low <= high <= 1, "scale", "rise within (0, 1]", self.scale)
+        rule = "be increasing within (0, 1]"
+        require(0 < low <= high <= 1, "scale", rule, self.scale)
         low, high = self.ratio
-        require(0 < low <= high, "ratio", "be positive and rise", self.ratio)
+        require(0 < low <= high, "ratio", "be positive and increasing", self.ratio)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return resized windows; the four numbers set area, shape, top and left."""
@@ -159,7 +160,7 @@ def augment(
     Args:
         images: Bytes or floats of shape ``(samples, channels, height, width)``.
         augmentations: What to apply; none returns the images as they are.
-        uniform: Numbers in ``[0, 1)``, one column for every draw of every augmentation.
+        uniform: Numbers in ``[0, 1)``, one column per draw of every augmentation.
 
     Returns:
         Augmented images.
@@ -199,7 +200,7 @@ def _check(images: Tensor, uniform: Tensor, draws: int) -> None:
     rule = "have shape (samples, channels, height, width)"
     require(images.ndim == 4, "images", rule, tuple(images.shape))
     expected = (len(images), draws)
-    rule = f"have shape {expected}, one column for every draw"
+    rule = f"have shape {expected}, one column per draw"
     require(uniform.shape == expected, "uniform", rule, tuple(uniform.shape))
 
 

@@ -42,7 +42,7 @@ def class_subset(dataset: Dataset[Any]) -> Tensor | None:
 def same_classes(
     argument: str, found: tuple[str, ...], expected: tuple[str, ...], owner: str
 ) -> None:
-    """Check that a label means the same in two data sets; without names all may.
+    """Check that labels mean the same in two data sets; sets without names pass.
 
     Example:
         >>> same_classes("validation", ("cat", "cow"), ("cat", "dog"), "dataset")

@@ -114,7 +114,7 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
     except FileNotFoundError:
         raise
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path} must be a whole image, but: {error}") from error
+        raise ValueError(f"{path} must be a valid image: {error}") from error
     if frame is not None:
         image = _framed(image, frame)
     pixels = torch.from_numpy(np.array(image))
@@ -124,7 +124,7 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
 def decode_all(
     files: Sequence[Path], frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
-    """Read images into one tensor of bytes, with all processors."""
+    """Read images into one tensor of bytes, using all processors."""
     require(len(files) > 0, "files", "hold at least one image", len(files))
     first = decode(files[0], frame, gray)
     images = torch.empty((len(files), *first.shape), dtype=torch.uint8)
@@ -133,7 +133,7 @@ def decode_all(
         image = decode(files[number], frame, gray)
         if image.shape != first.shape:
             raise ValueError(
-                f"images must have one size unless a size is given, got "
+                f"images must have the same size unless a size is given, got "
                 f"{_size(first)} in {files[0]} and {_size(image)} in {files[number]}"
             )
         images[number] = image

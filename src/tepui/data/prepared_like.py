@@ -22,7 +22,7 @@ _GRAY = (0.299, 0.587, 0.114)
 
 
 def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
-    """Return images in the form in which a model sees those of another set.
+    """Return images in the form that a model expects: that of another data set.
 
     The shorter side is scaled and a piece of the right shape cut from the center;
     color becomes gray by its brightness, gray is repeated in all channels; the other

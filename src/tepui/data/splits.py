@@ -1,4 +1,4 @@
-"""Splits of a data set in two: at random from a seed, or as a list says."""
+"""Splits of a data set in two: at random from a seed, or by a list of indices."""
 
 from collections.abc import Sequence, Sized
 from pathlib import Path
@@ -60,7 +60,7 @@ def split(
     samples = len(dataset)
     require(0 < fraction < 1, "fraction", "lie in (0, 1)", fraction)
     second = round(fraction * samples)
-    rule = f"leave a sample on each side of {samples}"
+    rule = f"leave at least one of {samples} samples on each side"
     require(0 < second < samples, "fraction", rule, fraction)
     order = torch.randperm(samples, generator=generator(seed, "split"))
     return _part(dataset, order[second:]), _part(dataset, order[:second])
@@ -81,7 +81,7 @@ def split_at(
 def split_at(
     dataset: Dataset[T], held_out: Sequence[int] | Tensor | str | Path
 ) -> tuple[Dataset[T], Dataset[T]]:
-    """Split a data set into the samples that are named and all others.
+    """Split a data set into the samples at given indices and all others.
 
     Both parts keep the order of the data set.
 
@@ -110,10 +110,10 @@ def split_at(
         held_out = torch.from_numpy(np.load(held_out, allow_pickle=False))
     rows = torch.as_tensor(held_out)
     whole = rows.ndim == 1 and not (rows.is_floating_point() or rows.is_complex())
-    rule = "hold whole numbers along one axis"
+    rule = "be a one-dimensional list of integers"
     require(whole, "held_out", rule, f"{rows.dtype} of shape {tuple(rows.shape)}")
     samples = len(dataset)
-    rule = f"hold different numbers from 0 to {samples - 1}, not all and not none"
+    rule = f"hold distinct indices, a non-empty proper subset of range({samples})"
     right = 0 < len(rows) < samples and len(rows.unique()) == len(rows)
     right = right and int(rows.min()) >= 0 and int(rows.max()) < samples
     require(right, "held_out", rule, f"{len(rows)} numbers")

@@ -32,7 +32,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 @final
 @dataclass(frozen=True)
 class Tokenizer:
-    """Words by number, and buckets for all others.
+    """Numbered words, and hash buckets for all others.
 
     Attributes:
         words: Words with a number of their own, the most frequent first.
@@ -54,7 +54,7 @@ class Tokenizer:
         require(
             len(set(self.words)) == len(self.words),
             "words",
-            "differ from each other",
+            "be distinct",
             [w for w, n in Counter(self.words).items() if n > 1][:3],
         )
 
@@ -77,7 +77,7 @@ class Tokenizer:
             ValueError: If no number is left for words.
         """
         room = size - SPECIAL - buckets
-        require(room > 0, "size", f"be over {SPECIAL + buckets}", size)
+        require(room > 0, "size", f"be greater than {SPECIAL + buckets}", size)
         counts = Counter(word for text in texts for word in _words(text))
         ordered = sorted(counts, key=lambda word: (-counts[word], word))
         return cls(tuple(ordered[:room]), buckets)
@@ -99,7 +99,7 @@ class Tokenizer:
     def pairs(
         self, first: Sequence[str], second: Sequence[str], length: int = 128
     ) -> dict[str, Tensor]:
-        """Return pairs of sentences as a model of text takes them.
+        """Return pairs of sentences as a text model expects them.
 
         Args:
             first: The first sentence of each pair.
@@ -111,7 +111,7 @@ class Tokenizer:
             ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64, of shape
             ``(pairs, tokens)``, as wide as the longest pair.
         """
-        require(length > SPECIAL, "length", f"be over {SPECIAL}", length)
+        require(length > SPECIAL, "length", f"be greater than {SPECIAL}", length)
         encoded = [
             _shortened(self.encode(one), self.encode(other), length - SPECIAL)
             for one, other in zip(first, second, strict=True)
@@ -199,7 +199,7 @@ class HuggingFaceTokenizer:
     def pairs(
         self, first: Sequence[str], second: Sequence[str], length: int = 128
     ) -> dict[str, Tensor]:
-        """Return pairs of sentences as a model of text takes them.
+        """Return pairs of sentences as a text model expects them.
 
         Args:
             first: The first sentence of each pair.
@@ -225,7 +225,7 @@ def _words(text: str) -> list[str]:
 
 
 def _shortened(one: list[int], other: list[int], room: int) -> tuple[list[int], ...]:
-    """Take last words from the longer sentence until both fit."""
+    """Drop the last words of the longer sentence until both fit."""
     shorter = min(len(one), len(other), room // 2)
     keep = room - shorter
     return (one[:keep], other[: room - min(len(one), keep)])

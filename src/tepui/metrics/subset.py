@@ -61,7 +61,8 @@ def restrict_classes(
     class_mask(mask, classes)
     class_indices(labels, classes)
     outside = int((~mask[labels]).sum())
-    require(outside == 0, "labels", "be of classes in the mask", f"{outside} outside")
+    rule = "belong to classes in the mask"
+    require(outside == 0, "labels", rule, f"{outside} outside")
     return logits[..., mask], (mask.cumsum(0) - 1)[labels]
 
 

@@ -3,8 +3,8 @@
 from tepui.models.albert import Albert
 from tepui.models.base import Model
 from tepui.models.convnet import ConvNet
-from tepui.models.from_huggingface import huggingface
-from tepui.models.from_timm import timm
+from tepui.models.from_huggingface import from_huggingface
+from tepui.models.from_timm import from_timm
 from tepui.models.mlp import MLP
 from tepui.models.resize import Resize
 from tepui.models.resnet import ResNet18
@@ -29,8 +29,8 @@ __all__ = [
     "ViTSmall",
     "ViTTiny",
     "WideResNet40x2",
-    "huggingface",
+    "from_huggingface",
+    "from_timm",
     "load_torchvision",
     "split_last_layers",
-    "timm",
 ]

@@ -18,7 +18,7 @@ from tepui.models.base import Composed, Model, positive
 CODE = ("trust_remote_code", "code_revision", "auto_map")
 
 
-def huggingface(
+def from_huggingface(
     name: str | Path, num_classes: int = 2, pretrained: bool = True, **options: Any
 ) -> Model:
     """Return a sequence classifier of transformers.

@@ -21,7 +21,7 @@ PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
 HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")
 
 
-def timm(
+def from_timm(
     name: str,
     num_classes: int | None = None,
     in_channels: int = 3,
@@ -95,7 +95,7 @@ def _ends_in_a_class_token(model: Any) -> bool:
 
 
 class _Half(nn.Module):
-    """Half a block: the norm, the branch, its scale and its random dropping."""
+    """Half a block: the norm, the branch, its scale and its stochastic depth."""
 
     def __init__(
         self, norm: nn.Module, branch: nn.Module, scale: nn.Module, drop: nn.Module

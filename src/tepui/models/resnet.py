@@ -32,7 +32,7 @@ class ResNet18(Model):
         num_classes: Number of logits.
         in_channels: Channels of the images.
         width: Channels of the first stage; the features are eight times as wide.
-        stem: What the images are first met with.
+        stem: The first layers, made for images of this size.
         scaled_shortcut: Whether a shortcut that keeps its shape scales each channel by
             a weight that is learned and starts at one.
 
@@ -77,7 +77,7 @@ class ResNet18(Model):
             kaiming_fan_out(self)
 
     def torchvision_names(self) -> dict[str, str]:
-        """Return torchvision's name of each part that holds weights, by its own."""
+        """Map the name of each part that holds weights to torchvision's name."""
         names = {"layers.0.0": "conv1", "layers.0.1": "bn1", "classifier": "fc"}
         for index in range(8):
             own = f"layers.{index + 1}"
@@ -89,7 +89,7 @@ class ResNet18(Model):
         return names
 
     def released_names(self) -> dict[str, str]:
-        """Return SharpBalance's released name of each part, by its own."""
+        """Map the name of each part to its name in SharpBalance's released code."""
         names = self.torchvision_names()
         parts = {
             own: name.replace("downsample", "shortcut") for own, name in names.items()

@@ -38,12 +38,12 @@ class Frozen(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in eval mode, whatever is asked for."""
+        """Stay in eval mode, whatever mode is requested."""
         return super().train(False)
 
     @torch.no_grad()
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """Return what the last layer says."""
+        """Return the output of the last layer."""
         return composed(self.layers, *inputs, **named)
 
 
@@ -62,7 +62,7 @@ class OnFeatures(nn.Module):
         self.head = head
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """Return what the head says of the features."""
+        """Return the head's output on the features."""
         return self.head(self.extractor(*inputs, **named))
 
 
@@ -107,7 +107,7 @@ class Split:
     pattern: Model
 
     def tail(self, fresh: bool = False) -> Model:
-        """Return a new tail, a member for features computed before.
+        """Return a new tail: a member for precomputed features.
 
         Args:
             fresh: Draw its weights anew instead of copying them, in every layer that

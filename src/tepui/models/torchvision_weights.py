@@ -74,7 +74,7 @@ def load_torchvision(
 
 
 def tensor_names(own: Iterable[str], parts: Mapping[str, str]) -> dict[str, str]:
-    """Return another program's name of every tensor of a model.
+    """Map every tensor of a model to its name in another program.
 
     Example:
         >>> tensor_names(["classifier.bias"], {"classifier": "fc"})

@@ -72,7 +72,7 @@ class _VGG(Model):
         kaiming_fan_out(self)
 
     def torchvision_names(self) -> dict[str, str]:
-        """Return torchvision's name of each part that holds weights, by its own."""
+        """Map the name of each part that holds weights to torchvision's name."""
         names = {"classifier": "classifier.6"}
         position, hidden = 0, 0
         for index, layer in enumerate(self.layers):

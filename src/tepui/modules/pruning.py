@@ -31,18 +31,19 @@ class Prune:
 
     Attributes:
         sparsity: Share of the weights to remove; one value, or one per member.
-        after: Share of the run that members train densely before. At zero the initial
+        prune_at: Share of the run after which members are pruned. At zero the initial
             weights decide, whose scale differs by layer: high sparsity can then empty
-            whole layers, which is said.
+            whole layers, and a warning reports this.
     """
 
     sparsity: float | tuple[float, ...] = per_member(0.9)
-    after: float = 0.5
+    prune_at: float = 0.5
 
     def __post_init__(self) -> None:
         inside = all(0 <= share < 1 for share in values_of(self.sparsity))
         require(inside, "sparsity", "be a share in [0, 1)", self.sparsity)
-        require(0 <= self.after < 1, "after", "be a share in [0, 1)", self.after)
+        share = self.prune_at
+        require(0 <= share < 1, "prune_at", "be a share in [0, 1)", share)
 
 
 def prune_(module: nn.Module, sparsity: float) -> None:

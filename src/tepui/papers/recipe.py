@@ -130,7 +130,8 @@ class Recipe:
         """Return what to train, test and measure, each once."""
         for name, value in order.overrides.items():
             require(name in self.overrides, name, "be left out for this item", value)
-            require(value not in (0, ()), name, "be positive", value)
+            some = len(value) if name == "methods" else value
+            require(some > 0, name, "be positive, or name some", value)
         return merged(job for part in self.numbers(order) for job in part.jobs)
 
     def records(self, store: Store, order: Order) -> Iterator[Record]:

@@ -153,30 +153,37 @@ def write(
     write_results(out, found)  # last: where it lies, all is there
 
 
+def rows(found: Results) -> list[list[str]]:
+    """Return headings, then a row per number, the paper's beside ours."""
+    axes = list(dict.fromkeys(name for each in found.records for name in each.at))
+    return [
+        ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"],
+        *(
+            [
+                record.item.rpartition("/")[2],
+                record.dataset,
+                record.method,
+                *(str(record.at.get(axis, "")) for axis in axes),
+                record.metric,
+                paper_cell(record),
+                own_cell(record),
+                str(record.n),
+            ]
+            for record in found.records
+        ),
+    ]
+
+
 def table(found: Results) -> str:
     """Return the numbers of results beside the paper's, in Markdown."""
-    axes = list(dict.fromkeys(name for each in found.records for name in each.at))
-    headings = ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"]
-    rows = [
-        [
-            record.item.rpartition("/")[2],
-            record.dataset,
-            record.method,
-            *(str(record.at.get(axis, "")) for axis in axes),
-            record.metric,
-            paper_cell(record),
-            own_cell(record),
-            str(record.n),
-        ]
-        for record in found.records
-    ]
+    headings, *numbers = rows(found)
     labels = {"differs": "What differs from the paper", "note": "Note"}
     notes = "".join(
         f"\n{label}: {found.settings[key]}\n"
         for key, label in labels.items()
         if found.settings.get(key)
     )
-    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, rows)}{notes}"
+    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, numbers)}{notes}"
 
 
 def paper_cell(record: Record) -> str:

@@ -43,7 +43,7 @@ def seconds_per_epoch(entry: Entry) -> Estimate:
 
 
 def scoring_share(entry: Entry) -> Estimate:
-    """Return which share of training was scoring and exchange between members."""
+    """Return the share of training spent on scoring and exchange between members."""
     found = []
     for history in entry.histories:
         scoring = [record.exchange_seconds for record in history]
@@ -55,7 +55,7 @@ def scoring_share(entry: Entry) -> Estimate:
 
 
 def peak_memory(entry: Entry) -> int | None:
-    """Return the most bytes that any ensemble took on a GPU; None if not known."""
+    """Return the peak GPU memory of any ensemble in bytes; None if unknown."""
     peaks = [record.peak_memory for history in entry.histories for record in history]
     return max((peak for peak in peaks if peak is not None), default=None)
 

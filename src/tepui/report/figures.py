@@ -235,7 +235,7 @@ def _error(value: float) -> float:
 
 
 def _turned(comparison: Comparison) -> dict[str, Any]:
-    """Return how labels below an axis are turned, where many stand side by side."""
+    """Return the rotation of labels below an axis, where there are many."""
     if len(comparison.methods) <= 3:
         return {}
     return {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}

@@ -1,12 +1,15 @@
-"""Pieces of HTML, in which every string is escaped."""
+"""Pieces of HTML from the templates beside this file, which escape every string."""
 
 import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from tepui.report.figures import GRID, STYLE
 
@@ -47,6 +50,26 @@ class Cell(NamedTuple):
     edge: bool = False
 
 
+@cache
+def templates() -> Environment:
+    """Return what finds and fills the templates."""
+    return Environment(
+        loader=PackageLoader("tepui.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def part(name: str, *values: object) -> Markup:
+    """Return a piece of a page by the name of its macro in ``parts.html.j2``."""
+    piece: Markup = getattr(templates().get_template("parts.html.j2").module, name)(
+        *values
+    )
+    return piece
+
+
 def table(
     caption: str,
     headings: Sequence[str],
@@ -55,69 +78,34 @@ def table(
     words: int = 1,
     above: Sequence[tuple[str, int]] = (),
     kind: str = "",
-) -> str:
+) -> Markup:
     """Return a table that can be scrolled sideways, with the keyboard too."""
-    head = "".join(
-        f'<th scope="col"{_class("word" * (column < words))}>{escape(text)}</th>'
-        for column, text in enumerate(headings)
-    )
-    over = "".join(
-        f'<th scope="colgroup" colspan="{span}">{escape(text)}</th>'
-        for text, span in above
-    )
-    if over:
-        over = f'<tr class="above"><td colspan="{words}"></td>{over}</tr>'
-    lines, last = [], None
-    for row in rows:
-        cells = [each if isinstance(each, Cell) else Cell(each) for each in row]
-        start = ' class="first"' if words > 1 and cells[0].text != last else ""
-        last = cells[0].text
-        inside = "".join(_cell(n, each, words) for n, each in enumerate(cells))
-        lines.append(f"<tr{start}>{inside}</tr>")
-    body = "\n".join(lines)
-    label = escape(caption, quote=True)
-    return (
-        f'<div class="scroll" role="region" aria-label="{label}" tabindex="0">'
-        f"<table{_class(kind)}><caption>{escape(caption)}</caption>"
-        f"<thead>{over}<tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    cells = [
+        [each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows
+    ]
+    return part("table", caption, headings, cells, words, above, kind)
 
 
-def definitions(items: Mapping[str, object]) -> str:
-    """Return names with what they mean or hold."""
-    rows = "".join(
-        f"<dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd>"
-        for name, value in items.items()
-    )
-    return f"<dl>{rows}</dl>"
+def definitions(items: Mapping[str, object]) -> Markup:
+    """Return a list of names with their meanings or values."""
+    return part("definitions", items)
 
 
-def paragraph(text: str, kind: str = "") -> str:
+def paragraph(text: str, kind: str = "") -> Markup:
     """Return a paragraph, of a CSS class if one is named."""
-    return f"<p{_class(kind)}>{escape(text)}</p>"
+    return part("paragraph", text, kind)
 
 
-def drawn(drawing: Drawing) -> str:
+def drawn(drawing: Drawing) -> Markup:
     """Return a drawing as part of the page, in the page's colors."""
-    svg = inline_svg(drawing.figure, drawing.name)
-    return framed(svg, drawing.alt, drawing.caption)
+    svg = Markup(inline_svg(drawing.figure, drawing.name))
+    return part("figure", svg, drawing.alt, drawing.caption)
 
 
-def picture(svg: str, alt: str, caption: str) -> str:
+def picture(svg: str, alt: str, caption: str) -> Markup:
     """Return an SVG document from a file, in which nothing can run or be fetched."""
     code = base64.b64encode(svg.encode()).decode("ascii")
-    image = f'<img alt="" src="data:image/svg+xml;base64,{code}">'
-    return framed(image, alt, caption)
-
-
-def framed(image: str, alt: str, caption: str) -> str:
-    """Return an image with its description and its caption."""
-    label = escape(alt, quote=True)
-    return (
-        '<figure><div class="scroll" role="region" aria-label="figure" tabindex="0">'
-        f'<div role="img" aria-label="{label}">{image}</div></div>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
+    return part("figure", part("image", "svg+xml", code), alt, caption)
 
 
 def inline_svg(figure: "Figure", name: str) -> str:
@@ -137,16 +125,3 @@ def inline_svg(figure: "Figure", name: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9-]", "-", name)
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{safe}-", text)
     return text.replace("#000000", "currentColor").replace(GRID, "var(--grid)")
-
-
-def _cell(column: int, cell: Cell, words: int) -> str:
-    text = escape(cell.text)
-    text = f"<strong>{text}</strong>" if cell.best else text
-    tag = 'th scope="row"' if column < words else "td"
-    kinds = ["word"] * (column < words) + ["edge"] * cell.edge
-    style = f' style="background: {cell.color}"' if cell.color else ""
-    return f"<{tag}{_class(' '.join(kinds))}{style}>{text}</{tag[:2]}>"
-
-
-def _class(kind: str) -> str:
-    return f' class="{escape(kind, quote=True)}"' if kind else ""

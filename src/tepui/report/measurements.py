@@ -1,4 +1,4 @@
-"""Plots of what was measured of an ensemble's members."""
+"""Plots of the measures of an ensemble's members."""
 
 import math
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
 
 
 def disagreement_of_pairs(matrix: "Tensor") -> "Figure":
-    """How often each two members differ."""
+    """How often each pair of members disagrees."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

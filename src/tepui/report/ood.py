@@ -1,15 +1,14 @@
 """What a comparison's page says about unfamiliar samples: table, plots and pictures."""
 
-from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from tepui.metrics import Score
 from tepui.report.figures import STYLE
+from tepui.report.markup import paragraph, part
 from tepui.report.tables import Column, Row, best_of, cell
 from tepui.studies import Comparison, MethodResult
-from tepui.studies.gallery import Gallery, Picture, read_gallery
+from tepui.studies.gallery import Gallery, read_gallery
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,10 +70,11 @@ def ood_histograms(comparison: Comparison, data: str) -> "Figure":
 
 def galleries(comparison: Comparison) -> list[str]:
     """Return the pictures of each method's first ensemble as HTML."""
-    parts = []
+    parts: list[str] = []
     for method in comparison.methods:
         found = read_gallery(Path(method.ensembles[0].folder))
-        parts += [_gallery(gallery, method.label) for gallery in found]
+        for gallery in found:
+            parts += _gallery(gallery, method.label)
     if not parts:
         return []
     about = (
@@ -82,7 +82,7 @@ def galleries(comparison: Comparison) -> list[str]:
         "different predictions (highest PDS). Below each picture stand its PDS and the "
         "class that each member chooses; for test samples, the true class comes first."
     )
-    return [f"<p>{about}</p>", *parts]
+    return [paragraph(about), *parts]
 
 
 def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
@@ -106,27 +106,10 @@ def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
     axis.set_title(f"{method.label}: AUROC {auroc} %", fontsize=10)
 
 
-def _gallery(gallery: Gallery, method: str) -> str:
-    name = "test samples" if gallery.data is None else gallery.data
+def _gallery(gallery: Gallery, method: str) -> list[str]:
+    data = "test samples" if gallery.data is None else gallery.data
     strips = {"lowest PDS": gallery.lowest, "highest PDS": gallery.highest}
-    return "".join(
-        f'<p class="title">{escape(method)}, ensemble 1: {escape(name)}, {title}</p>'
-        f"{_strip(pictures, name)}"
+    return [
+        part("strip", f"{method}, ensemble 1: {data}, {title}", data, pictures)
         for title, pictures in strips.items()
-    )
-
-
-def _strip(pictures: Sequence[Picture], data: str) -> str:
-    shown = "".join(_picture(picture, data) for picture in pictures)
-    return f'<div class="strip">{shown}</div>'
-
-
-def _picture(picture: Picture, data: str) -> str:
-    said = ", ".join(picture.predictions)
-    label = "" if picture.label is None else f"<b>{escape(picture.label)}</b>: "
-    source = escape(f"data:image/png;base64,{picture.png}", quote=True)
-    text = escape(f"{data}, sample {picture.row}", quote=True)
-    return (
-        f'<div class="picture"><img src="{source}" alt="{text}">'
-        f"<span>{picture.pds:.3f}</span><span>{label}{escape(said)}</span></div>"
-    )
+    ]

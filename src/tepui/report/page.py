@@ -6,15 +6,13 @@ The page holds no script, and its policy lets a browser fetch nothing.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 
 from tepui.core.storage import replacing
 from tepui.report.figures import as_png, as_svg
-from tepui.report.markup import Drawing, definitions, drawn, paragraph
+from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
-from tepui.report.style import STYLE
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
@@ -86,30 +84,12 @@ def sections_of(found: LoadedReports, numbers: Numbers = ours_alone) -> list[Sec
 
 def render(title: str, sections: Iterable[Section]) -> str:
     """Return a page as text; every string in it is escaped."""
-    links: list[str] = []
-    body: list[str] = []
-    for section in sections:
-        anchor = f"s{len(links) + 1}"
-        heading = escape(section.title)
-        inner = ' class="inner"' if section.level > 2 else ""
-        links.append(f'<li{inner}><a href="#{anchor}">{heading}</a></li>')
-        body.append(f'<h{section.level} id="{anchor}">{heading}</h{section.level}>')
-        body += [drawn(p) if isinstance(p, Drawing) else p for p in section.parts]
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<link rel="icon" href="data:,">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
-        '<a class="skip" href="#main">Skip to the results</a>',
-        f"<header><h1>{escape(title)}</h1></header>",
-        f'<nav aria-label="Contents"><ul>{"".join(links)}</ul></nav>',
-        '<main id="main" tabindex="-1">',
-        *body,
-        "</main></body></html>",
+    shown = [
+        replace(section, parts=[_shown(part) for part in section.parts])
+        for section in sections
     ]
-    return "\n".join(parts) + "\n"
+    page = templates().get_template("page.html.j2")
+    return page.render(title=title, policy=POLICY, sections=shown) + "\n"
 
 
 def _of_group(group: Group, level: int) -> list[Section]:
@@ -145,16 +125,15 @@ def _why_apart(found: LoadedReports) -> str:
     )
 
 
+def _shown(part: str | Drawing) -> str:
+    return drawn(part) if isinstance(part, Drawing) else part
+
+
 def _environment(source: ReportSource) -> Section:
-    rest = {k: _plain(v) for k, v in source.environment.items() if k != "command"}
-    parts = [
-        f"<pre>{escape(str(source.environment.get('command', 'not recorded')))}</pre>",
-        definitions(rest),
-    ]
-    if source.settings:
-        settings = {name: _plain(value) for name, value in source.settings.items()}
-        inside = f"<summary>Settings</summary>{definitions(settings)}"
-        parts.append(f"<details>{inside}</details>")
+    command = str(source.environment.get("command", "not recorded"))
+    facts = {k: _plain(v) for k, v in source.environment.items() if k != "command"}
+    settings = {name: _plain(value) for name, value in source.settings.items()}
+    parts = [part("environment", command, facts, settings)]
     return Section(f"{source.path}: {source.title}", 3, parts)
 
 

@@ -11,7 +11,7 @@ Numbers = Callable[[Record], tuple[str, str]]
 
 
 def ours_alone(record: Record) -> tuple[str, str]:
-    """Return no number of a paper, and ours.
+    """Return our number alone.
 
     Example:
         >>> ours_alone(Record(

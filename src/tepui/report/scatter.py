@@ -138,7 +138,7 @@ def _line(
 
 
 def _legend(axis: "Axes", *, uncolored: bool) -> None:
-    """Name the kinds of points below the panel, hollow where color says more."""
+    """Add a legend below the panel; marks are hollow where color has a meaning."""
     _, names = axis.get_legend_handles_labels()
     if not any(names):
         return

@@ -119,7 +119,7 @@ def reliability(group: Group) -> Parts:
 
 
 def unfamiliar(group: Group) -> Parts:
-    """Return how well unfamiliar samples are found."""
+    """Return how well unfamiliar samples are detected."""
     comparison = group.comparison
     if not comparison.ood_sets:
         return []
@@ -127,8 +127,8 @@ def unfamiliar(group: Group) -> Parts:
     parts: list[str | Drawing] = [
         paragraph(
             "How well each score tells samples of unfamiliar sets from test samples: "
-            "AUROC in %, 50 for a score that tells nothing. Each ensemble's AUPR and "
-            "FPR95 stand in its evaluation.json."
+            "AUROC in %; 50 is chance. Each ensemble's AUPR and "
+            "FPR95 are in its evaluation.json."
         ),
         scores("AUROC in %", ["data", "method", *titles], auroc_rows(comparison)),
     ]
@@ -176,7 +176,7 @@ def sets(group: Group) -> Parts:
     titles = ["method", "ensemble", "member", "samples", "overlap with the others"]
     return [
         paragraph(
-            "How many training samples each member met sharpness-aware after the "
+            "How many training samples each member sees with SAM after the "
             "switch, and how much of that set it shares with each other member's "
             "(common samples over samples in either)."
         ),
@@ -193,7 +193,7 @@ def cost(group: Group) -> Parts:
         "Seconds per epoch are those of all members together, mean over epochs; "
         "scoring is the share of training in which members score data for each other "
         "(SharpBalance). Memory is recorded on GPUs. Times on different hardware, or "
-        "beside other work, do not compare. A dash marks what was not recorded."
+        "beside other work, are not comparable. A dash marks what was not recorded."
     )
     return [found, paragraph(about, "note")]
 
@@ -246,7 +246,7 @@ def _origins(entries: Sequence[Entry]) -> str:
         ]
         for entry in entries
     ]
-    return table("What was trained, and where it lies", titles, lines, words=3)
+    return table("Runs", titles, lines, words=3)
 
 
 def _known(value: object) -> str:

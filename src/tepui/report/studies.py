@@ -69,7 +69,7 @@ def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Fig
 
 
 def legend_below(figure: "Figure", axes: "Sequence[Axes]", columns: int = 5) -> None:
-    """Say once, below all panels, what each line and mark is."""
+    """Add one legend below all panels."""
     handles = {
         name: handle
         for axis in axes

@@ -144,7 +144,7 @@ def printed_table(comparison: Comparison) -> "Table":
 
 
 def _estimate(method: MethodResult, data: str, column: Column) -> Estimate:
-    """Return what a cell shows; sharpness, of training data, stands with clean ones."""
+    """Return what a cell shows; sharpness, of training data, goes with clean data."""
     if column is not SHARPNESS:
         return method.score(data, column.score)
     return method.sharpness if data == "clean" else estimate([])

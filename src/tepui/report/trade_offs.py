@@ -171,7 +171,7 @@ def _theory(
 
 
 def _legend(figure: "Figure", axes: "list[Axes]", columns: int) -> None:
-    """Say once what each line and mark is."""
+    """Add one legend for all panels."""
     entries: dict[str, Artist] = {}
     for axis in axes:
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):

@@ -32,7 +32,7 @@ class Features(DataSource):
     """What a frozen extractor says of images, kept on disk."""
 
     # A trial of one member, or what returns a trained model, such as
-    # "functools.partial" of tepui.models.timm
+    # "functools.partial" of tepui.models.from_timm
     extractor: Trial | Callable[[], nn.Module]
     # what it looks at. Where the extractor is a trial, images of another form are
     # brought to that of its training data

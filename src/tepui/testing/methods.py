@@ -201,7 +201,7 @@ def _check_pruning(method: Method, name: str) -> None:
                 expect(left == 0, name, rule, f"{left} others in {key}")
 
     with refusals_told(name, "train pruned members"):
-        fitted(method, kept, epochs=4, prune=Prune(after=0.5), callbacks=[look])
+        fitted(method, kept, epochs=4, prune=Prune(prune_at=0.5), callbacks=[look])
 
 
 def _check_float64(method: Method, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The theorems held against simulation, in standard errors.
+"""The theorems compared with simulation, in standard errors.
 
 Equalities (diversity, C) deviate in both directions, bounds only where they are broken.
 The grid is stable throughout. Corrections of order 1/d are included, since simulations
@@ -26,7 +26,7 @@ Grid = tuple[IntArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Predictions of one quantity beside their simulation, one value per grid point.
+    """Predictions of one quantity and their simulation, one value per grid point.
 
     Attributes:
         quantity: What is compared.

@@ -1,4 +1,4 @@
-r"""SAM on random quadratics, simulated, to hold the theorems against.
+r"""SAM on random quadratics, simulated, to test the theorems.
 
 Each repetition draws data of shape ``(n, d)`` with entries :math:`N(0, 1/d)` and a
 teacher of given length in random direction. Members train by SAM on all rows, or each
@@ -186,10 +186,10 @@ def _draw(
     return drawn._replace(teachers=theta_norm * drawn.teachers)
 
 
-# Curves of a figure ask for the same problems, whole and in blocks, again and again.
+# The curves of a figure need the same problems, whole and in blocks, repeatedly.
 @lru_cache(maxsize=2)
 def _drawn(n: int, d: int, matrices: int, subsets: int, seed: int) -> _Quadratics:
-    """Return problems whose teachers have length one; all that ask share the arrays."""
+    """Return problems whose teachers have length one; all callers share the arrays."""
     grams = torch.empty(matrices, subsets, d, d, dtype=torch.float64)
     for index in range(matrices):
         data = _normal((n, d), seed, "data", index) / math.sqrt(d)

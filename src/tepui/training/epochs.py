@@ -134,7 +134,7 @@ class Training:
 
     def _prune_before(self, epoch: int) -> None:
         plan = self.runner.plan
-        if self.prune is None or epoch != int(self.prune.after * plan.epochs):
+        if self.prune is None or epoch != int(self.prune.prune_at * plan.epochs):
             return
         for member in self.members:
             prune = for_member(self.prune, member.index, len(self.seeds))

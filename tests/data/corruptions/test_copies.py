@@ -78,7 +78,7 @@ def test_unknown_key_lists_the_known(clean):
     ("options", "match"),
     [
         ({"types": ("fogg",)}, "name must be one of gaussian_noise"),
-        ({"severities": (1, 6)}, "severity must be a whole number from 1 to 5, got 6"),
+        ({"severities": (1, 6)}, "severity must be an integer from 1 to 5, got 6"),
         ({"strength": "mnist"}, "strength must be one of cifar"),
         ({"types": ()}, "types and severities must not be empty"),
     ],

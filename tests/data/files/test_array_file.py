@@ -107,7 +107,7 @@ def test_a_damaged_compressed_file_is_refused(tmp_path):
 
 def test_an_encrypted_file_is_refused(tmp_path):
     path = encrypted(write(tmp_path / "x", arrays(), ".npz"))
-    with pytest.raises(ValueError, match=r"x\.npz, but: .*encrypted"):
+    with pytest.raises(ValueError, match=r"x\.npz: .*encrypted"):
         ArrayFile(path)
 
 

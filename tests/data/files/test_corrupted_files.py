@@ -58,9 +58,7 @@ def test_types_and_severities_can_be_chosen(tmp_path):
         copies["fog", 1]
     with pytest.raises(ValueError, match="types must be among"):
         CIFAR10C(tmp_path, types=("hail",))
-    with pytest.raises(
-        ValueError, match="severities must be whole numbers from 1 to 5"
-    ):
+    with pytest.raises(ValueError, match="severities must be integers from 1 to 5"):
         CIFAR10C(tmp_path, severities=(0,))
     with pytest.raises(ValueError, match="not be empty"):
         CIFAR10C(tmp_path, severities=())
@@ -104,13 +102,13 @@ def empty(folder):
     ("change", "error", "message"),
     [
         (no_labels, FileNotFoundError, r"labels\.npy must exist"),
-        (odd_labels, ValueError, "hold the labels five times over"),
+        (odd_labels, ValueError, "hold the labels repeated five times"),
         (fewer_labels, ValueError, r"fog\.npy must hold bytes of shape \(25,"),
         (floating, ValueError, "got 'float64 of shape"),
-        (objects, ValueError, r"fog\.npy must be a whole \.npy file"),
-        (truncated, ValueError, r"fog\.npy must be a whole \.npy file"),
-        (damaged_header, ValueError, r"fog\.npy must be a whole \.npy file"),
-        (empty, ValueError, r"fog\.npy must be a whole \.npy file"),
+        (objects, ValueError, r"fog\.npy must be a valid \.npy file"),
+        (truncated, ValueError, r"fog\.npy must be a valid \.npy file"),
+        (damaged_header, ValueError, r"fog\.npy must be a valid \.npy file"),
+        (empty, ValueError, r"fog\.npy must be a valid \.npy file"),
     ],
 )
 def test_damage_is_named(change, error, message, tmp_path):

@@ -118,23 +118,25 @@ def wrong_hash(server):
 
 def interrupted(server):
     server.cut["x.tar.gz"] = 50
-    message = "could not be downloaded whole|does not match"  # older urllib3
+    message = "could not be downloaded completely|does not match"  # older urllib3
     return [serve(server, "x.tar.gz", tarred())], message
 
 
 def absent(server):
     download = serve(server, "x.tar.gz", tarred())
     del server.files["x.tar.gz"]
-    return [download], "could not be downloaded whole: 404"
+    return [download], "could not be downloaded completely: 404"
 
 
 def unreachable(server):
     download = serve(server, "x.tar.gz", tarred())
-    return [replace(download, url="http://127.0.0.1:9/x.tar.gz")], "downloaded whole"
+    return [
+        replace(download, url="http://127.0.0.1:9/x.tar.gz")
+    ], "downloaded completely"
 
 
 def truncated(server):
-    return [serve(server, "x.tar.gz", tarred()[:-20])], "must be a whole archive"
+    return [serve(server, "x.tar.gz", tarred()[:-20])], "must be a valid archive"
 
 
 def climbing(server):

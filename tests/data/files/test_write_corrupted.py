@@ -12,8 +12,8 @@ from tepui.data import (
     corrupt,
     corrupted,
     corrupted_files,
-    store,
     to_arrays,
+    write_corrupted,
 )
 
 TYPES = ("fog", "contrast")
@@ -34,7 +34,7 @@ def copies(clean):
 
 
 def test_arrays_have_the_published_layout(clean, copies, tmp_path):
-    store(copies, tmp_path / "x")
+    write_corrupted(copies, tmp_path / "x")
     names = {path.name for path in (tmp_path / "x").iterdir()}
     assert names == {"contrast.npy", "fog.npy", "labels.npy", "corruptions.json"}
     images = np.load(tmp_path / "x" / "fog.npy", allow_pickle=False)
@@ -47,7 +47,7 @@ def test_arrays_have_the_published_layout(clean, copies, tmp_path):
 
 
 def test_arrays_read_back_are_those_made(clean, copies, tmp_path):
-    store(copies, tmp_path / "x")
+    write_corrupted(copies, tmp_path / "x")
     read = corrupted_files(tmp_path / "x", clean)
     assert list(read) == CELLS
     assert len(read) == 10
@@ -63,7 +63,7 @@ def test_folders_have_the_published_layout(clean, channels, tmp_path):
     smooth = torch.linspace(0, 255, 80).view(1, 1, 8, 10).to(torch.uint8)
     images = clean.like(smooth.repeat(12, channels, 1, 1), clean.targets)
     made = corrupted(images, types=("contrast",))
-    store(made, tmp_path / "x", layout="folders")
+    write_corrupted(made, tmp_path / "x", layout="folders")
     files = sorted((tmp_path / "x" / "contrast" / "4").rglob("*.JPEG"))
     found = [f"{file.parent.name}/{file.name}" for file in files]
     assert found == sorted(
@@ -79,7 +79,9 @@ def test_folders_have_the_published_layout(clean, channels, tmp_path):
 
 def test_classes_without_names_are_numbers(clean, tmp_path):
     nameless = Arrays(clean.inputs, clean.targets)
-    store(corrupted(nameless, types=("fog",)), tmp_path / "x", layout="folders")
+    write_corrupted(
+        corrupted(nameless, types=("fog",)), tmp_path / "x", layout="folders"
+    )
     folders = {path.name for path in (tmp_path / "x" / "fog" / "1").iterdir()}
     assert folders == {"0", "1", "2"}
     assert torch.equal(
@@ -90,16 +92,16 @@ def test_classes_without_names_are_numbers(clean, tmp_path):
 def test_nothing_is_overwritten(copies, tmp_path):
     (tmp_path / "mine.txt").write_text("keep")
     with pytest.raises(FileExistsError, match="is not empty; pass resume=True"):
-        store(copies, tmp_path)
+        write_corrupted(copies, tmp_path)
     with pytest.raises(FileExistsError, match=r"has no corruptions\.json"):
-        store(copies, tmp_path, resume=True)
+        write_corrupted(copies, tmp_path, resume=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.parametrize("layout", ["arrays", "folders"])
 def test_an_interrupted_set_is_completed(copies, layout, tmp_path, monkeypatch):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    store(copies, whole, layout=layout)
+    write_corrupted(copies, whole, layout=layout)
 
     def failing(images, name, severity, **options):
         if (name, severity) == ("contrast", 3):
@@ -108,7 +110,7 @@ def test_an_interrupted_set_is_completed(copies, layout, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tepui.data.corruptions.copies, "corrupt", failing)
     with pytest.raises(KeyboardInterrupt):
-        store(copies, broken, layout=layout)
+        write_corrupted(copies, broken, layout=layout)
     there = corrupted_files(broken, copies.dataset)
     assert len(there["fog", 5]) == len(copies.dataset)
     with pytest.raises((KeyError, FileNotFoundError)):
@@ -117,7 +119,7 @@ def test_an_interrupted_set_is_completed(copies, layout, tmp_path, monkeypatch):
     kept = next(broken.rglob("fog*"))
     before = kept.stat().st_mtime_ns
     told = []
-    store(copies, broken, layout=layout, resume=True, done=told.append)
+    write_corrupted(copies, broken, layout=layout, resume=True, done=told.append)
     assert told == CELLS
     assert kept.stat().st_mtime_ns == before
 
@@ -129,37 +131,37 @@ def test_an_interrupted_set_is_completed(copies, layout, tmp_path, monkeypatch):
 
 
 def test_other_types_can_be_added_but_not_other_images(clean, copies, tmp_path):
-    store(copies, tmp_path / "x")
+    write_corrupted(copies, tmp_path / "x")
     more = corrupted(clean, types=("saturate",), seed=3)
-    store(more, tmp_path / "x", resume=True)
+    write_corrupted(more, tmp_path / "x", resume=True)
     assert ("saturate", 5) in corrupted_files(tmp_path / "x", clean)
     with pytest.raises(ValueError, match=r"seed must be 3 to add to .*, got 4"):
-        store(corrupted(clean, seed=4), tmp_path / "x", resume=True)
+        write_corrupted(corrupted(clean, seed=4), tmp_path / "x", resume=True)
     other = corrupted(clean, strength="imagenet", seed=3)
     with pytest.raises(ValueError, match="strength must be 'cifar'"):
-        store(other, tmp_path / "x", resume=True)
+        write_corrupted(other, tmp_path / "x", resume=True)
     other = corrupted(clean.like(255 - clean.inputs, clean.targets), seed=3)
     with pytest.raises(ValueError, match="images must be"):
-        store(other, tmp_path / "x", resume=True)
+        write_corrupted(other, tmp_path / "x", resume=True)
     with pytest.raises(ValueError, match="layout must be 'arrays'"):
-        store(more, tmp_path / "x", layout="folders", resume=True)
+        write_corrupted(more, tmp_path / "x", layout="folders", resume=True)
     assert read_json(tmp_path / "x" / "corruptions.json")["seed"] == 3
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ""])
 def test_classes_must_be_names_of_folders(clean, name, tmp_path):
     bad = Arrays(clean.inputs, clean.targets, None, ("a", "b", name))
-    with pytest.raises(ValueError, match="classes must be names of folders"):
-        store(corrupted(bad), tmp_path / "x", layout="folders")
+    with pytest.raises(ValueError, match="classes must be valid folder names"):
+        write_corrupted(corrupted(bad), tmp_path / "x", layout="folders")
     assert not (tmp_path / "x").exists()
 
 
 def test_what_a_layout_cannot_hold_is_refused(clean, tmp_path):
-    with pytest.raises(ValueError, match="severities must be all of 1 to 5"):
-        store(corrupted(clean, severities=(1,)), tmp_path / "x")
+    with pytest.raises(ValueError, match="severities must be 1 to 5"):
+        write_corrupted(corrupted(clean, severities=(1,)), tmp_path / "x")
     five = Arrays(torch.zeros(2, 5, 4, 4), torch.tensor([0, 1]))
     with pytest.raises(ValueError, match="layout must be arrays unless 1 or 3"):
-        store(corrupted(five), tmp_path / "x", layout="folders")
+        write_corrupted(corrupted(five), tmp_path / "x", layout="folders")
 
 
 def test_a_folder_without_copies_is_refused(clean, tmp_path):
@@ -168,11 +170,11 @@ def test_a_folder_without_copies_is_refused(clean, tmp_path):
 
 
 def test_damaged_files_are_refused(clean, copies, tmp_path):
-    store(copies, tmp_path / "x")
+    write_corrupted(copies, tmp_path / "x")
     read, file = corrupted_files(tmp_path / "x", clean), tmp_path / "x" / "fog.npy"
     whole = file.read_bytes()
     file.write_bytes(whole[:-7])
-    with pytest.raises(ValueError, match=r"fog\.npy must be a whole \.npy file"):
+    with pytest.raises(ValueError, match=r"fog\.npy must be a valid \.npy file"):
         read["fog", 1]
     np.save(file, np.zeros((59, 8, 10, 3), np.uint8))
     with pytest.raises(ValueError, match=r"bytes of shape \(60, height.* got .*\(59,"):
@@ -181,7 +183,7 @@ def test_damaged_files_are_refused(clean, copies, tmp_path):
     with pytest.raises(ValueError, match="hold bytes of shape"):
         read["fog", 1]
     np.save(file, np.array([{"a": 1}] * 60, dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"must be a whole \.npy file"):
+    with pytest.raises(ValueError, match=r"must be a valid \.npy file"):
         read["fog", 1]
     with pytest.raises(KeyError, match=r"key must be one of .*got .*'snow', 1"):
         read["snow", 1]
@@ -189,7 +191,7 @@ def test_damaged_files_are_refused(clean, copies, tmp_path):
 
 @pytest.mark.parametrize("layout", ["arrays", "folders"])
 def test_copies_of_other_images_are_refused_at_once(clean, copies, layout, tmp_path):
-    store(copies, tmp_path / "x", layout=layout)
+    write_corrupted(copies, tmp_path / "x", layout=layout)
     other = clean.like(255 - clean.inputs, clean.targets)
     message = r"x must hold copies of the test set, .* hash [0-9a-f]{64}, got '[0-9a-f]"
     with pytest.raises(ValueError, match=message):
@@ -206,7 +208,7 @@ def test_copies_of_an_image_folder_are_known_by_its_images(tmp_path):
         picture(tmp_path / "images" / "test" / name / "0.png", size=(9, 9))
         picture(tmp_path / "images" / "train" / name / "0.png", size=(9, 9))
     clean = ImageFolder(tmp_path / "images", train=False, size=8)
-    store(corrupted(clean, types=("fog",)), tmp_path / "x")
+    write_corrupted(corrupted(clean, types=("fog",)), tmp_path / "x")
     assert len(corrupted_files(tmp_path / "x", clean)["fog", 1]) == 2
     other = ImageFolder(tmp_path / "images", train=False, size=7)
     with pytest.raises(ValueError, match="must hold copies of the test set"):
@@ -214,7 +216,7 @@ def test_copies_of_an_image_folder_are_known_by_its_images(tmp_path):
 
 
 def test_a_foreign_class_is_refused(clean, copies, tmp_path):
-    store(copies, tmp_path / "x", layout="folders")
+    write_corrupted(copies, tmp_path / "x", layout="folders")
     folder = tmp_path / "x" / "fog" / "1"
     (folder / "a").rename(folder / "dog")
     with pytest.raises(ValueError, match="dog must be one of 3 classes"):

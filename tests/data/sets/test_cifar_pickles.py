@@ -55,7 +55,7 @@ def test_foreign_code_is_refused_and_not_run(protocol, tmp_path):
     content = pickle.dumps({"data": Evil(target)}, protocol)
     pickle.loads(content)
     target.rmdir()  # the pickle does what it should
-    with pytest.raises(ValueError, match="must be a whole pickle of CIFAR, got the "):
+    with pytest.raises(ValueError, match="must be a valid CIFAR pickle, got the "):
         read_cifar_pickle(written(tmp_path, content))
     assert not target.exists()
 
@@ -96,7 +96,7 @@ def valued(value):
         (python2_pickle({"data": ARRAY}).replace(b"\x89U", b"\x88U"), "damage"),
         (b"", "damage"),
         (b"\x80\x02.", "damage"),
-        (b"not a pickle", "must be a whole pickle"),
+        (b"not a pickle", "must be a valid CIFAR pickle"),
         (python2_pickle(BATCH) + b"more", "got 4 bytes after its end"),
         (python2_pickle(BATCH) * 2, "bytes after its end"),
         (valued(b"cnumpy\nndarray\n"), "neither bytes, integers nor a whole array"),
@@ -115,7 +115,7 @@ def test_damage_is_named(content, message, tmp_path):
 def test_every_truncation_is_refused(tmp_path):
     content = python2_pickle(BATCH)
     for length in range(len(content)):
-        with pytest.raises(ValueError, match="must be a whole pickle of CIFAR"):
+        with pytest.raises(ValueError, match="must be a valid CIFAR pickle"):
             read_cifar_pickle(written(tmp_path, content[:length]))
 
 

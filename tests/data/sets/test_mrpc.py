@@ -133,7 +133,7 @@ def test_a_missing_set_says_how_to_get_it(tmp_path, monkeypatch):
 def test_bad_arguments_are_named(root):
     with pytest.raises(ValueError, match=r"test must be one of validation, official"):
         MRPC(root, test="train")
-    with pytest.raises(ValueError, match=r"size must be over 1027, got 50"):
+    with pytest.raises(ValueError, match=r"size must be greater than 1027, got 50"):
         MRPC(root, vocabulary=50)
 
 

@@ -114,7 +114,7 @@ def name_of(corruption: str | Corruption) -> str:
 def check_severity(severity: object) -> None:
     """Raise unless a severity is one of the published five."""
     whole = isinstance(severity, int) and 1 <= severity <= 5
-    require(whole, "severity", "be a whole number from 1 to 5", severity)
+    require(whole, "severity", "be an integer from 1 to 5", severity)
 
 
 def _function(
@@ -174,7 +174,7 @@ def check_images(argument: str, images: object) -> Tensor:
         kind = type(images).__name__
         raise ValueError(f"{argument} must hold images in one tensor, got {kind}")
     shape = tuple(images.shape)
-    rule = "be images of shape (samples, channels, height, width), none of them 0"
+    rule = "be images of shape (samples, channels, height, width), each at least 1"
     require(len(shape) == 4 and min(shape) > 0, argument, rule, shape)
     if images.dtype != torch.uint8:
         rule = "be uint8 or floating point"

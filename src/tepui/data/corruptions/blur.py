@@ -16,12 +16,12 @@ from tepui.data.corruptions.filters import (
 
 
 def defocus_blur(images: Tensor, disk: tuple[float, float], draws: Draws) -> Tensor:
-    """Blur with a disk of a radius, its own edge blurred by a width."""
+    """Blur with a disk of a given radius whose edge is itself blurred."""
     return correlated(images, disk_kernel(*disk))
 
 
 def glass_blur(images: Tensor, glass: tuple[float, int, int], draws: Draws) -> Tensor:
-    """Blur by a width, copy pixels from up to a distance, several times, and blur."""
+    """Blur, copy pixels from nearby several times, and blur again."""
     sigma, distance, times = glass
     pixels = (gaussian(images, sigma) * 255 + 1e-4).floor().flatten(2)
     height, width = images.shape[2:]
@@ -34,7 +34,7 @@ def glass_blur(images: Tensor, glass: tuple[float, int, int], draws: Draws) -> T
 
 
 def motion_blur(images: Tensor, line: tuple[int, float], draws: Draws) -> Tensor:
-    """Smear along a line of a radius and a width, at most 45° from the horizontal."""
+    """Smear along a line at most 45° from the horizontal."""
     return along_line(images, *line, 90 * draws.uniform() - 45)
 
 

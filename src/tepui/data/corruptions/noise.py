@@ -28,7 +28,7 @@ def impulse_noise(images: Tensor, amount: float, draws: Draws) -> Tensor:
 
 
 def poisson_quantile(normal: Tensor, rate: Tensor) -> Tensor:
-    """Return the Poisson count that is as rare as a normal number.
+    """Return the Poisson quantile at the same probability as a normal number.
 
     Rates up to four sum the distribution; greater ones take the expansion of the
     quantile in powers of ``rate ** -0.5`` (Giles 2016), which misses the exact count

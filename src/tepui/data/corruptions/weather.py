@@ -15,7 +15,7 @@ def snow(
     flakes: tuple[float, float, float, float, int, float, float],
     draws: Draws,
 ) -> Tensor:
-    """Whiten the image and let flakes fall over it, also from below.
+    """Whiten the image and add snowflakes that fall both ways.
 
     Flakes are normal noise of a mean and a width, zoomed, cut off below a threshold
     and smeared downwards along a line of a radius and a width; the last number is the
@@ -37,7 +37,7 @@ def frost(
     draws: Draws,
     textures: Sequence[Tensor] | None = None,
 ) -> Tensor:
-    """Add a piece of a frost texture: weight of the image, of the frost, its scale."""
+    """Blend in part of a frost texture (weight of image, weight of frost, scale)."""
     share, ice, scale = weights
     channels, height, width = images.shape[1:]
     values, rows, columns, start = packed(
@@ -55,7 +55,7 @@ def frost(
 
 
 def fog(images: Tensor, fog: tuple[float, float], draws: Draws) -> Tensor:
-    """Add clouds of an amount whose roughness decays, and darken to the old range."""
+    """Add clouds of a given amount and roughness, and darken to the old range."""
     amount, decay = fog
     height, width = images.shape[2:]
     side = 1 << max(max(height, width) - 1, 1).bit_length()

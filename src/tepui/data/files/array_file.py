@@ -1,4 +1,4 @@
-"""Anybody's own arrays: numpy files with a training and a test part.
+"""Your own arrays: numpy files with a training and a test part.
 
 ``path`` is an ``.npz`` file with the arrays ``x_train``, ``y_train``, ``x_test`` and
 ``y_test``, or a folder with an ``.npy`` file for each. Nothing is ever unpickled.
@@ -74,7 +74,7 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
             array: npt.NDArray[Any] = found[name]
             return array
     except Exception as error:  # a damaged file fails in any way it likes
-        raise ValueError(f"{name} must be an array in {file}, but: {error}") from error
+        raise ValueError(f"{name} must be an array in {file}: {error}") from error
 
 
 def _inputs(array: npt.NDArray[Any], channels: str) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Corrupted test sets as they were released: read, not made.
+"""Corrupted test sets as released: read, not generated.
 
 Two layouts hold a test set under several corruptions, each at severities 1 to 5:
 
@@ -68,7 +68,7 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
             require(name in found, "types", f"be among {found}", name)
         for severity in self.severities:
             right = severity in SEVERITIES
-            require(right, "severities", "be whole numbers from 1 to 5", severity)
+            require(right, "severities", "be integers from 1 to 5", severity)
         require(len(self) > 0, "types and severities", "not be empty", list(self))
 
     def __getitem__(self, key: Cell) -> Dataset[Any]:
@@ -127,7 +127,7 @@ class CorruptedArrays(CorruptedFiles):
         labels = _opened(self.folder / "labels.npy")
         right = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
         described = f"{labels.dtype} of shape {labels.shape}"
-        rule = "hold the labels five times over"
+        rule = "hold the labels repeated five times"
         require(right, str(self.folder / "labels.npy"), rule, described)
         self._labels = torch.from_numpy(labels.astype(np.int64))
         if classes:
@@ -221,8 +221,8 @@ def corrupted_files(
     Args:
         folder: Where they lie.
         like: The clean test set: its normalization, classes and size of images. Each
-            copy must agree with it in number of samples, shape of images and
-            targets, and a manifest that :func:`tepui.data.store` wrote in its images.
+            copy must have as many samples, images of the same shape and the same
+            targets; a manifest by :func:`tepui.data.write_corrupted`, the same images.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -312,16 +312,16 @@ def _numbered(like: Arrays | ImageFiles) -> tuple[str, ...]:
 
 
 def _place(name: str) -> tuple[int, str]:
-    """Return where a corruption stands: the known ones first, in their usual order."""
+    """Return a sort key: known corruptions first, in their usual order."""
     known = list(CORRUPTIONS)
     return (known.index(name) if name in known else len(known), name)
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:
-    """Return an array that is read from disk where it is used; objects are refused."""
+    """Return a memory-mapped array; arrays of objects are refused."""
     require_file(path)
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # a damaged file fails in any way it likes
-        raise ValueError(f"{path} must be a whole .npy file, but: {error}") from error
+        raise ValueError(f"{path} must be a valid .npy file: {error}") from error
     return array

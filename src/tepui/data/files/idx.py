@@ -38,4 +38,4 @@ def _decompressed(path: Path) -> bytes:
         with gzip.open(path) as file:
             return file.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} must be a whole gzip file, but: {error}") from error
+        raise ValueError(f"{path} must be a valid gzip file: {error}") from error

@@ -1,4 +1,4 @@
-"""Anybody's own images: one folder per class.
+"""Your own images: one folder per class.
 
 ``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` in place of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
@@ -55,7 +55,7 @@ class ImageFolder(ImageFiles):
         if len(parts) == 1:
             chosen = _test_files(folder, files, labels)
             kept = [(file in chosen) != train for file in files]
-            rule = "leave an image in either part"
+            rule = "leave an image in each part"
             require(any(kept), str(folder), rule, f"{len(files)} images")
             files = [file for file, keep in zip(files, kept, strict=True) if keep]
             labels = [label for label, keep in zip(labels, kept, strict=True) if keep]
@@ -69,7 +69,7 @@ class ImageFolder(ImageFiles):
 
 
 def _parts(folder: Path) -> tuple[Path, ...]:
-    """Return the folders of the training and the test part, or the one of both."""
+    """Return the folders of the training and the test part, or one folder for both."""
     if not folder.is_dir():
         raise FileNotFoundError(f"path must be a folder of images, got {folder}")
     train = folder / "train"

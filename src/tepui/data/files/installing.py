@@ -30,7 +30,7 @@ _ABANDONED = 24 * 3600  # seconds without a write, after which no download is al
 def located(
     name: str, origin: Origin, root: str | Path | None = None, download: bool = False
 ) -> Path:
-    """Return the folder of a data set, fetched first if that is asked for."""
+    """Return the folder of a data set, downloading it first if asked."""
     folder = origin.find(root)
     if folder is not None:
         return folder
@@ -43,7 +43,7 @@ def located(
 
 
 def advice(name: str, origin: Origin) -> str:
-    """Return how to get a data set that is absent."""
+    """Return advice on how to get a missing data set."""
     ways = []
     if origin.downloads:
         ways.append(f"Fetch it with: tepui data fetch {name} (or download=True).")
@@ -116,9 +116,9 @@ def _staging(base: Path, name: str) -> Iterator[Path]:
 
 
 def _last_written(folder: Path) -> float:
-    """Return when anything in a folder was written last, in seconds of the epoch.
+    """Return the latest modification time in a folder, in seconds since the epoch.
 
-    A file that vanishes meanwhile belongs to a process that lives.
+    A file that vanishes meanwhile belongs to a process that is still running.
     """
     try:
         return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
@@ -173,7 +173,7 @@ def _retrieve(download: Download, folder: Path) -> None:
             )
     except RequestException as error:
         raise ConnectionError(
-            f"{download.url} could not be downloaded whole: {error}"
+            f"{download.url} could not be downloaded completely: {error}"
         ) from error
     finally:
         logger.setLevel(level)

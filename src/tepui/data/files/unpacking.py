@@ -1,4 +1,4 @@
-"""Archives unpacked with nothing outside the folder and nothing but files.
+"""Safe unpacking: nothing outside the folder, and nothing but regular files.
 
 An archive of a data set holds regular files and folders. A link, a device, or a name
 that leads out of the folder is an error that names it; so is an archive that ends
@@ -45,7 +45,7 @@ def unpack(archive: Path, folder: Path) -> None:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk, not the archive
         raise ValueError(
-            f"{archive} must be a whole archive, but: {error or type(error).__name__}"
+            f"{archive} must be a valid archive: {error or type(error).__name__}"
         ) from error
 
 
@@ -78,6 +78,6 @@ def _check_name(archive: Path, name: str) -> None:
 
 def _refuse(archive: Path, name: str, what: str) -> None:
     raise ValueError(
-        f"{archive} must hold only files and folders inside itself, "
+        f"{archive} must contain only files and folders inside itself, "
         f"got {name!r}: {what}"
     )

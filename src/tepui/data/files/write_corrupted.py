@@ -31,7 +31,7 @@ _QUALITY = 85
 _FORMAT = 1
 
 
-def store(
+def write_corrupted(
     copies: Corrupted,
     out: str | Path,
     *,
@@ -58,18 +58,18 @@ def store(
             out, or images or classes do not suit the layout.
     """
     folder = Path(out)
-    rule = "be all of 1 to 5"
+    rule = "be 1 to 5"
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
     classes = _class_folders(copies.dataset) if layout == "folders" else ()
     _claim(folder, {"layout": layout, **_about(copies)}, resume)
     if layout == "arrays":
-        _store_arrays(copies, folder, done)
+        _write_arrays(copies, folder, done)
     else:
-        _store_folders(copies, folder, classes, done)
+        _write_folders(copies, folder, classes, done)
 
 
 def _about(copies: Corrupted) -> dict[str, Any]:
-    """Return what tells these copies from others, as JSON holds it."""
+    """Return what identifies these copies, as JSON."""
     dataset = copies.dataset
     assert isinstance(dataset.inputs, Tensor)
     return {
@@ -92,7 +92,7 @@ def digest(*tensors: Tensor) -> str:
 
 
 def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
-    """Write the manifest, or check that the one that is there says the same."""
+    """Write the manifest, or check that the existing one says the same."""
     manifest = folder / MANIFEST
     if not folder.exists() or not any(folder.iterdir()):
         write_json(manifest, about)
@@ -111,7 +111,7 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
         require(there == value, name, rule, value)
 
 
-def _store_arrays(
+def _write_arrays(
     copies: Corrupted, folder: Path, done: Callable[[tuple[str, int]], None]
 ) -> None:
     labels = copies.dataset.targets.cpu().numpy()
@@ -144,7 +144,7 @@ def _write_array(
     array.flush()
 
 
-def _store_folders(
+def _write_folders(
     copies: Corrupted,
     folder: Path,
     classes: tuple[str, ...],
@@ -180,7 +180,7 @@ def _pictures(copy: Arrays) -> NDArray[np.uint8]:
 
 
 def _class_folders(dataset: Arrays) -> tuple[str, ...]:
-    """Return one name of a folder for each class."""
+    """Return one folder name per class."""
     assert isinstance(dataset.inputs, Tensor)
     channels = dataset.inputs.shape[1]
     require(channels in (1, 3), "layout", "be arrays unless 1 or 3 channels", channels)
@@ -189,5 +189,5 @@ def _class_folders(dataset: Arrays) -> tuple[str, ...]:
         names = tuple(str(label) for label in range(int(dataset.targets.max()) + 1))
     for name in names:
         plain = name == Path(name).name and name not in ("", ".", "..")
-        require(plain, "classes", "be names of folders", name)
+        require(plain, "classes", "be valid folder names", name)
     return names

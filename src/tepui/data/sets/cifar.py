@@ -70,7 +70,7 @@ def _origin(
 
 
 class _CIFAR(PublishedArrays, ABC):
-    """Either set, in the version that the folder's name tells."""
+    """Either set; the folder's name tells the version."""
 
     num_classes: ClassVar[int]
     versions: ClassVar[tuple[_Version, ...]]

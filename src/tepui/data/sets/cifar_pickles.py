@@ -97,9 +97,7 @@ class _RefusedError(ValueError):
 
 
 def _refuse(path: Path, what: str, cause: Exception | None = None) -> NoReturn:
-    raise _RefusedError(
-        f"{path} must be a whole pickle of CIFAR, got {what}"
-    ) from cause
+    raise _RefusedError(f"{path} must be a valid CIFAR pickle, got {what}") from cause
 
 
 def _text(value: bytes) -> str:

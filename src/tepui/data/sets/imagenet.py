@@ -117,7 +117,7 @@ class _TestOnly(_ClassFolders):
         download: bool = False,
         size: int = 224,
     ) -> None:
-        rule = "be false for a set with a test part only"
+        rule = "be false, since there is only a test part"
         require(not train, "train", rule, train)
         folder = located(type(self).__name__, self.origin, root, download)
         imagenet = ImageNet.origin.find(root) or folder.parent / "imagenet"
@@ -176,7 +176,7 @@ def imagenet_wnids(folder: Path) -> tuple[str, ...]:
         if part is None:
             raise FileNotFoundError(
                 f"{folder / 'wnids.txt'} must list the {CLASSES} WordNet identifiers "
-                "of ImageNet's classes, or val beside it hold their folders"
+                "of ImageNet's classes, or val beside it must hold their folders"
             )
         found = [item.name for item in class_folders(part)]
     right = len(found) == len(set(found)) == CLASSES

@@ -1,4 +1,4 @@
-"""The Microsoft Research Paraphrase Corpus: do two sentences say the same?
+"""The Microsoft Research Paraphrase Corpus: do two sentences mean the same?
 
 Two files of tab-separated text, 4076 training and 1725 test pairs from news. Of the
 training pairs 408 are held out for validation: the published ones where their ids are
@@ -111,7 +111,7 @@ def _read(folder: Path, part: str) -> list[_Pair]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text, but: {error}") from error
+        raise ValueError(f"{path} must be UTF-8 text: {error}") from error
     header = lines[0].split("\t") if lines else []
     require(header == _HEADER, f"first line of {path}", f"be {_HEADER}", header)
     pairs = [
@@ -128,7 +128,7 @@ def _pair(line: str, where: str) -> _Pair:
     parts = line.split("\t")
     fits = len(parts) == 5 and parts[0] in ("0", "1")
     fits = fits and parts[1].isdecimal() and parts[2].isdecimal()
-    rule = "hold a label 0 or 1, two ids and two sentences between tabs"
+    rule = "hold a label 0 or 1, two ids and two sentences, separated by tabs"
     require(fits, where, rule, line[:60])
     ids = int(parts[1]), int(parts[2])
     return _Pair(int(parts[0]), ids, parts[3].strip(), parts[4].strip())

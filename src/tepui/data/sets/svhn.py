@@ -57,7 +57,7 @@ def _read_mat(path: Path, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
     try:
         found = loadmat(path, variable_names=("X", "y"))
     except Exception as error:  # a damaged file fails in any way it likes
-        raise ValueError(f"{path} must be a whole .mat file, but: {error}") from error
+        raise ValueError(f"{path} must be a valid .mat file: {error}") from error
     for name in ("X", "y"):
         require(name in found, str(path), f"hold {name!r}", sorted(found))
     images, labels = found["X"], np.asarray(found["y"]).ravel()

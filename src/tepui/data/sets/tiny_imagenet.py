@@ -78,8 +78,9 @@ def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[
     for line in path.read_text().splitlines():
         fields = line.split("\t")
         right = len(fields) > 1 and fields[1] in numbers
-        require(right, str(path), "hold a file and its class in each line", line)
-        require(Path(fields[0]).name == fields[0], str(path), "name files", fields[0])
-        files.append(folder / "images" / fields[0])
+        require(right, str(path), "name a file and its class on each line", line)
+        file = fields[0]
+        require(Path(file).name == file, str(path), "hold plain file names", file)
+        files.append(folder / "images" / file)
         labels.append(numbers[fields[1]])
     return files, labels

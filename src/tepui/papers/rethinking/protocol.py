@@ -31,7 +31,7 @@ from tepui.data import (
     TinyImageNet,
 )
 from tepui.methods import SAM, DeepEnsemble
-from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, timm
+from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
 from tepui.papers.recipe import Order, Size
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
 from tepui.studies import EvaluationSpec, Samples, SharpnessSpec, Trial, seeds
@@ -92,7 +92,7 @@ _CIFAR100 = _CIFAR10._replace(
 )
 _TINY_IMAGENET = _CIFAR10._replace(
     dataset=TinyImageNet,
-    model=partial(timm, name="resnet18.tv_in1k", num_classes=200, pretrained=True),
+    model=partial(from_timm, name="resnet18.tv_in1k", num_classes=200, pretrained=True),
     augment=(RandomResizedCrop(size=64), HorizontalFlip()),
     strength="tiny_imagenet",
     sharp_samples=20_000,
@@ -153,7 +153,7 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], ControlStudy]] = {
         ),
         ("tiny_imagenet", "vgg19_bn_pretrained"): _TINY_IMAGENET._replace(
             model=partial(
-                timm, name="vgg19_bn.tv_in1k", num_classes=200, pretrained=True
+                from_timm, name="vgg19_bn.tv_in1k", num_classes=200, pretrained=True
             )
         ),
         ("cifar10", "vit"): _CIFAR10._replace(model=ViTTiny),

@@ -43,7 +43,7 @@ from tepui.data import (
 )
 from tepui.data.files.origins import ENVIRONMENT, data_folder
 from tepui.methods import DeepEnsemble
-from tepui.models import MLP, ConvNet, split_last_layers, timm
+from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.papers.recipe import Size
 from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
@@ -139,7 +139,7 @@ def near_start(start: int, in_features: int, hidden: int) -> MLP:
 
 def deit3() -> nn.Module:
     """Return DeiT-3 Base, trained on ImageNet-21k, with its published weights."""
-    return timm("deit3_base_patch16_224.fb_in22k_ft_in1k", pretrained=True)
+    return from_timm("deit3_base_patch16_224.fb_in22k_ft_in1k", pretrained=True)
 
 
 def deit3_tail(start: int, layers: int) -> nn.Module:

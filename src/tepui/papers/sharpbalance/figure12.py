@@ -13,17 +13,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import LENGTHS, title_of
+from tepui.papers.sharpbalance.protocol import LENGTHS
 from tepui.papers.sharpbalance.radius_sweep import (
-    DIVERSITY,
-    MEASURES,
-    clouds,
-    color_label,
     sweep,
     sweep_numbers,
     sweep_settings,
+    trade_off,
 )
-from tepui.report.scatter import Scatter, scatter_panels
+from tepui.report.scatter import scatter_panels
 from tepui.studies.results import Results
 
 if TYPE_CHECKING:
@@ -63,23 +60,13 @@ def numbers(order: Order) -> Iterator[Numbers]:
 
 def draw(found: Results) -> "Figure":
     """Return all panels, colored by what ensembles gain or by members' accuracy."""
-    shown = {letter: PANELS[letter] for letter in found.settings["panels"]}
+    item = "sharpbalance/figure12"
     return scatter_panels(
         [
-            Scatter(
-                f"({letter}) {title_of(found, 'cifar10')}",
-                MEASURES[panel.measure],
-                DIVERSITY[panel.diversity],
-                clouds(
-                    found,
-                    "cifar10",
-                    **panel._asdict(),
-                    item=f"sharpbalance/figure12{letter}",
-                ),
-                color_label(panel.color),
-                log=True,
+            trade_off(
+                found, "cifar10", letter, item=item + letter, **PANELS[letter]._asdict()
             )
-            for letter, panel in shown.items()
+            for letter in found.settings["panels"]
         ]
     )
 

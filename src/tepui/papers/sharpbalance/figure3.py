@@ -10,17 +10,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import LENGTHS, title_of
+from tepui.papers.sharpbalance.protocol import LENGTHS
 from tepui.papers.sharpbalance.radius_sweep import (
     DIVERSITY,
-    MEASURES,
-    clouds,
-    color_label,
     sweep,
     sweep_numbers,
     sweep_settings,
+    trade_off,
 )
-from tepui.report.scatter import Scatter, scatter_panels
+from tepui.report.scatter import scatter_panels
 from tepui.studies.results import Results
 
 if TYPE_CHECKING:
@@ -41,17 +39,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
 def draw(found: Results) -> "Figure":
     """Return a panel per measure of diversity, colored by what ensembles gain."""
     return scatter_panels(
-        [
-            Scatter(
-                title_of(found, "cifar10"),
-                MEASURES["worst_case"],
-                label,
-                clouds(found, "cifar10", diversity=name),
-                color_label("eir"),
-                log=True,
-            )
-            for name, label in DIVERSITY.items()
-        ]
+        [trade_off(found, "cifar10", diversity=name) for name in DIVERSITY]
     )
 
 

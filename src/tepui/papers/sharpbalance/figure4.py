@@ -11,17 +11,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import DATASETS, LENGTHS, title_of
+from tepui.papers.sharpbalance.protocol import DATASETS, LENGTHS
 from tepui.papers.sharpbalance.radius_sweep import (
-    DIVERSITY,
-    MEASURES,
-    clouds,
-    color_label,
     sweep,
     sweep_numbers,
     sweep_settings,
+    trade_off,
 )
-from tepui.report.scatter import Scatter, scatter_panels
+from tepui.report.scatter import scatter_panels
 from tepui.studies.results import Results
 
 if TYPE_CHECKING:
@@ -42,21 +39,12 @@ def numbers(order: Order) -> Iterator[Numbers]:
 def draw(found: Results) -> "Figure":
     """Return a column per data set and a row per color."""
     letters = found.settings["panels"]
-    return scatter_panels(
-        [
-            Scatter(
-                f"({letter}) {title_of(found, PANELS[letter])}",
-                MEASURES["worst_case"],
-                DIVERSITY["der"],
-                clouds(found, PANELS[letter], color=color),
-                color_label(color),
-                log=True,
-            )
-            for color in COLORS
-            for letter in letters
-        ],
-        columns=len(letters),
-    )
+    panels = [
+        trade_off(found, PANELS[letter], letter, color=color)
+        for color in COLORS
+        for letter in letters
+    ]
+    return scatter_panels(panels, columns=len(letters))
 
 
 RECIPE = Recipe(

@@ -19,10 +19,11 @@ from tepui.papers.sharpbalance.protocol import (
     evaluation_spec,
     protocol_of,
     settings,
+    title_of,
     trials,
 )
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
-from tepui.report.scatter import Cloud
+from tepui.report.scatter import Cloud, Scatter
 from tepui.sharpness import average_case, worst_case
 from tepui.studies import (
     EvaluationSpec,
@@ -247,6 +248,29 @@ def fitted(points: Sequence[tuple[float | None, float | None]]) -> Slope | None:
     if len({x for x, _ in known}) < 2:
         return None
     return tradeoff_slope([x for x, _ in known], [y for _, y in known])
+
+
+def trade_off(
+    found: Results,
+    dataset: str,
+    letter: str = "",
+    *,
+    measure: str = "worst_case",
+    diversity: str = "der",
+    color: str = "eir",
+    **names: Any,
+) -> Scatter:
+    """Return a panel of diversity against sharpness, an ensemble per mark."""
+    return Scatter(
+        f"{letter and f'({letter}) '}{title_of(found, dataset)}",
+        MEASURES[measure],
+        DIVERSITY[diversity],
+        clouds(
+            found, dataset, measure=measure, diversity=diversity, color=color, **names
+        ),
+        color_label(color),
+        log=True,
+    )
 
 
 def clouds(

@@ -16,7 +16,7 @@ import torch
 
 from tepui.core.seeding import generator
 from tepui.data import MRPC, Arrays, Digits, Tokenizer
-from tepui.models import Albert, ViTTiny, huggingface, timm
+from tepui.models import Albert, ViTTiny, from_huggingface, from_timm
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
 from tepui.papers.sharpbalance.protocol import (
@@ -73,7 +73,7 @@ OWN_PROTOCOLS: Protocols = {
     "paper": {
         "cifar100": PROTOCOLS["paper"]["cifar100"]._replace(
             model=partial(
-                timm,
+                from_timm,
                 name="vit_tiny_patch16_224",
                 num_classes=100,
                 pretrained=True,
@@ -86,7 +86,7 @@ OWN_PROTOCOLS: Protocols = {
         ),
         "mrpc": Protocol(
             partial(MRPC, tokenizer="albert-base-v2"),
-            partial(huggingface, name="albert-base-v2"),
+            partial(from_huggingface, name="albert-base-v2"),
             types=(),
             epochs=10,
             batch_size=32,

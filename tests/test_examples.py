@@ -13,6 +13,7 @@ from tepui.methods import SAM
 from tepui.testing import check_dataset, check_measure, check_method, check_metric
 
 FOLDER = Path(__file__).parents[1] / "docs" / "examples"
+PAGE = FOLDER.parent / "extending.md"
 MOST_LINES = {"lookahead": 45, "negative_correlation": 45}
 FILES = sorted(FOLDER.glob("*.py"))
 
@@ -51,6 +52,11 @@ def test_the_kinds_of_the_documents_are_there():
 @every_file
 def test_is_short(file):
     assert len(file.read_text().splitlines()) <= MOST_LINES.get(file.stem, 30)
+
+
+@every_file
+def test_the_page_shows_it(file):
+    assert f"```py\n{file.read_text()}```" in PAGE.read_text()
 
 
 @every_file
@@ -95,7 +101,7 @@ def commands(file):
 def ran(words, runs, out):
     """Run a command as written, but for one epoch and into another folder."""
     found = [word.replace("runs/mine", str(runs / "mine")) for word in words]
-    found = [word.replace("runs/", f"{out}/") for word in found]
+    found = [word.replace("runs/", f"{out}/").replace("100", "10") for word in found]
     if words[0] == "train":
         found += ["--epochs", "1", "--quiet"]
     if words[0] == "measure":

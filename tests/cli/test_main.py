@@ -215,9 +215,9 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "--method.help", "SharpBalance"])
     shown = capsys.readouterr().out
-    assert "--method.switch-epoch SWITCH_EPOCH" in shown
+    assert "--method.switch-at SWITCH_AT" in shown
     assert "``" not in shown
-    words = ["--method", "SharpBalance", "--method.switch-epoch", "5", "--epochs", "1"]
+    words = ["--method", "SharpBalance", "--method.switch-at", "5", "--epochs", "1"]
     with pytest.raises(SystemExit):
         main(["train", *words, "--quiet", "true", "--out", str(tmp_path / "run")])
     assert "switch_at must lie within the run" in capsys.readouterr().err

@@ -29,7 +29,7 @@ COMMANDS = [shlex.split(block.replace("\\\n", " "))[1:] for block in BLOCKS]
 SMALLER = {
     "--epochs": ("200", "2"),
     "--batch-size": ("128", "20"),
-    "--method.switch-epoch": ("100", "0"),
+    "--method.switch-at": ("100", "0"),
     "--samples": ("500", "5"),
 }
 NARROW = ["--model.width", "2"]

@@ -91,9 +91,13 @@ def _is_own(kind: type) -> bool:
 
 
 def _rebuildable() -> list[str]:
-    """Names of models; a file may not call the functions beside them."""
+    """Names of models; a file may call neither their base nor functions beside them."""
     kinds = {name: getattr(models, name) for name in models.__all__}
-    return [n for n, kind in kinds.items() if isclass(kind) and issubclass(kind, Model)]
+    return [
+        name
+        for name, kind in kinds.items()
+        if isclass(kind) and issubclass(kind, Model) and kind is not Model
+    ]
 
 
 def take_dtypes(module: nn.Module, state: dict[str, Tensor]) -> None:

@@ -14,7 +14,7 @@ from tepui.testing.expecting import (
     name_of,
 )
 
-SAMPLES, SIZE = 6, 16
+SAMPLES, SIZE = 32, 32
 
 
 def check_corruption(corruption: str | Corruption, *, rising: bool = True) -> None:

@@ -22,6 +22,12 @@ def rows(logits, labels):
     return logits[0]
 
 number = 3
+
+def size(model, data, *, loss, generator):
+    from tepui.sharpness import mean_of
+    return mean_of(next(model.parameters()).detach().abs().flatten(), {})
+
+worst_case = size
 """
 
 
@@ -58,6 +64,31 @@ def test_functions_are_named_by_their_paths(run, written, capsys):
     printed = capsys.readouterr().out
     assert "spread" in printed
     assert "accuracy of the worst member" in printed
+
+
+def test_measures_are_named_by_their_paths(run, capsys):
+    words = ["--what", "sharpness", "--samples", "5"]
+    own = ["--measures", "my_functions.size"]
+    main(["measure", str(run), *words, *own, "--out", str(run.parent / "out")])
+    document = json.loads((run.parent / "out" / "measure.json").read_text())
+    assert document["sharpness"]["size"]["mean"] > 0
+    assert "worst_case" in document["sharpness"]
+    assert "size" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--measures", "my_functions.worst_case"], "have other names than tepui's"),
+        (["--what", "diversity", "--measures", "my_functions.size"], "hold sharpness"),
+    ],
+)
+def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, capsys):
+    out = run.parent / "out"
+    with pytest.raises(SystemExit):
+        main(["measure", str(run), *words, "--out", str(out)])
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_a_configuration_file_cannot_name_functions(run, capsys):

@@ -13,44 +13,34 @@ from torch import nn
 import tepui
 from tepui import methods
 from tepui.core.per_member import for_member
-from tepui.core.seeding import generator
 from tepui.data.arrays import Batch
-from tepui.losses import cross_entropy
 from tepui.methods import (
     A2D,
     GSAM,
     SAM,
     SED,
     ActiveMembers,
-    CoupledBatch,
     CoupledMethod,
     DeepEnsemble,
     DivDis,
-    ExchangingMethod,
     MemberMethod,
     Method,
     SharpBalance,
 )
-from tepui.training.graphs import warm_up
-from tepui.training.member import TrainingMember
+from tepui.testing import check_method
+from tepui.testing.captures import WarmedRunner, check_shapes
 from tepui.training.run_folder import to_jsonable
-from tepui.training.runner import EagerRunner, Runner
 from tepui.training.slot_runner import SlotRunner
-from tepui.training.slot_runner import warm_up as warm_up_slots
-from tepui.training.slots import Slots
 from training.cases import (
     CLASSES,
     Lookahead,
     Named,
     Plain,
-    StoppedError,
     assert_different,
     assert_same_bits,
     assert_same_runs,
     checkpointed,
-    copied,
     fitted,
-    global_states,
     images,
     member_of,
     mlp,
@@ -58,7 +48,6 @@ from training.cases import (
     numbers,
     one_thread,
     pairs,
-    stop_after,
     untimed,
 )
 
@@ -106,12 +95,10 @@ ALL = [case for cases in CASES.values() for case in cases]
 KINDS = sorted({type(case.method) for case in ALL}, key=lambda kind: kind.__name__)
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=0.01)]
 
-every_method = pytest.mark.parametrize("method", [c.method for c in ALL], ids=repr)
+METHODS = [case.method for case in ALL]
+every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
 every_member_case = pytest.mark.parametrize(
     "case", [c for c in ALL if isinstance(c.method, MemberMethod)], ids=repr
-)
-every_coupled_method = pytest.mark.parametrize(
-    "method", [c.method for c in ALL if isinstance(c.method, CoupledMethod)], ids=repr
 )
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -155,6 +142,11 @@ def test_every_public_method_has_a_case():
         assert {type(case.method).__name__ for case in cases} == {name}
 
 
+@every_method
+def test_keeps_the_contract(method):
+    check_method(method)
+
+
 @every_kind
 def test_is_final_and_frozen(kind):
     assert kind.__final__
@@ -164,14 +156,6 @@ def test_is_final_and_frozen(kind):
             setattr(method, field.name, getattr(method, field.name))
     with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
         method.anything = 1
-
-
-@every_method
-def test_description_is_json_that_tells_settings_apart(method):
-    shown = to_jsonable(method)
-    assert json.loads(json.dumps(shown)) == shown
-    assert shown["class"] == type(method).__name__
-    assert shown.keys() - {"class"} == {f.name for f in dataclasses.fields(method)}
 
 
 def test_descriptions_differ_where_methods_do():
@@ -206,18 +190,6 @@ def test_values_per_member_reach_their_members(kind):
 
 
 @every_member_case
-def test_gradient_leaves_weights_as_they_were(case):
-    module = noisy_net().train()
-    before = {name: p.detach().clone() for name, p in module.named_parameters()}
-    member = started(case.method, module)
-    for _ in range(3):
-        case.method.gradient(member, batch_of(images()))
-    assert_same_bits(before, dict(module.named_parameters()))
-    assert all(p.grad is None for p in module.parameters())
-    assert all(p.requires_grad for p in module.parameters())
-
-
-@every_member_case
 def test_running_statistics_follow_the_policy(case):
     module = noisy_net().train()
     reference = noisy_net().train()
@@ -228,52 +200,6 @@ def test_running_statistics_follow_the_policy(case):
     assert int(module[2].num_batches_tracked) == case.updates
     same = torch.equal(module[2].running_mean, reference[2].running_mean)
     assert same == (case.updates == 1)
-
-
-@every_member_case
-def test_loss_is_that_of_the_weights_the_member_has(case):
-    module, data = mlp(), numbers()
-    expected = cross_entropy(module(data.inputs), data.targets).mean()
-    loss, values = case.method.gradient(started(case.method, module), batch_of(data))
-    torch.testing.assert_close(loss, expected.detach())
-    assert not loss.requires_grad
-    assert not any(value.requires_grad for value in values)
-
-
-@every_member_case
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_type_and_place_are_kept(case, dtype):
-    module, data = mlp().to(dtype), numbers(dtype=dtype)
-    loss, values = case.method.gradient(started(case.method, module), batch_of(data))
-    assert loss.dtype == dtype
-    for value, parameter in zip(values, module.parameters(), strict=True):
-        assert (value.dtype, value.device) == (parameter.dtype, parameter.device)
-        assert value.shape == parameter.shape
-    run = fitted(data, lambda: mlp().to(dtype), method=case.method)
-    assert {p.dtype for p in run.ensemble.parameters()} == {dtype}
-
-
-@every_member_case
-def test_all_passes_of_a_step_see_the_same_masks(case):
-    masks = []
-
-    class Masked(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, CLASSES)
-
-        def forward(self, x):
-            masks.append(torch.rand(x.shape))
-            return self.layer(x * masks[-1])
-
-    member = started(case.method, Masked())
-    for seed in (1, 2):
-        member.noise_seed = seed
-        case.method.gradient(member, batch_of(numbers()))
-    half = len(masks) // 2
-    assert all(torch.equal(mask, masks[0]) for mask in masks[:half])
-    assert all(torch.equal(mask, masks[half]) for mask in masks[half:])
-    assert not torch.equal(masks[0], masks[half])
 
 
 @every_member_case
@@ -306,87 +232,6 @@ def test_trains_on_dict_inputs(method):
     run = fitted_with(method, pairs(), Named, epochs=10)
     assert max(run.history[-1].trained) < min(run.history[0].trained)
     assert_same_runs(run, fitted_with(method, Plain(pairs()), Named, epochs=10))
-
-
-@every_method
-def test_leaves_global_generators_alone(method):
-    before = global_states()
-    fitted_with(method, images())
-    assert global_states() == before
-
-
-@every_method
-def test_repeats_to_the_bit(method):
-    torch.manual_seed(0)
-    first = fitted_with(method, images())
-    torch.manual_seed(1)
-    assert_same_runs(first, fitted_with(method, images()))
-
-
-@pytest.mark.parametrize(
-    "case",
-    [c for c in ALL if not isinstance(c.method, ExchangingMethod | CoupledMethod)],
-    ids=repr,
-)
-def test_a_member_alone_equals_the_member_among_others(case):
-    together = fitted(images(), method=case.method, members=3).ensemble
-    seed = [together.seeds[1]]
-    alone = fitted(images(), method=case.method, members=1, seed=seed).ensemble
-    assert_same_bits(alone.members[0], together.members[1])
-
-
-@every_method
-def test_state_survives_a_kill(tmp_path, method):
-    how = {"epochs": 3, "out": tmp_path / "parts"}
-    with pytest.raises(StoppedError):
-        fitted_with(method, images(), callbacks=[stop_after(1)], **how)
-    parts = fitted_with(method, images(), resume=True, **how)
-    how["out"] = tmp_path / "whole"
-    assert_same_runs(fitted_with(method, images(), **how), parts)
-
-
-@every_method
-def test_trains_every_member_and_leaves_no_gradient(method):
-    start = tepui.Ensemble.build(noisy_net, members=3, seed=3)
-    run = fitted_with(method, images(), members=3, epochs=3)
-    for before, after in zip(start.members, run.ensemble.members, strict=True):
-        assert_different(copied(before), after)
-    assert all(p.grad is None for p in run.ensemble.parameters())
-
-
-@every_coupled_method
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_coupled_members_keep_type_and_place(method, dtype):
-    data = numbers(dtype=dtype)
-    run = fitted_with(method, data, lambda: mlp().to(dtype), members=3)
-    assert {p.dtype for p in run.ensemble.parameters()} == {dtype}
-
-
-@every_coupled_method
-def test_a_joint_loss_is_one_number_that_all_active_members_descend(method):
-    turn = method.turn(3, 0.99, torch.Generator())
-    active, seen = len(turn.active), len(turn.active) + len(turn.observed)
-    learning = torch.randn(active, 8, CLASSES, requires_grad=True)
-    observed = torch.randn(seen - active, 8, CLASSES)
-    outputs = torch.cat([learning, observed])
-    targets = torch.arange(8) % CLASSES
-    losses = torch.stack([cross_entropy(output, targets) for output in learning])
-    beside = outputs if method.needs_unlabeled else None
-    total = method.loss(CoupledBatch(outputs, losses, targets, beside))
-    assert total.shape == ()
-    (gradient,) = torch.autograd.grad(total, learning)
-    assert (gradient.abs().amax((1, 2)) > 0).all()
-
-
-@every_coupled_method
-def test_turns_are_drawn_from_their_stream_alone(method):
-    before = global_states()
-    turns = [method.turn(5, 0.5, generator(7, "active", 3)) for _ in range(2)]
-    assert turns[0] == turns[1]
-    assert global_states() == before
-    who = [*turns[0].active, *turns[0].observed]
-    assert len(who) == len(set(who))
-    assert set(who) <= set(range(5))
 
 
 @final
@@ -444,38 +289,6 @@ class Teacher(CoupledMethod):
                 parameter.lerp_(slow, 0.5)
 
 
-def warming_up(monkeypatch):
-    """Let the eager runners do before their first step what precedes a capture."""
-    warmed = {}
-
-    class Warmed(Runner):
-        def run_epoch(self, members, epoch):
-            for member in members:
-                if member.step == (epoch + 1) * self.plan.steps:
-                    continue
-                if warmed.get(id(member)) != member.exchanged:
-                    member.module.train()
-                    member.set_time(*self.plan.time(member.step))
-                    member.noise_seed = 0
-                    with member.on_device():
-                        warm_up(member, next(self.plan.batches(member, epoch)))
-                    warmed[id(member)] = member.exchanged
-            EagerRunner(self.plan).run_epoch(members, epoch)
-
-    def prepared(runner, members, method, turn, batches):
-        slots = Slots(members, turn)
-        slots.load(members)
-        slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
-        slots.set_time(runner.plan.factor_after(turn.progress), turn.progress)
-        slots.set_noise([0] * len(slots.active))
-        warm_up_slots(slots, method, batches)
-        runner._slots = slots
-
-    monkeypatch.setattr("tepui.training.prepare.EagerRunner", Warmed)
-    monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
-    monkeypatch.setattr(SlotRunner, "_prepare", prepared)
-
-
 def without_signs_of_zero(run):
     """Momentum that starts as zero, and not as nothing, may turn -0 into 0."""
     return {name: tensor + 0 for name, tensor in run.ensemble.state_dict().items()}
@@ -486,14 +299,13 @@ WARMED += [Lookahead(), Teacher(), Teacher(base=SAM(rho=0.1))]
 
 
 @pytest.mark.parametrize("method", WARMED, ids=repr)
-@pytest.mark.parametrize("how", [{}, {"average": 0.5}], ids=str)
-def test_warming_up_and_taking_it_back_changes_nothing(monkeypatch, method, how):
+def test_warming_up_leaves_averages_alone(monkeypatch, method):
     """On a GPU this precedes the capture of a step; here the steps stay eager."""
-    how = {"epochs": 4, "members": 3, **how}
+    how = {"epochs": 4, "members": 3, "average": 0.5}
     eager = fitted_with(method, images(), **how)
-    with monkeypatch.context() as patch:
-        warming_up(patch)
-        warmed = fitted_with(method, images(), **how)
+    monkeypatch.setattr("tepui.training.prepare.EagerRunner", WarmedRunner)
+    monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
+    warmed = fitted_with(method, images(), **how)
     assert_same_bits(without_signs_of_zero(eager), without_signs_of_zero(warmed))
     assert untimed(eager.history) == untimed(warmed.history)
 
@@ -504,6 +316,11 @@ def test_state_that_did_not_begin_with_the_run_is_refused(method, name):
     message = rf"state of {kind} must keep the tensors that start returned.*{name}"
     with pytest.raises(ValueError, match=message):
         fitted(numbers(), mlp, method=method)
+
+
+@pytest.mark.parametrize("method", [Lookahead(), Teacher(), Teacher(base=SAM())])
+def test_state_that_begins_at_the_weights_keeps_the_contract(method):
+    check_method(method)
 
 
 def test_state_may_begin_at_the_weights(tmp_path):
@@ -518,40 +335,7 @@ def test_state_may_begin_at_the_weights(tmp_path):
     assert float(tensors["method/step"]) == 6
 
 
-@pytest.mark.parametrize("method", [Lookahead(), Teacher()], ids=repr)
-def test_state_that_begins_at_the_weights_survives_a_kill(tmp_path, method):
-    test_state_survives_a_kill(tmp_path, method)
-
-
-@every_method
-def test_fixed_shapes_is_a_promise_that_is_kept(monkeypatch, method):
-    """Between two exchanges every step runs the same sequence of shapes."""
-    steps, shapes = {}, []
-    begin, take = TrainingMember.begin, TrainingMember.take_step
-
-    class Noting(nn.Sequential):
-        def forward(self, x):
-            shapes.append((self.training, tuple(x.shape)))
-            return super().forward(x)
-
-    def forgetting(member):
-        begin(member)
-        shapes.clear()  # what was asked of the model before the run
-
-    def noting(member, gradients):
-        if shapes:  # the first of several coupled members
-            steps.setdefault(member.exchanged, []).append(tuple(shapes))
-            shapes.clear()
-        take(member, gradients)
-
-    monkeypatch.setattr(TrainingMember, "begin", forgetting)
-    monkeypatch.setattr(TrainingMember, "take_step", noting)
-    monkeypatch.setattr(
-        "tepui.methods.sharpbalance.sample_fisher_trace",
-        lambda model, data, **how: torch.arange(len(data)) / len(data),
-    )
-    run = {"epochs": 4, "members": 3, "batch_size": 7}
-    fitted_with(method, images(26), lambda: Noting(*noisy_net()), **run)
-    assert sum(map(len, steps.values())) in (16, 48)
-    kinds = [set(seen) for seen in steps.values()]
-    assert method.fixed_shapes == all(len(kind) == 1 for kind in kinds)
+@pytest.mark.parametrize("method", [m for m in METHODS if not m.fixed_shapes], ids=repr)
+def test_shapes_that_are_not_promised_do_differ(method):
+    with pytest.raises(AssertionError, match="must meet the same shapes in every step"):
+        check_shapes(method, "method")

@@ -34,7 +34,7 @@ def check_warming_up(method: Method, name: str) -> None:
         rule += ", and runs in slots"
     with refusals_told(name, rule):
         eager = driven(method, CoupledRunner if coupled else EagerRunner)
-        warmed = driven(method, SlotRunner if coupled else _WarmedRunner)
+        warmed = driven(method, SlotRunner if coupled else WarmedRunner)
     expect_same_runs(eager, warmed, name, rule)
 
 
@@ -71,7 +71,7 @@ def check_shapes(method: Method, name: str) -> None:
         expect(len(seen) == 1, name, rule, f"{len(seen)} kinds of steps: {seen}")
 
 
-class _WarmedRunner(Runner):
+class WarmedRunner(Runner):
     """Runs eagerly, after what precedes the capture of each member's step."""
 
     def __init__(self, plan: Plan) -> None:

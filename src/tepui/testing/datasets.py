@@ -1,5 +1,6 @@
 """What every data set promises."""
 
+import warnings
 from collections.abc import Callable, Sized
 from typing import Any
 
@@ -14,7 +15,7 @@ from tepui.ensembles import Ensemble
 from tepui.evaluation import evaluate
 from tepui.methods import DeepEnsemble
 from tepui.testing.expecting import expect, expect_close, global_generators_kept
-from tepui.training import fit
+from tepui.training import AdamW, fit
 
 
 def check_dataset(
@@ -167,10 +168,14 @@ def _check_use(part: Dataset[Any], factory: Callable[[], nn.Module], name: str) 
             method=DeepEnsemble(),
             epochs=1,
             batch_size=8,
+            optimizer=AdamW(lr=1e-3),  # whatever the scale of the inputs
             device="cpu",
             progress="none",
         )
-        evaluate(ensemble, second)
+        with warnings.catch_warnings():
+            # After one epoch members may well have learned nothing.
+            warnings.simplefilter("ignore", UserWarning)
+            evaluate(ensemble, second)
     except (RuntimeError, TypeError, ValueError) as error:
         rule = "train and evaluate members"
         raise AssertionError(f"{name} must {rule}, got: {error}") from error

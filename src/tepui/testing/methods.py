@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tepui.core.per_member import for_member
 from tepui.core.storage import same_bits
@@ -33,8 +33,8 @@ from tepui.testing.steps import (
     check_reading,
     check_start,
 )
-from tepui.training import EpochRecord
-from tepui.training.run_folder import to_jsonable
+from tepui.training import EpochRecord, Run
+from tepui.training.run_folder import RunFolder, to_jsonable
 
 
 def check_method(method: Method) -> None:
@@ -96,10 +96,13 @@ def _check_value(method: Method, name: str) -> None:
     )
     with refusals_told(name, "have hyperparameters that JSON can hold"):
         described = to_jsonable(method)
-        same = json.loads(json.dumps(described)) == described
+        text = json.dumps(described)
+        same = json.loads(text) == described
     fields = {field.name for field in dataclasses.fields(method)} | {"class"}
     complete = same and described.keys() == fields
     expect(complete, name, "be described by its hyperparameters", described)
+    rule = "be described by values that are alike in every process"
+    expect(" at 0x" not in text, name, rule, described)
 
 
 def _check_lists(method: Method, name: str) -> None:
@@ -168,7 +171,18 @@ def _check_resuming(method: Method, name: str) -> None:
             fitted(method, epochs=3, out=out, callbacks=[kill])
         parts = fitted(method, epochs=3, out=out, resume=True)
         whole = fitted(method, epochs=3, out=Path(folder) / "whole")
-    expect_same_runs(whole, parts, name, rule)
+        expect_same_runs(whole, parts, name, rule)
+        for one, other in zip(_checkpoint(whole), _checkpoint(parts), strict=True):
+            same = same_bits(one[0], other[0]) and one[1] == other[1]
+            expect(same, name, rule, "another checkpoint")
+
+
+def _checkpoint(run: Run) -> list[tuple[dict[str, Tensor], dict[str, Any]]]:
+    """Return tensors and document of every member in a run's last checkpoint."""
+    assert run.path is not None
+    saved = RunFolder(run.path).load_checkpoint()
+    assert saved is not None
+    return [saved.member(index) for index in range(len(saved.digests))]
 
 
 def _check_pruning(method: Method, name: str) -> None:

@@ -1,5 +1,6 @@
 """The examples in the documents run."""
 
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -61,3 +62,24 @@ def test_readme_shows_every_command():
 
     text = (ROOT / "README.md").read_text()
     assert all(f"tepui {command}" in text for command in COMMANDS)
+
+
+WALKS = (
+    (ROOT / "CONTRIBUTING.md").read_text().split("## Three walks")[1].split("## A")[0]
+)
+STEPS = re.findall(r"`([\w/]+)\.py`:\s+`([\w.]+)`", WALKS)
+
+
+@pytest.mark.parametrize(("file", "name"), STEPS)
+def test_steps_of_the_walks_are_there(file, name):
+    part = importlib.import_module(f"tepui.{file.replace('/', '.')}")
+    for attribute in name.split("."):
+        part = getattr(part, attribute)
+    defined = getattr(part, "__module__", f"tepui.{file.replace('/', '.')}")
+    assert defined.endswith((file.replace("/", "."), "recipe"))
+
+
+def test_a_walk_takes_at_most_a_dozen_steps():
+    lengths = [int(number) for number in re.findall(r"^(\d+)\. ", WALKS, re.MULTILINE)]
+    assert max(lengths) <= 12
+    assert lengths.count(1) == 3

@@ -1,3 +1,4 @@
+import inspect
 import json
 import re
 import subprocess
@@ -359,3 +360,14 @@ def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
     out = tmp_path / "run"
     main(["train", *SMALL, "--epochs", "1", "--tensorboard", "--out", str(out)])
     assert list((out / "tensorboard").glob("events.out.tfevents*"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_explained(name):
+    function, _ = COMMANDS[name]
+    silent = [
+        argument
+        for argument in inspect.signature(function).parameters
+        if not re.search(rf"^\s+{argument}: \S", function.__doc__, re.MULTILINE)
+    ]
+    assert silent == []

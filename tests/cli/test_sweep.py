@@ -13,6 +13,7 @@ from tepui.papers.recipe import Order, look_up
 from tepui.papers.writing import as_json
 from tepui.studies.specifications import Samples, Trial
 from tepui.studies.sweep import Outcome, Row, searches
+from tepui.training import TrainingSpec
 
 
 @pytest.fixture
@@ -109,7 +110,8 @@ def test_values_that_diverge_are_written_down_as_such(place, capsys):
 
 
 def test_a_missing_likelihood_is_written_as_missing():
-    trial = Trial(Samples(Digits), MLP, SAM(), seeds=(0,), epochs=1)
+    how = TrainingSpec(method=SAM(), epochs=1)
+    trial = Trial(Samples(Digits), MLP, how, seeds=(0,))
     (planned,) = searches([trial], {"rho": [0.1]})
     row = Row({"rho": 0.1}, (0.5,), (None,), (0.5,))
     written = document(planned, Outcome((row,), row))

@@ -66,6 +66,8 @@ def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
     assert [each.data for each in read_gallery(out / "SAM/0")] == [None]
     resumed = small(out, ensembles=1, resume=True)
     assert resumed.ood_sets == ("noise", "colored")
+    shown = [each.data for each in read_gallery(out / "SAM/0")]
+    assert shown == [None, "noise", "colored"]
     stamp = (out / "SAM/0/evaluation.json").stat().st_mtime_ns
     small(out, ensembles=1, resume=True)
     assert (out / "SAM/0/evaluation.json").stat().st_mtime_ns == stamp

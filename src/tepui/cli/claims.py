@@ -33,7 +33,16 @@ def claims(
     markdown: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Judge each claim of the papers: supported, refuted or undecided."""
+    """Judge each claim of the papers: supported, refuted or undecided.
+
+    Args:
+        folder: Of results, as tepui reproduce wrote it; those of size smoke are left
+            out.
+        out: Folder for claims.json, with every comparison, and claims.md.
+        json: Print JSON instead of a table.
+        markdown: Print Markdown instead of a table.
+        overwrite: Replace files that are there.
+    """
     require(not (json and markdown), "--json", "be left out beside --markdown", json)
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)

@@ -14,7 +14,15 @@ EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 
 
 def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -> None:
-    """Write one page about any number of runs, and print their tables."""
+    """Write one page about any number of runs, and print their tables.
+
+    Args:
+        runs: Folders of comparisons, of evaluated runs, and of results of tepui
+            reproduce.
+        out: The folder of the page; that of a single run, or the next free
+            runs/report-NNN for several, by default.
+        overwrite: Replace the page of other runs.
+    """
     found = load_reports(runs)
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)

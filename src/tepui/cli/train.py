@@ -55,7 +55,46 @@ def train(
     resume: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Train one ensemble into a run folder."""
+    """Train one ensemble into a run folder.
+
+    Args:
+        data: The data set; its training part is used.
+        model: The members' architecture; ConvNet by default. Classes, channels and
+            size of images follow from the data unless they are written. With
+            --extractor that of their heads; by default the extractor's own last layer,
+            drawn anew.
+        method: How to train.
+        members: How many members; as many as seeds, or three.
+        seed: What all draws derive from.
+        seeds: One seed per member instead, such as: --seeds 13 17 27
+        epochs: How long.
+        batch_size: Samples per step and member.
+        optimizer: SGD (learning rate 0.1) or AdamW.
+        schedule: Learning rate over time; a cosine by default.
+        augment: Random changes of the images, such as: --augment RandomCrop
+        label_smoothing: Share of each target spread over all classes; one value, or
+            one per member.
+        validation: Share of the training data to hold out.
+        unlabeled: Data for members to disagree on (A2D, DivDis), their labels unread,
+            such as: --unlabeled UnlabeledFolder --unlabeled.path photos
+        keep: Each member's last weights, or its best by validation loss.
+        accumulate: Split each batch into this many parts to save memory.
+        clip_norm: Bound on the norm of the gradient.
+        prune: Remove the smallest weights, such as: --prune.sparsity 0.9
+        average: Share of the run, at its end, over which each member's weights are
+            averaged.
+        extractor: Train only heads, on features of the first member of this run, which
+            are computed once and kept in the run folder.
+        device: Where to train; a GPU if there is one.
+        precision: auto is bfloat16 on a GPU and float32 elsewhere.
+        deterministic: Choose only algorithms that repeat to the bit.
+        workers: Processes that load data not held in tensors.
+        checkpoint_every: Epochs between checkpoints.
+        tensorboard: Write event files into the run folder.
+        out: The run folder; the next free runs/train-NNN by default.
+        resume: Continue the run in the folder, to the same bits.
+        quiet: Show no progress.
+    """
     folder = folder_for("train", out, resume)
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds

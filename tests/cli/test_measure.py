@@ -8,6 +8,7 @@ import torch
 
 import tepui
 from tepui.cli.main import main
+from tepui.core.storage import write_document
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
 from tepui.sharpness import fisher_rao
@@ -103,7 +104,8 @@ def test_nothing_is_overwritten(files, tmp_path, capsys):
 def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     run = tmp_path / "run"
     run.mkdir()
-    (run / "run.json").write_text('{"config": {"data": {"class": "CIFAR100"}}}')
+    document = {"config": {"data": {"class": "CIFAR100"}}}
+    write_document(run / "run.json", "run", document)
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)
     assert "was trained on CIFAR100, got None" in capsys.readouterr().err

@@ -89,18 +89,18 @@ def test_one_of_your_own_goes_where_names_go():
 
 def test_mistakes_are_named():
     images = torch.rand(2, 1, 8, 8)
-    with pytest.raises(ValueError, match="severity must be a whole number from 1 to 5"):
+    with pytest.raises(ValueError, match="severity must be an integer from 1 to 5"):
         corrupt(images, salt, 6)
     with pytest.raises(ValueError, match="cropped must keep the shape of images"):
         corrupt(images, cropped, 1)
     data = Arrays(images, torch.arange(2))
     with pytest.raises(ValueError, match="types must have different names"):
         corrupted(data, types=[salt, salt])
-    with pytest.raises(ValueError, match="severity must be a whole number"):
+    with pytest.raises(ValueError, match="severity must be an integer"):
         corrupted(data, types=[salt], severities=(0,))
 
 
 def test_copies_of_your_own_can_be_stored(tmp_path):
     data = Arrays(torch.rand(3, 1, 8, 8), torch.arange(3))
-    tepui.data.store(corrupted(data, types=[salt]), tmp_path / "c")
+    tepui.data.write_corrupted(corrupted(data, types=[salt]), tmp_path / "c")
     assert (tmp_path / "c" / "salt.npy").is_file()

@@ -45,7 +45,7 @@ def check_method(method: Method) -> None:
     GPU; it trains every member, gives the same bits again and after a kill, leaves
     global generators alone and pruned weights at zero, and works in float64. Members
     that train independently do not depend on how many there are. All of it runs on the
-    CPU, in about ten seconds.
+    CPU, in a few seconds.
 
     Args:
         method: The method, with the hyperparameters to try.

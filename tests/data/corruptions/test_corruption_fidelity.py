@@ -30,7 +30,7 @@ ELASTIC = [250 * share * 0.005 for share in (0.05, 0.065, 0.085, 0.1, 0.12)]
 
 @pytest.fixture(scope="module")
 def recorded():
-    file = Path(__file__).parent / "fixtures" / "imagecorruptions.npz"
+    file = Path(__file__).parents[1] / "fixtures" / "imagecorruptions.npz"
     with np.load(file, allow_pickle=False) as arrays:
         return dict(arrays)
 

@@ -116,7 +116,7 @@ PUBLISHED = {
 
 def photographs():
     """Four photographs of 48 pixels, bytes."""
-    file = Path(__file__).parent / "fixtures" / "imagecorruptions.npz"
+    file = Path(__file__).parents[1] / "fixtures" / "imagecorruptions.npz"
     with np.load(file, allow_pickle=False) as recorded:
         return torch.from_numpy(recorded["images"]).permute(0, 3, 1, 2).contiguous()
 

@@ -83,7 +83,7 @@ def test_the_list_is_what_options_offer():
 
 PLAIN = (int, float, str, bool, NoneType, Path)
 BASES = {methods.Method, Schedule, Augmentation, Dataset, Module}
-BASES |= {SGD, AdamW, tepui.Prune, methods.SAM, methods.GSAM}
+BASES |= {SGD, AdamW, tepui.Prune, methods.SAM, methods.GSAM, methods.SharpnessAware}
 # Data sets of these kinds are in the list; they themselves hold what Python gives them.
 BASES |= {Arrays, ImageFiles}
 # What a callable that scores samples returns: only Python can pass one.

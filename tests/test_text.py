@@ -127,7 +127,8 @@ INPUT_MEASURES = {"input_curvature", "sample_input_curvature"}
 
 
 def test_no_measure_of_sharpness_is_forgotten():
-    others = {"Measurement", "linear_cka"}  # no functions of data
+    others = {"Measurement", "Selection", "WeightVector", "linear_cka"}
+    others |= {"mean_of", "select"}  # no measures of data
     assert {*_measures()} | INPUT_MEASURES | others == {*sharpness.__all__}
 
 

@@ -102,7 +102,7 @@ def evaluate(
     about = tested_on(test, copies, sets)
     write_json(file, {"about": about, **evaluation.document()})
     terminal = console()
-    terminal.print(_table(evaluation, f"{run}, {evaluation.classes} classes"))
+    terminal.print(_table(evaluation, f"{evaluation.classes} classes, {run}"))
     if evaluation.ood:
         terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")

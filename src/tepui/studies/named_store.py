@@ -34,6 +34,9 @@ class NamedStore(Store):
         file = self._file(trial, question)
         return file.exists() and question.is_answered_by(read_json(file))
 
+    def _check_importable(self, **described: Trial | Question) -> None:
+        """Take any model: what is in a folder is checked, not known by a digest."""
+
     def _file(self, trial: Trial, question: Question) -> Path:
         measured = isinstance(question, SharpnessSpec)
         return self.folder(trial) / (SHARPNESS if measured else EVALUATION)

@@ -91,7 +91,7 @@ def train(arguments: argparse.Namespace) -> None:
         first, *_ = folders = [Path(folder) / name for name in cell.methods()]
         for place, (name, method) in zip(folders, cell.methods().items(), strict=True):
             if place != first:
-                take_over(first, place, method)
+                take_over(first, place, method, len(data))
             run = fit(cell, data, method, arguments.epochs, place)
             found = {
                 "method": name,
@@ -142,13 +142,19 @@ def fit(
     )
 
 
-def take_over(first: Path, place: Path, method: Method) -> None:
+def take_over(first: Path, place: Path, method: Method, samples: int) -> None:
     """Begin a run with another's first half, which its method would have made too."""
     document = RunFolder(first).recorded()
     document["config"]["method"] = to_jsonable(method)
-    write_document(RunFolder(place).description, "run", document)
-    for name in CHECKPOINT:
-        copy(first / HALF / name, place / name)
+    new, half = RunFolder(place), RunFolder(first / HALF).load_checkpoint()
+    assert half is not None
+    write_document(new.description, "run", document)
+    for index in range(MEMBERS):
+        tensors, state = half.member(index)
+        # Until the switch every sample of SharpBalance is sharpness-aware.
+        tensors["method/sharp"] = torch.ones(samples, dtype=torch.bool)
+        new.write_member(index, half.generation, tensors, state)
+    new.commit(half.generation, MEMBERS, half.history)
 
 
 def copy(source: Path, target: Path) -> None:

@@ -1,6 +1,6 @@
 r"""Sharpness-aware minimization as a wrapper around any torch optimizer.
 
-SAM looks for weights whose whole neighbourhood has low loss. With the gradient
+SAM looks for weights whose whole neighborhood has low loss. With the gradient
 :math:`g = \nabla L(\theta)`, one step is
 
 .. math::
@@ -8,7 +8,7 @@ SAM looks for weights whose whole neighbourhood has low loss. With the gradient
     \hat g = \nabla L(\theta + e), \qquad
     \theta \leftarrow \text{base}(\theta, \hat g).
 
-The adaptive form (ASAM) measures the neighbourhood relative to each weight,
+The adaptive form (ASAM) measures the neighborhood relative to each weight,
 :math:`e = \rho \, \theta^2 g / \lVert \theta g \rVert_2`.
 
 Differs from common implementations: the weights are restored from a copy, so exactly;

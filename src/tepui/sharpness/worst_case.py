@@ -1,4 +1,4 @@
-r"""Worst-case sharpness: how far the loss can rise within a neighbourhood.
+r"""Worst-case sharpness: how far the loss can rise within a neighborhood.
 
 .. math::
     S(\theta; \rho) = \operatorname{mean}_b \Big[
@@ -9,7 +9,7 @@ with :math:`T = \operatorname{diag}(|\theta|)` in the adaptive form, which does 
 rescalings of weights that leave the function as it is, and :math:`T = I` otherwise. The
 maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
 
-The variable is :math:`u` with :math:`e = T u`, so that the neighbourhood is a ball or a
+The variable is :math:`u` with :math:`e = T u`, so that the neighborhood is a ball or a
 cube, the projection is exact, and weights that are zero stay zero.
 ``projection="ellipsoid"`` is the published ascent instead: steps along :math:`T g`
 normalized by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
@@ -77,8 +77,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         data: A data set, or a loader that does not shuffle. The paper takes training
             data without augmentation.
         loss: Returns one loss per sample.
-        rho: Size of the neighbourhood, or several.
-        norm: What the neighbourhood is measured in.
+        rho: Size of the neighborhood, or several.
+        norm: What the neighborhood is measured in.
         adaptive: Measure it relative to each weight.
         steps: Steps of ascent; each costs one forward and one backward pass.
         projection: ``"exact"``, or ``"ellipsoid"`` as published.

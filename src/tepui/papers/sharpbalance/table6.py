@@ -28,7 +28,7 @@ from tepui.studies.results import Record
 
 DATASETS = ("cifar10", "cifar100")
 RADII = (0.05, 0.1, 0.2)  # SAM+ trains every member with a radius of its own
-AVERAGED = 0.25  # EoA averages the weights of plain members from here on
+AVERAGED = 0.25  # EoA averages plain members over this share, at the end of a run
 
 
 def numbers(order: Order) -> Iterator[Numbers]:

@@ -74,6 +74,13 @@ def test_what_is_overridden_is_in_the_label_and_in_the_settings():
     assert len(recipe.plan(order)) == 3 < len(recipe.plan(plain))
 
 
+def test_names_of_methods_are_told_whole_whatever_is_in_them():
+    recipe = Recipe("title", lambda order: (), lambda order: {})
+    order = Order("smoke", epochs=2, methods=("sam+", "a+b=c"))
+    found = recipe.described(order)
+    assert found["differs"] == "overridden: epochs=2, methods=sam+,a+b=c"
+
+
 @pytest.mark.parametrize("name", names())
 def test_every_override_that_a_recipe_takes_changes_its_plan(name):
     recipe = load(name)

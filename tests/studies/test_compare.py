@@ -332,6 +332,27 @@ def test_a_resumed_comparison_measures_metrics_it_has_not(tmp_path):
     )
 
 
+def test_a_resumed_comparison_takes_changed_metrics_anew(tmp_path, monkeypatch):
+    def twice(logits, labels):
+        return 2 * mean_margin(logits, labels)
+
+    only = {"ensembles": 1, "methods": METHODS[:1]}
+    first = small(tmp_path / "run", metrics={"m": mean_margin}, **only)
+    whole = small(tmp_path / "other", metrics={"m": twice}, **only)
+
+    def fail(*_, **__):
+        raise AssertionError("tested again")
+
+    monkeypatch.setattr("tepui.studies.store.evaluate", fail)
+    again = small(tmp_path / "run", metrics={"m": twice}, resume=True, **only)
+    (before,), (after,), (fresh,) = (
+        each.methods[0].ensembles for each in (first, again, whole)
+    )
+    assert after.evaluation == fresh.evaluation
+    assert after.evaluation["clean"]["m"] == 2 * before.evaluation["clean"]["m"]
+    assert read_comparison(tmp_path / "run").methods[0] == again.methods[0]
+
+
 def test_metrics_are_checked_before_anything_is_trained(tmp_path):
     with pytest.raises(ValueError, match="metrics must have another name"):
         small(tmp_path / "run", metrics={"nll": mean_margin})

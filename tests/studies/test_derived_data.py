@@ -209,13 +209,16 @@ def test_missing_weights_are_told_before_anything_is_trained(store, tmp_path):
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
+calls = []
+
+
+def counted():
+    calls.append(0)
+    return ConvNet(width=2)
+
+
 def test_models_of_what_is_done_are_not_built(store):
-    calls = []
-
-    def counted():
-        calls.append(0)
-        return ConvNet(width=2)
-
+    calls.clear()
     trial = replace(EXTRACTOR, model=counted).trained_with(epochs=1)
     check_needs([Job(trial), Job(replace(trial, seeds=(4,)))], store)
     assert len(calls) == 1

@@ -101,6 +101,11 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
     assert found.title == "3 runs side by side"
 
 
+def test_a_method_of_ones_own_is_shown_without_its_module(tmp_path):
+    found = load_reports([write_run(tmp_path / "run", method="mine.methods.Calm")])
+    assert labels(found) == [["Calm"]]
+
+
 def test_the_same_seeds_are_no_repetition(tmp_path):
     paths = [write_run(tmp_path / name, seeds=[1, 2]) for name in ("a", "b")]
     with pytest.raises(ValueError, match=r"b must differ in its seeds from .*a, whose"):

@@ -17,6 +17,7 @@ from tepui.modules.pruning import Prune
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
 from tepui.studies.store import Store
 from tepui.training import SGD, Constant, TrainingSpec
+from tepui.training.run_folder import to_jsonable
 
 CHANGES = {
     "data": Samples(Digits, count=63),
@@ -125,3 +126,41 @@ def test_seeds_of_repetitions_do_not_overlap_and_nest():
 def test_a_trial_and_an_exam_never_share_a_name():
     assert digest(EvaluationSpec(TRIAL.data)) != digest(TRIAL.data)
     assert TRIAL.trained_with(method=DeepEnsemble()).member_epochs == 4
+
+
+def made_in(module):
+    """Return a class of this name, as if another module had defined it."""
+    return type("Digits", (Digits,), {"__module__": module})
+
+
+def test_classes_of_the_same_name_are_told_apart():
+    mine, other = (made_in(module) for module in ("mine", "other"))
+    sources = [Samples(kind) for kind in (Digits, mine, other)]
+    sources += [Samples(partial(kind, download=True)) for kind in (Digits, mine, other)]
+    assert len({digest(source) for source in sources}) == 6
+
+
+def test_values_of_classes_of_the_same_name_are_told_apart():
+    def method(module):
+        kind = type("SAM", (SAM,), {"__module__": module})
+        return dataclasses.dataclass(frozen=True, kw_only=True)(kind)(rho=0.1)
+
+    names = {changed(method=method(module)).digest for module in ("mine", "other")}
+    assert len({*names, TRIAL.digest}) == 3
+
+
+def test_positional_arguments_are_told_apart():
+    models = [partial(MLP), partial(MLP, 5), partial(MLP, 6)]
+    assert len({changed(model=model).digest for model in models}) == 3
+
+
+def test_a_script_and_its_workers_agree_on_names():
+    script, worker = made_in("__main__"), made_in("__mp_main__")
+    assert digest(Samples(script)) == digest(Samples(worker))
+
+
+def test_classes_of_tepui_keep_their_plain_names():
+    about = to_jsonable(TRIAL)
+    assert about["class"] == "Trial"
+    assert about["data"]["dataset"] == "Digits"
+    assert about["model"]["class"] == "MLP"

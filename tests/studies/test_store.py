@@ -1,13 +1,23 @@
+from dataclasses import dataclass, replace
+from functools import partial
+
 import pytest
 import torch
 
 import tepui
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.storage import same_bits
-from tepui.data import UniformNoise, corrupted
+from tepui.data import Digits, UniformNoise, corrupted
 from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.models import MLP
+from tepui.sharpness import worst_case
 from tepui.studies import store as module
-from tepui.studies.specifications import DataSource, EvaluationSpec
+from tepui.studies.specifications import (
+    DataSource,
+    EvaluationSpec,
+    Samples,
+    SharpnessSpec,
+)
 from tepui.studies.store import Store
 from tepui.training import Run
 
@@ -77,17 +87,16 @@ def test_copies_that_are_too_large_to_keep_give_the_same(filled, tmp_path, monke
     assert other.evaluation(TRIAL, EXAM) == filled.evaluation(TRIAL, EXAM)
 
 
+@dataclass(frozen=True)
+class Noise(DataSource):
+    samples: int
+
+    def load(self, store):
+        like = store.dataset(EXAM.test)
+        return UniformNoise(self.samples, like=like, seed=0)
+
+
 def test_unfamiliar_data_are_scored(filled):
-    from dataclasses import dataclass
-
-    @dataclass(frozen=True)
-    class Noise(DataSource):
-        samples: int
-
-        def load(self, store):
-            like = store.dataset(EXAM.test)
-            return UniformNoise(self.samples, like=like, seed=0)
-
     exam = EvaluationSpec(EXAM.test, ood=(("noise", Noise(20)),))
     found = filled.evaluation(TRIAL, exam)
     assert 0 <= found["ood"]["noise"]["pds"]["auroc"] <= 1
@@ -105,3 +114,55 @@ def test_an_interrupted_trial_goes_on_to_the_same_weights(filled, tmp_path):
     run = store.run(TRIAL, on_epoch=lambda record: epochs.append(record.epoch))
     assert same_bits(weights(run), weights(filled.run(TRIAL)))
     assert epochs[-1] == 1
+
+
+def local():
+    """Return a function that shares its path with the next one made here."""
+
+    def inner(*_, **__):
+        return None
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("trial", "place"),
+    [
+        (replace(TRIAL, model=lambda: MLP(hidden=(6,))), "trial.model"),
+        (replace(TRIAL, model=partial(local(), hidden=(6,))), "trial.model"),
+        (replace(TRIAL, data=Samples(local())), "trial.data.dataset"),
+        (TRIAL.trained_with(augment=(local(),)), r"trial.training.augment\[0\]"),
+    ],
+)
+def test_trials_that_cannot_be_told_apart_are_refused(trial, place, tmp_path):
+    store = Store(tmp_path, device="cpu")
+    rule = f"{place} must be a class or function at the top of a module"
+    for ask in (
+        lambda: store.run(trial),
+        lambda: store.evaluation(trial, EXAM),
+        lambda: store.measured(trial, MEASURE),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            ask()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_questions_that_cannot_be_told_apart_are_refused(filled):
+    rule = "must be a class or function at the top of a module"
+    with pytest.raises(ValueError, match=f"exam.test.dataset {rule}"):
+        filled.evaluation(TRIAL, EvaluationSpec(Samples(lambda train: Digits())))
+    noise = (("noise", Samples(local())),)
+    with pytest.raises(ValueError, match=rf"exam.ood\[0\]\[1\].dataset {rule}"):
+        filled.answers(TRIAL, EvaluationSpec(EXAM.test, ood=noise))
+    with pytest.raises(ValueError, match=f"question.function {rule}"):
+        filled.measured(TRIAL, SharpnessSpec(lambda *_: worst_case))
+
+
+def test_values_of_local_classes_are_refused(filled):
+    @dataclass(frozen=True)
+    class Local(Noise):
+        pass
+
+    exam = EvaluationSpec(EXAM.test, ood=(("noise", Local(20)),))
+    with pytest.raises(ValueError, match=r"exam.ood\[0\]\[1\] must be a class"):
+        filled.evaluation(TRIAL, exam)

@@ -17,13 +17,13 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace, set_parsing_settings
 from torch.nn import Module
 from torch.utils.data import Dataset
 
+from tepui.cli.importing import imported
 from tepui.cli.parsing import OOD, class_names, known_classes, options_of
 from tepui.core.checks import require
 from tepui.data import Augmentation
@@ -68,9 +68,7 @@ def own(arguments: Sequence[str]) -> dict[str, object]:
         for path in _named_in(option, value)
         if path not in known
     }
-    if written and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    found = {path: _imported(option, path) for path, option in written.items()}
+    found = {path: _admissible(option, path) for path, option in written.items()}
     for path, item in found.items():
         _check_free_of_options(item, written[path], pairs)
     packages = {path.split(".")[0] for path in found}
@@ -169,15 +167,9 @@ def _is_path(text: str) -> bool:
     return "." in text and all(part.isidentifier() for part in text.split("."))
 
 
-def _imported(option: str, path: str) -> object:
+def _admissible(option: str, path: str) -> object:
     """Import what an option names, and check that the option can take it."""
-    module, _, name = path.rpartition(".")
-    try:
-        item: object = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(
-            f"{option} must name a class that can be imported, got {path!r} ({error})"
-        ) from error
+    item: object = imported(option, path, "a class")
     if option not in MADE_LATER:
         require(inspect.isclass(item), option, "name a class", path)
     rule = (

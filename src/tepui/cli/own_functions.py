@@ -4,12 +4,10 @@ Naming a function is a request to run it, so it counts only where a person wrote
 the command line. In a configuration file, which may come from anybody, it is refused.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from tepui.cli.importing import imported
 from tepui.core.checks import require
 
 OPTIONS = ("--metrics", "--measures")
@@ -43,24 +41,12 @@ def own_functions(option: str, paths: Iterable[str]) -> dict[str, Callable[..., 
         >>> list(own_functions("--metrics", ["tepui.metrics.aurc"]))
         ['aurc']
     """
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     functions: dict[str, Callable[..., Any]] = {}
     for path in paths:
         module, _, name = path.rpartition(".")
         rule = "name functions by their paths, such as mypackage.my_function"
         require(bool(module) and name.isidentifier(), option, rule, path)
         require(name not in functions, option, "name each function once", name)
-        functions[name] = _imported(option, path, module, name)
+        functions[name] = imported(option, path, "functions")
+        require(callable(functions[name]), option, "name a function", path)
     return functions
-
-
-def _imported(option: str, path: str, module: str, name: str) -> Callable[..., Any]:
-    try:
-        function: Callable[..., Any] = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(
-            f"{option} must name functions that can be imported, got {path!r} ({error})"
-        ) from error
-    require(callable(function), option, "name a function", path)
-    return function

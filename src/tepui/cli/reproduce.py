@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from rich.progress import (
 from rich.table import Table
 
 from tepui.cli.console import console
+from tepui.cli.importing import find_in_this_folder
 from tepui.core.checks import require
 from tepui.papers.recipe import (
     PAPERS,
@@ -131,7 +131,7 @@ def _say(found: Results, folder: Path) -> None:
 def admit_modules(names: Sequence[str]) -> None:
     """Let recipes of one's own be found in this folder, as ``python -m`` does."""
     if any("." in name for name in names):
-        sys.path.insert(0, str(Path.cwd()))
+        find_in_this_folder()
 
 
 def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:

@@ -1,13 +1,15 @@
 """Metrics of the user's own, beside the scores of every evaluation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.evaluation.stored_logits import StoredLogits
 
 Metric = Callable[[Tensor, Tensor], Any]
 """A function of logits ``(members, samples, classes)`` and labels: a scalar."""
@@ -40,6 +42,31 @@ def metric_values(
             name: _value(f"metrics[{name!r}]", metric, logits, labels)
             for name, metric in metrics.items()
         }
+
+
+def rescored(
+    document: Mapping[str, Any], stored: StoredLogits, metrics: Mapping[str, Metric]
+) -> dict[str, Any]:
+    """Return an evaluation's document with the values that its metrics have now."""
+    cells = {cell: metric_values(metrics, *of) for cell, of in stored.shifted.items()}
+    found = dict(document)
+    found["clean"] = document["clean"] | metric_values(metrics, *stored.clean)
+    if cells:
+        found["shifted"] = document["shifted"] | _means(cells.values())
+    found["severities"] = {
+        level: row | _means(of for (_, each), of in cells.items() if str(each) == level)
+        for level, row in document["severities"].items()
+    }
+    found["cells"] = [
+        row | cells[row["type"], row["severity"]] for row in document["cells"]
+    ]
+    return found
+
+
+def _means(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each metric over several data sets."""
+    rows = [*several]
+    return {name: fmean(row[name] for row in rows) for name in rows[0]}
 
 
 def _value(argument: str, metric: Metric, logits: Tensor, labels: Tensor) -> float:

@@ -66,10 +66,15 @@ class Order(NamedTuple):
             >>> Order("paper", epochs=80, methods=("sam", "eoa")).label
             'paper+epochs=80+methods=sam,eoa'
         """
-        words = {**self.overrides}
+        return "+".join([self.size, *self.words])
+
+    @property
+    def words(self) -> list[str]:
+        """The overrides as they are written, such as ``epochs=80``."""
+        shown = {**self.overrides}
         if self.methods is not None:
-            words["methods"] = ",".join(self.methods)
-        return "+".join([self.size, *(f"{n}={value}" for n, value in words.items())])
+            shown["methods"] = ",".join(self.methods)
+        return [f"{name}={value}" for name, value in shown.items()]
 
     @property
     def lengths(self) -> dict[str, Any]:
@@ -143,8 +148,8 @@ class Recipe:
         """Return what results say of their settings."""
         document = {"panels": list(order.panels), **self.settings(order)}
         if order.overrides:
-            words = order.label.split("+")[1:]
-            differs = [document.get("differs", ""), f"overridden: {', '.join(words)}"]
+            overridden = f"overridden: {', '.join(order.words)}"
+            differs = [document.get("differs", ""), overridden]
             document["differs"] = "; ".join(filter(None, differs))
             document["overrides"] = order.overrides
         return document

@@ -81,7 +81,8 @@ def compare(
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
         metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
-            and the report show them beside the other scores.
+            and the report show them beside the other scores. A resumed comparison
+            takes them anew from the logits it stored.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
@@ -275,10 +276,13 @@ def _store(
 def _carried_out(job: Job, store: NamedStore, exam: GivenTest) -> Trained:
     """Do what is left of a job and read what came of it."""
     folder = store.folder(job.trial)
-    if not store.has(job.trial, exam):
+    answered = store.has(job.trial, exam)
+    if not answered:
         (folder / GALLERY).unlink(missing_ok=True)
     carry_out([job], store, threads=None)
     store.run(job.trial)  # refuses what was trained in another way
+    if answered and exam.metrics:
+        store.rescore(job.trial, exam)
     if not (folder / GALLERY).exists():
         write_gallery(folder, exam.test, exam.ood)
     trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))

@@ -60,7 +60,7 @@ class GivenTest(Described):
         return self.tested
 
     def is_answered_by(self, document: Mapping[str, Any]) -> bool:
-        """Return whether an evaluation is on the same data and has all metrics."""
+        """Return whether an evaluation is on the same data, with metrics so named."""
         same = document.get("metrics", []) == list(self.metrics)
         return same and super().is_answered_by(document)
 

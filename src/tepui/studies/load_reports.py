@@ -174,7 +174,7 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     config, environment = recorded["config"], recorded["environment"]
     trained = read_trained(folder)
     method = config.get("method", {})
-    label = method.get("class", folder.name)
+    label = method["class"].rpartition(".")[2] if method else folder.name
     models = [model.get("model") for model in config.get("models", [])]
     training = {
         "model": ", ".join(dict.fromkeys(map(str, models))) or None,

@@ -2,7 +2,8 @@
 
 Every trial has a run folder of its own, named by its digest; answers and measurements
 lie inside it. Whatever is asked for is made if it is not there, under a lock, so that
-several processes can share a store and an interrupted one loses no finished epoch.
+several processes can share a store and an interrupted one loses no finished epoch. What
+a digest cannot tell from another, such as a lambda, is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
 from tepui.studies.given import Exam, GivenTest, Question
+from tepui.studies.importable import check_importable
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -90,6 +92,7 @@ class Store:
         self, trial: Trial, *, on_epoch: Callable[[EpochRecord], None] | None = None
     ) -> Run:
         """Return a trained trial; train it, or what is left of it, if need be."""
+        self._check_importable(trial=trial)
         unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
         data = self.dataset(trial.data)
         callbacks = [*self.shared.get("callbacks", ())]
@@ -119,6 +122,7 @@ class Store:
 
     def measured(self, trial: Trial, question: SharpnessSpec) -> dict[str, Any]:
         """Return a measure of all members, by the names :func:`tepui.measure` gives."""
+        self._check_importable(trial=trial, question=question)
         file = self._file(trial, question)
         if not self.has(trial, question):
             ensemble = self.run(trial).ensemble
@@ -133,6 +137,7 @@ class Store:
         return result
 
     def _examine(self, trial: Trial, exam: Exam) -> None:
+        self._check_importable(trial=trial, exam=exam)
         if self.has(trial, exam):
             return
         ensemble = self.run(trial).ensemble
@@ -175,6 +180,11 @@ class Store:
         if exam.digest not in self._copies:
             self._copies[exam.digest] = dict(copies)
         return self._copies[exam.digest]
+
+    def _check_importable(self, **described: Trial | Question) -> None:
+        """Raise if a digest could name something else as well."""
+        for argument, value in described.items():
+            check_importable(argument, value)
 
     def _file(self, trial: Trial, question: Question) -> Path:
         """Return the file that is written last when a question is answered."""

@@ -293,9 +293,11 @@ def to_jsonable(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: to_jsonable(getattr(value, f.name)) for f in _fields(value)}
-        return {"class": type(value).__qualname__, **shown}
+        return {"class": path_of(type(value)), **shown}
     if isinstance(value, functools.partial):
         arguments = {name: to_jsonable(item) for name, item in value.keywords.items()}
+        if value.args:
+            arguments["positional"] = to_jsonable(value.args)
         return {"class": to_jsonable(value.func), **arguments}
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -304,8 +306,24 @@ def to_jsonable(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [to_jsonable(item) for item in value]
     if callable(value):
-        return getattr(value, "__qualname__", type(value).__qualname__)
+        return path_of(value if hasattr(value, "__qualname__") else type(value))
     return str(value)
+
+
+def path_of(item: Any) -> str:
+    """Return what tells a class or function from others: its path, if not tepui's.
+
+    Example:
+        >>> import collections
+        >>> from tepui.methods import SAM
+        >>> path_of(SAM), path_of(collections.Counter)
+        ('SAM', 'collections.Counter')
+    """
+    module, name = item.__module__ or "", str(item.__qualname__)
+    if module.partition(".")[0] in ("", "tepui"):
+        return name
+    # A spawned process knows the classes of its parent's script by another module.
+    return f"{'__main__' if module == '__mp_main__' else module}.{name}"
 
 
 def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:

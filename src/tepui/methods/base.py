@@ -97,7 +97,8 @@ class Method:
             states: What the method kept for each member, in member order.
 
         Returns:
-            Names and values; nothing by default.
+            Names and values, of which infinities and NaN become None; nothing by
+            default.
         """
         return {}
 

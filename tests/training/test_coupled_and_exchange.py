@@ -235,11 +235,11 @@ class Repelled(CoupledMethod):
         LOG.append(("active", sorted(picked.tolist())))
         return ActiveMembers(tuple(sorted(picked.tolist())), (), progress)
 
-    def loss(self, meeting):
-        outputs, losses = meeting.outputs, meeting.losses
-        assert outputs.shape == (self.chosen, len(meeting.targets), CLASSES)
+    def loss(self, batch):
+        outputs, losses = batch.outputs, batch.losses
+        assert outputs.shape == (self.chosen, len(batch.targets), CLASSES)
         assert losses.shape == outputs.shape[:2]
-        assert meeting.unlabeled is None
+        assert batch.unlabeled is None
         center = outputs.mean(0, keepdim=True)
         return losses.mean() - self.weight * (outputs - center).square().mean()
 
@@ -263,8 +263,8 @@ def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
             outputs.append(ensemble.members[index](data.inputs[row]))
         targets = data.targets[row]
         losses = [F.cross_entropy(o, targets, reduction="none") for o in outputs]
-        meeting = CoupledBatch(torch.stack(outputs), torch.stack(losses), targets, None)
-        total = method.loss(meeting)
+        batch = CoupledBatch(torch.stack(outputs), torch.stack(losses), targets, None)
+        total = method.loss(batch)
         total.backward()
         totals.append(total.detach())
         for index in active:
@@ -367,11 +367,11 @@ class InTurn(CoupledMethod):
         now = min(int(progress * members), members - 1)
         return ActiveMembers((now,), tuple(range(now)), progress * members - now)
 
-    def loss(self, meeting):
-        now, *earlier = meeting.unlabeled
+    def loss(self, batch):
+        now, *earlier = batch.unlabeled
         LOG.append(("turn", len(earlier), [e.detach() for e in earlier], now.shape))
         apart = sum((now - outputs).square().mean() for outputs in earlier)
-        return meeting.losses.mean() - 0.1 * apart
+        return batch.losses.mean() - 0.1 * apart
 
 
 def unlabeled(samples=10):

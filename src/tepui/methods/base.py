@@ -351,11 +351,11 @@ class CoupledMethod(Method, ABC):
         """
 
     @abstractmethod
-    def loss(self, meeting: CoupledBatch) -> Tensor:
+    def loss(self, batch: CoupledBatch) -> Tensor:
         """Return the scalar that all active members descend together.
 
         Args:
-            meeting: What the members of this turn bring.
+            batch: What the members of this turn bring.
 
         Returns:
             The scalar.

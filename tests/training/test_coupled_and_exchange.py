@@ -245,7 +245,7 @@ class Repelled(CoupledMethod):
 
 
 def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
-    """Train three members in a loop written without the engine."""
+    """Train three members in a loop of their own."""
     seed = derive(*ensemble.seeds, "coupled")
     optimizers = [
         torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
@@ -422,7 +422,7 @@ def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
 
     monkeypatch.setattr("tepui.training.prepare.TrainingMember", Noting)
     in_turn(schedule=tepui.Cosine(), epochs=3)
-    # Nine steps; the engine sets every member's time again at the end of an epoch.
+    # Nine steps; the run sets every member's time again at the end of an epoch.
     own = [entry for entry in seen if entry[2] * 9 % 3 == pytest.approx(0, abs=1e-9)]
     starts = {index: factor for index, factor, progress in own if progress == 0}
     assert starts == {0: 1.0, 1: 1.0, 2: 1.0}

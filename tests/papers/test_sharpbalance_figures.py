@@ -227,7 +227,7 @@ def test_stand_ins_of_figure5_are_named():
     assert "sparsity 0.9 for 0.99" in found.settings["differs"]
     assert found.one(metric="beta", sparsity=0).note == ""
     sparse = figure5.level(Order("small"), "sparsity", 0.99).trials[0.2][0]
-    assert sparse.prune.sparsity == 0.9
+    assert sparse.training.prune.sparsity == 0.9
     narrow = figure5.level(Order("small"), "width", 8).trials[0.2][0]
     assert narrow.model.keywords["width"] == 2
 

@@ -37,7 +37,7 @@ class NegativeCorrelation(CoupledMethod):
     ) -> ActiveMembers:
         return ActiveMembers(tuple(range(members)), (), progress)
 
-    def loss(self, meeting: CoupledBatch) -> Tensor:
-        probs = meeting.outputs.softmax(-1)
+    def loss(self, batch: CoupledBatch) -> Tensor:
+        probs = batch.outputs.softmax(-1)
         spread = (probs - probs.mean(0)).square().sum(-1).mean()
-        return meeting.losses.mean() - self.weight * spread
+        return batch.losses.mean() - self.weight * spread

@@ -28,7 +28,7 @@ DOUBLE = {"dtype": torch.float64}
 HIGHEST = -math.log(2 * EPSILON * (1 - EPSILON))
 
 
-def meeting(losses, unlabeled):
+def coupled_batch(losses, unlabeled):
     outputs = torch.zeros(len(losses), losses.shape[1], unlabeled.shape[-1])
     return CoupledBatch(outputs, losses, torch.zeros(losses.shape[1]), unlabeled)
 
@@ -139,7 +139,7 @@ def test_parallel_loss_by_hand(pair_norm, pairs):
     losses = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], **DOUBLE)
     agreement = sum(a2d_naive(p, q) for p, q in itertools.combinations(rows, 2))
     method = A2D(weight=0.3, pair_norm=pair_norm)
-    found = method.loss(meeting(losses, logits_of(*rows)))
+    found = method.loss(coupled_batch(losses, logits_of(*rows)))
     close(found, 3.5 + 0.3 * agreement / pairs)
 
 
@@ -148,9 +148,9 @@ def test_sequential_loss_by_hand():
     now, earlier = [0.2, 0.8], [[0.7, 0.3], [0.4, 0.6]]
     losses = torch.tensor([[1.0, 2.0]], **DOUBLE)
     method = A2D(weight=0.3, parallel=False)
-    found = method.loss(meeting(losses, logits_of(now, *earlier)))
+    found = method.loss(coupled_batch(losses, logits_of(now, *earlier)))
     close(found, 1.5 + 0.3 * sum(a2d_naive(p, now) for p in earlier) / 2)
-    alone = method.loss(meeting(losses, logits_of(now)))
+    alone = method.loss(coupled_batch(losses, logits_of(now)))
     close(alone, 1.5)
 
 

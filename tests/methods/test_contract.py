@@ -158,6 +158,11 @@ def test_is_final_and_frozen(kind):
         method.anything = 1
 
 
+@pytest.mark.parametrize("kind", [CoupledMethod, A2D, DivDis, SED])
+def test_coupled_members_bring_a_batch(kind):
+    assert [*inspect.signature(kind.loss).parameters] == ["self", "batch"]
+
+
 def test_descriptions_differ_where_methods_do():
     shown = [json.dumps(to_jsonable(case.method)) for case in ALL]
     assert len(set(shown)) == len(ALL)
@@ -277,8 +282,8 @@ class Teacher(CoupledMethod):
         drawn = torch.randperm(members, generator=generator)[:2].tolist()
         return ActiveMembers(tuple(sorted(drawn)), (), progress)
 
-    def loss(self, meeting):
-        return meeting.losses.mean() + meeting.outputs.var(0).mean()
+    def loss(self, batch):
+        return batch.losses.mean() + batch.outputs.var(0).mean()
 
     def after_update(self, member):
         member.state["updates"].add_(1)

@@ -44,7 +44,7 @@ def agreement_naive(logits, alpha):
     return sum(values) / len(values)
 
 
-def meeting(logits, labels):
+def coupled_batch(logits, labels):
     losses = torch.stack([F.cross_entropy(o, labels, reduction="none") for o in logits])
     return CoupledBatch(logits, losses, labels, None)
 
@@ -84,9 +84,9 @@ def test_alpha_carries_no_gradient():
     logits, labels = some()
     logits.requires_grad_()
     assert not sed_alpha(logits, labels).requires_grad
-    total = SED(weight=0.5).loss(meeting(logits[:2], labels))
+    total = SED(weight=0.5).loss(coupled_batch(logits[:2], labels))
     fixed = sed_alpha(logits[:2], labels)
-    by_hand = meeting(logits[:2], labels).losses.mean()
+    by_hand = coupled_batch(logits[:2], labels).losses.mean()
     p, q = logits[:2].softmax(-1)
     y = p.argmax(-1, keepdim=True)
     p, q = p.gather(1, y)[:, 0], q.gather(1, y)[:, 0]
@@ -103,7 +103,10 @@ def test_loss_by_hand(members, pair_norm, scale):
     method = SED(weight=0.3, active=members, pair_norm=pair_norm)
     agreement = agreement_naive(logits, alpha_naive(logits, labels))
     main = F.cross_entropy(logits.flatten(0, 1), labels.repeat(members))
-    close(method.loss(meeting(logits, labels)), float(main) + 0.3 * scale * agreement)
+    close(
+        method.loss(coupled_batch(logits, labels)),
+        float(main) + 0.3 * scale * agreement,
+    )
 
 
 def test_divdis_kernel_weighs_the_batch_by_alpha():
@@ -111,7 +114,7 @@ def test_divdis_kernel_weighs_the_batch_by_alpha():
     alpha = torch.tensor(alpha_naive(logits, labels), **DOUBLE)
     information = information_naive(logits.softmax(-1), alpha).mean()
     method = SED(weight=0.3, active=3, kernel="divdis", pair_norm="mean")
-    together = meeting(logits, labels)
+    together = coupled_batch(logits, labels)
     expected = together.losses.mean() + 0.3 * alpha.mean() * information
     close(method.loss(together), expected)
 
@@ -125,7 +128,7 @@ def test_alpha_listens_to_whom_it_says(alpha):
         "all": alpha_naive(logits, labels),
         "none": [1.0] * len(labels),
     }[alpha]
-    together = meeting(logits[:2], labels)
+    together = coupled_batch(logits[:2], labels)
     heard = logits if alpha == "all" else logits[:2]
     found = SED(weight=0.3, alpha=alpha).loss(
         CoupledBatch(heard, together.losses, labels, None)
@@ -136,7 +139,7 @@ def test_alpha_listens_to_whom_it_says(alpha):
 
 def test_all_members_may_learn_while_few_disagree():
     logits, labels = some(4)
-    together = meeting(logits, labels)
+    together = coupled_batch(logits, labels)
     found = SED(weight=0.3, main="all").loss(together)
     few = agreement_naive(logits[:2], alpha_naive(logits[:2], labels))
     close(found, together.losses.mean() + 0.15 * few)
@@ -156,10 +159,10 @@ def test_the_expectation_over_all_draws_is_the_full_loss(main, alpha, active):
         rest = [m for m in range(5) if m not in subset]
         learning = [*subset, *rest] if main == "all" else [*subset]
         heard = [*subset, *rest] if alpha == "all" or main == "all" else [*subset]
-        losses = meeting(logits[learning], labels).losses
+        losses = coupled_batch(logits[learning], labels).losses
         values.append(drawn.loss(CoupledBatch(logits[heard], losses, labels, None)))
     assert len(values) == math.comb(5, active)
-    close(torch.stack(values).mean(), full.loss(meeting(logits, labels)))
+    close(torch.stack(values).mean(), full.loss(coupled_batch(logits, labels)))
 
 
 @pytest.mark.parametrize("active", [2, 3])

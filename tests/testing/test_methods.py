@@ -168,20 +168,20 @@ class Coupled(CoupledMethod):
     def turn(self, members, progress, generator):
         return ActiveMembers(tuple(range(members)), (), progress)
 
-    def loss(self, meeting):
-        return meeting.losses.mean()
+    def loss(self, batch):
+        return batch.losses.mean()
 
 
 @method
 class LeavingOut(Coupled):
-    def loss(self, meeting):
-        return meeting.losses[0].mean()
+    def loss(self, batch):
+        return batch.losses[0].mean()
 
 
 @method
 class PerMember(Coupled):
-    def loss(self, meeting):
-        return meeting.losses.mean(1)
+    def loss(self, batch):
+        return batch.losses.mean(1)
 
 
 @method

@@ -1,4 +1,4 @@
-"""Small data, models and runs that the tests of engine and methods share."""
+"""Small data, models and runs that the tests of training and methods share."""
 
 import random
 from collections.abc import Mapping

@@ -2,6 +2,9 @@
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +13,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import SAM, DeepEnsemble, MemberMethod
 from tepui.training.run_folder import RunFolder
 from training.cases import (
     CHECKPOINT,
@@ -49,6 +52,19 @@ class Empty(Dataset):
         raise IndexError
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scaled(MemberMethod):
+    factor: float = 1.0
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def gradient(self, member, batch):
+        return member.gradient(batch)
+
+
+def scaled_loss(outputs, targets, scale=1.0):
+    return scale * nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+
 def mean_loss(outputs, targets):
     return nn.functional.cross_entropy(outputs, targets)
 
@@ -70,6 +86,20 @@ def mean_loss(outputs, targets):
         ({"runner": "graph", "offload": True}, "offload must be false beside runner"),
         ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
+        ({"clip_norm": math.inf}, "clip_norm must be finite, got inf"),
+        ({"clip_norm": math.nan}, "clip_norm must be positive, got nan"),
+        ({"optimizer": tepui.SGD(lr=math.inf)}, "lr must be finite, got inf"),
+        ({"optimizer": tepui.SGD(lr=(0.1, math.nan))}, "lr must be finite, got nan"),
+        ({"schedule": tepui.Cosine(warmup=math.inf)}, "warmup must be finite, got inf"),
+        ({"method": Scaled(factor=math.nan)}, "factor must be finite, got nan"),
+        (
+            {"method": Scaled(factors={"first": math.inf})},
+            "first must be finite, got inf",
+        ),
+        (
+            {"loss": partial(scaled_loss, scale=-math.inf)},
+            "scale must be finite, got -inf",
+        ),
         (
             {"precision": "float16"},
             "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",

@@ -235,17 +235,17 @@ class Repelled(CoupledMethod):
         LOG.append(("active", sorted(picked.tolist())))
         return ActiveMembers(tuple(sorted(picked.tolist())), (), progress)
 
-    def loss(self, meeting):
-        outputs, losses = meeting.outputs, meeting.losses
-        assert outputs.shape == (self.chosen, len(meeting.targets), CLASSES)
+    def loss(self, batch):
+        outputs, losses = batch.outputs, batch.losses
+        assert outputs.shape == (self.chosen, len(batch.targets), CLASSES)
         assert losses.shape == outputs.shape[:2]
-        assert meeting.unlabeled is None
+        assert batch.unlabeled is None
         center = outputs.mean(0, keepdim=True)
         return losses.mean() - self.weight * (outputs - center).square().mean()
 
 
 def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
-    """Train three members in a loop written without the engine."""
+    """Train three members in a loop of their own."""
     seed = derive(*ensemble.seeds, "coupled")
     optimizers = [
         torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
@@ -263,8 +263,8 @@ def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
             outputs.append(ensemble.members[index](data.inputs[row]))
         targets = data.targets[row]
         losses = [F.cross_entropy(o, targets, reduction="none") for o in outputs]
-        meeting = CoupledBatch(torch.stack(outputs), torch.stack(losses), targets, None)
-        total = method.loss(meeting)
+        batch = CoupledBatch(torch.stack(outputs), torch.stack(losses), targets, None)
+        total = method.loss(batch)
         total.backward()
         totals.append(total.detach())
         for index in active:
@@ -367,11 +367,11 @@ class InTurn(CoupledMethod):
         now = min(int(progress * members), members - 1)
         return ActiveMembers((now,), tuple(range(now)), progress * members - now)
 
-    def loss(self, meeting):
-        now, *earlier = meeting.unlabeled
+    def loss(self, batch):
+        now, *earlier = batch.unlabeled
         LOG.append(("turn", len(earlier), [e.detach() for e in earlier], now.shape))
         apart = sum((now - outputs).square().mean() for outputs in earlier)
-        return meeting.losses.mean() - 0.1 * apart
+        return batch.losses.mean() - 0.1 * apart
 
 
 def unlabeled(samples=10):
@@ -422,7 +422,7 @@ def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
 
     monkeypatch.setattr("tepui.training.prepare.TrainingMember", Noting)
     in_turn(schedule=tepui.Cosine(), epochs=3)
-    # Nine steps; the engine sets every member's time again at the end of an epoch.
+    # Nine steps; the run sets every member's time again at the end of an epoch.
     own = [entry for entry in seen if entry[2] * 9 % 3 == pytest.approx(0, abs=1e-9)]
     starts = {index: factor for index, factor, progress in own if progress == 0}
     assert starts == {0: 1.0, 1: 1.0, 2: 1.0}

@@ -108,7 +108,7 @@ def moved(modules, offsets):
 
 
 def by_hand(ensemble, data, other, method, epochs=2, batch_size=8):
-    """Train coupled members in float64, in a loop without the engine."""
+    """Train coupled members in float64, in a loop of their own."""
     seed, base = derive(*ensemble.seeds, "coupled"), method.base
     steps = -(-len(data) // batch_size)
     optimizers = [

@@ -159,8 +159,8 @@ class Growing(CoupledMethod):
         count = 1 + int(progress * members)
         return ActiveMembers(tuple(range(count)), (), progress)
 
-    def loss(self, meeting):
-        return meeting.losses.mean()
+    def loss(self, batch):
+        return batch.losses.mean()
 
 
 def test_turns_of_other_sizes_than_promised_are_refused(monkeypatch):

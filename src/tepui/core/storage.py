@@ -10,6 +10,7 @@ that share memory (tied weights, members on one extractor) are stored once.
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,6 +42,22 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def finite_or_none(value: Any) -> Any:
+    """Return a value for a JSON document, with None for infinities and NaN.
+
+    Example:
+        >>> finite_or_none({"error": float("nan"), "values": (0.5, float("inf"))})
+        {'error': None, 'values': [0.5, None]}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: finite_or_none(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_or_none(item) for item in value]
+    return value
 
 
 def write_json(path: Path, document: object) -> None:

@@ -15,10 +15,14 @@ Inputs = Tensor | Mapping[str, Tensor]
 
 
 class Division(NamedTuple):
-    """How a batch is divided into two kinds of samples.
+    """How the batch that carries it is divided into two kinds of samples.
+
+    Whoever divides a batch puts the samples of the first kind into its first rows;
+    whoever reads it calls :meth:`Batch.parts`, and nothing else knows their order.
 
     Attributes:
-        rows: How many samples are of the first kind; they come first.
+        rows: How many of the batch's samples are of the first kind: its first ``rows``
+            rows.
         share: Share of the whole training data that is of the first kind, which may
             differ a little from that in a batch.
     """
@@ -34,7 +38,7 @@ class Batch(NamedTuple):
         inputs: A tensor, or a mapping of tensors for dict inputs.
         targets: One target per sample.
         index: Position of each sample in its data set.
-        division: How the batch is divided, if it is.
+        division: How these very rows are divided, if they are.
     """
 
     inputs: Inputs

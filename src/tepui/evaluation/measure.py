@@ -8,6 +8,7 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.storage import finite_or_none
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import (
@@ -47,8 +48,8 @@ class EnsembleMeasurement:
     def document(self) -> dict[str, Any]:
         """Return everything as JSON holds it."""
         return {
-            "mean": _finite(self.mean),
-            "standard_error": _finite(self.standard_error),
+            "mean": finite_or_none(self.mean),
+            "standard_error": finite_or_none(self.standard_error),
             "members": [member.document() for member in self.members],
         }
 
@@ -120,10 +121,6 @@ def _named(
         named = dict(zip(names, several, strict=True))
     require(len(named) > 0, "measures", "hold at least one", len(named))
     return named
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _name(function: Measure) -> str:

@@ -1,13 +1,12 @@
 """What an evaluation found, and how JSON holds it."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from tepui.core.storage import finite_or_none
 from tepui.evaluation.ood import Detection, Histogram
 from tepui.evaluation.scores import Scores, mean_scores
 from tepui.evaluation.stored_logits import Cell
@@ -80,7 +79,10 @@ class Evaluation:
                 for (kind, severity), scores in self.shifted.items()
             ],
             "reliability": {
-                name: {key: _finite(value) for key, value in bins._asdict().items()}
+                name: {
+                    key: finite_or_none(value.double().tolist())
+                    for key, value in bins._asdict().items()
+                }
                 for name, bins in self.reliability.items()
             },
             "ood": {
@@ -105,7 +107,3 @@ def pooled(several: list[Reliability]) -> Reliability:
         (confidence * counts).nansum(0) / total,
         (accuracy * counts).nansum(0) / total,
     )
-
-
-def _finite(values: Tensor) -> list[float | None]:
-    return [float(v) if math.isfinite(float(v)) else None for v in values]

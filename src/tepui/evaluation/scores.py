@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tepui import metrics
 from tepui.core.checks import one_of, require
+from tepui.core.storage import finite_or_none
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.metrics import Reliability, Rule
 
@@ -61,10 +62,8 @@ class Scores:
 
     def document(self) -> dict[str, Any]:
         """Return all scores as JSON holds them, with None for what is undefined."""
-        return {name: _finite(value) for name, value in self.values().items()} | {
-            name: [_finite(value) for value in getattr(self, name)]
-            for name in MEMBER_SCORE_NAMES
-        }
+        members = {name: getattr(self, name) for name in MEMBER_SCORE_NAMES}
+        return dict(finite_or_none(self.values() | members))
 
 
 MEMBER_SCORE_NAMES = ("member_accuracies", "member_nlls")
@@ -160,7 +159,3 @@ def _one_pass(logits: Tensor, labels: Tensor, rule: Rule) -> dict[str, Any]:
         # A member without errors leaves ratios undefined; the scores say NaN.
         warnings.simplefilter("ignore", UserWarning)
         return together.compute()
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

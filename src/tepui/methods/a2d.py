@@ -157,11 +157,11 @@ class A2D(CoupledMethod):
         now = min(int(done + 1e-9), members - 1)
         return ActiveMembers((now,), tuple(range(now)), max(done - now, 0.0))
 
-    def loss(self, meeting: CoupledBatch) -> Tensor:
+    def loss(self, batch: CoupledBatch) -> Tensor:
         """Return the mean loss of the active members plus their agreement."""
-        assert meeting.unlabeled is not None
-        log_probs = meeting.unlabeled.log_softmax(-1)
-        main = meeting.losses.mean()
+        assert batch.unlabeled is not None
+        log_probs = batch.unlabeled.log_softmax(-1)
+        main = batch.losses.mean()
         if self.parallel:
             pairs = a2d_of_pairs(log_probs).mean(1)
             return main + self.weight * over_pairs(pairs, self.pair_norm)

@@ -1,7 +1,7 @@
 """The kinds of training method.
 
 A method is a frozen dataclass of hyperparameters with the mathematics of one update;
-the engine owns optimizers, data, random numbers and checkpoints. Three kinds exist:
+training owns optimizers, data, random numbers and checkpoints. Three kinds exist:
 
 - :class:`MemberMethod`: members train independently;
 - :class:`ExchangingMethod`: members also tell each other something between epochs;
@@ -11,7 +11,7 @@ A new method is one new file with one of these as its base.
 
 **What a step may do.** On a GPU a whole step is captured once as a CUDA graph and then
 replayed: :meth:`MemberMethod.gradient`, :meth:`CoupledMethod.loss`,
-:meth:`Method.after_update` and the optimizer. Before the capture the engine runs a few
+:meth:`Method.after_update` and the optimizer. Before the capture training runs a few
 steps on one batch to warm up and then takes all that they changed back, in place. What
 these functions do must therefore
 
@@ -63,8 +63,8 @@ class Method:
     def start(self, member: Member) -> dict[str, Tensor]:
         """Return the tensors that the method keeps for a member, at their beginning.
 
-        Called once before the first step, and before a graph's warm-up. The engine
-        checkpoints them.
+        Called once before the first step, and before a graph's warm-up. Checkpoints
+        hold them.
 
         Args:
             member: The member with its first weights, on its device.
@@ -97,7 +97,8 @@ class Method:
             states: What the method kept for each member, in member order.
 
         Returns:
-            Names and values; nothing by default.
+            Names and values, of which infinities and NaN become None; nothing by
+            default.
         """
         return {}
 
@@ -350,11 +351,11 @@ class CoupledMethod(Method, ABC):
         """
 
     @abstractmethod
-    def loss(self, meeting: CoupledBatch) -> Tensor:
+    def loss(self, batch: CoupledBatch) -> Tensor:
         """Return the scalar that all active members descend together.
 
         Args:
-            meeting: What the members of this turn bring.
+            batch: What the members of this turn bring.
 
         Returns:
             The scalar.

@@ -116,13 +116,13 @@ class DivDis(CoupledMethod):
         """Return all members."""
         return ActiveMembers(tuple(range(members)), (), progress)
 
-    def loss(self, meeting: CoupledBatch) -> Tensor:
+    def loss(self, batch: CoupledBatch) -> Tensor:
         """Return mean loss, mutual information and regularizer, weighted."""
-        assert meeting.unlabeled is not None
-        log_probs = meeting.unlabeled.log_softmax(-1)
+        assert batch.unlabeled is not None
+        log_probs = batch.unlabeled.log_softmax(-1)
         information = divdis_mutual_information(log_probs).mean()
-        leaning = divdis_regularizer(log_probs, meeting.outputs.log_softmax(-1))
-        main = meeting.losses.mean()
+        leaning = divdis_regularizer(log_probs, batch.outputs.log_softmax(-1))
+        main = batch.losses.mean()
         return main + self.weight * information + self.regularizer * leaning
 
 

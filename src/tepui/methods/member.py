@@ -25,8 +25,8 @@ class Gradient(NamedTuple):
 class Member(Protocol):
     """One member in training, as far as a method may know it.
 
-    Precision, compiling, streams, seeds of dropout and the optimizer are the engine's
-    business and do not appear here.
+    Precision, compiling, streams, seeds of dropout and the optimizer are the business
+    of :mod:`tepui.training` and do not appear here.
 
     Attributes:
         module: The member's module, on its device.

@@ -121,18 +121,18 @@ class SED(CoupledMethod):
             return ActiveMembers(drawn + rest, (), progress)
         return ActiveMembers(drawn, rest if self.alpha == "all" else (), progress)
 
-    def loss(self, meeting: CoupledBatch) -> Tensor:
+    def loss(self, batch: CoupledBatch) -> Tensor:
         """Return the mean loss plus the weighted agreement of the members drawn."""
-        log_probs = meeting.outputs[: self.active].log_softmax(-1)
-        alpha = self._alpha(meeting)
+        log_probs = batch.outputs[: self.active].log_softmax(-1)
+        alpha = self._alpha(batch)
         if self.kernel == "a2d":
             pairs = (alpha * a2d_of_pairs(log_probs)).mean(1)
         else:
             pairs = alpha.mean() * divdis_mutual_information(log_probs, alpha)
-        return meeting.losses.mean() + self.weight * over_pairs(pairs, self.pair_norm)
+        return batch.losses.mean() + self.weight * over_pairs(pairs, self.pair_norm)
 
-    def _alpha(self, meeting: CoupledBatch) -> Tensor:
+    def _alpha(self, batch: CoupledBatch) -> Tensor:
         if self.alpha == "none":
-            return torch.ones_like(meeting.losses[0])
+            return torch.ones_like(batch.losses[0])
         averaged = slice(None) if self.alpha == "all" else slice(self.active)
-        return sed_alpha(meeting.outputs[averaged], meeting.targets, self.floor)
+        return sed_alpha(batch.outputs[averaged], batch.targets, self.floor)

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from tepui.core.storage import finite_or_none
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -32,8 +34,8 @@ class Measurement:
     def document(self) -> dict[str, Any]:
         """Return the measurement as JSON holds it, with None for what is undefined."""
         return {
-            "value": _finite(self.value),
-            "standard_error": _finite(self.standard_error),
+            "value": finite_or_none(self.value),
+            "standard_error": finite_or_none(self.standard_error),
             "settings": dict(self.settings),
         }
 
@@ -95,7 +97,3 @@ def _error(values: Tensor) -> float:
     if len(values) < 2:
         return math.nan
     return float(values.std() / len(values) ** 0.5)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -135,7 +135,7 @@ def driven(
 
 @contextmanager
 def refusals_told(name: str, rule: str) -> Iterator[None]:
-    """Tell what the engine refuses inside the block as a broken promise."""
+    """Tell what training refuses inside the block as a broken promise."""
     try:
         yield
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:

@@ -108,7 +108,7 @@ def check_reading(method: Method, name: str) -> None:
             method.gradient(member, batch)
     elif isinstance(method, CoupledMethod):
         with _Reading(name, "loss"):
-            method.loss(_meeting(method)[0])
+            method.loss(_coupled_batch(method)[0])
     with _Reading(name, "after_update"):
         method.after_update(member)
 
@@ -127,8 +127,8 @@ def check_coupling(method: CoupledMethod, name: str) -> None:
         once = once and len(turns[0].active) > 0
         rule = f"let some of {members} members take part, each once"
         expect(once, name, rule, turns[0])
-    meeting, learning = _meeting(method)
-    total = method.loss(meeting)
+    batch, learning = _coupled_batch(method)
+    total = method.loss(batch)
     scalar = isinstance(total, Tensor) and total.shape == ()
     expect(scalar, name, "return a scalar loss", total)
     (gradient,) = torch.autograd.grad(total, learning)
@@ -136,7 +136,7 @@ def check_coupling(method: CoupledMethod, name: str) -> None:
     expect(all(moved), name, "have a loss that every active member descends", moved)
 
 
-def _meeting(method: CoupledMethod) -> tuple[CoupledBatch, Tensor]:
+def _coupled_batch(method: CoupledMethod) -> tuple[CoupledBatch, Tensor]:
     """Return what members bring to a late turn, and the outputs of active ones."""
     turn = method.turn(3, 0.99, generator("testing", "turn"))
     active, observed = len(turn.active), len(turn.observed)

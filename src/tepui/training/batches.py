@@ -57,8 +57,8 @@ class BatchSplit:
     """How the training data, and with them every batch, are divided in two.
 
     Attributes:
-        first: Indices of the samples at the start of every batch.
-        second: Indices of the samples that fill the rest.
+        first: Indices of the samples of the first kind.
+        second: Indices of the samples of the second kind.
         rows: How many samples of a batch are of the first kind.
     """
 
@@ -92,7 +92,7 @@ class BatchSplit:
 def stratified_stream(
     split: BatchSplit, batch_size: int, seed: int, first_step: int, steps: int
 ) -> Tensor:
-    """Return consecutive steps whose batches hold a fixed part of each kind."""
+    """Return consecutive steps whose batches are divided as ``split`` says."""
     parts = []
     for number, (rows, size) in enumerate(
         [(split.first, split.rows), (split.second, batch_size - split.rows)]

@@ -66,6 +66,7 @@ def restore(
     restore_optimizer(
         member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}
     )
+    member.offload()
 
 
 def restore_optimizer(

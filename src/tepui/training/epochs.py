@@ -158,8 +158,9 @@ class Training:
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
-            member.method.receive(member, member.index, gathered, stream)
-            member.check_state()
+            with member.on_device():
+                member.method.receive(member, member.index, gathered, stream)
+                member.check_state()
             member.exchanged = epoch
             self._divide(member)
         seconds = time.perf_counter() - began

@@ -1,6 +1,6 @@
 """How members learn what other members published, wherever those train.
 
-The engine asks for nothing else about other processes, so that sequential, parallel
+Training asks for nothing else about other processes, so that sequential, parallel
 and distributed running share one code.
 """
 

@@ -204,6 +204,10 @@ class TrainingMember(MemberPasses):
             for name, value in entries.items():
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     entries[name] = value.to(device)
+        # The tensors stay the same objects, as check_state asks of the method's.
+        for kept in (self.state, self.average, self.best.weights):
+            for tensor in kept.values():
+                tensor.data = tensor.data.to(device)
 
     def set_time(self, factor: float, progress: float) -> None:
         """Set what follows from the step: learning rate and share of the run done."""

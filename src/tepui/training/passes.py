@@ -1,4 +1,4 @@
-"""Forward and backward passes of one member, in the engine's precision."""
+"""Forward and backward passes of one member, in the run's precision."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ class MemberPasses:
     Args:
         module: The member's module, on its device.
         loss: Returns one loss per sample.
-        learning_rate: A scalar tensor that the engine keeps at today's value.
+        learning_rate: A scalar tensor that training keeps at today's value.
         samples: How many training samples there are.
         autocast: Type in which the forward pass runs; None keeps the weights' own.
         accumulate: Into how many parts a batch is split to save memory.

@@ -147,7 +147,7 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         """Whether a run ended here."""
-        return self.ensemble.exists()
+        return self.ensemble.exists() and self.result.exists()
 
     def check(self, config: dict[str, Any], *, resume: bool) -> None:
         """Check that a run may begin here, or that the one begun here is the same."""

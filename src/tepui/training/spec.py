@@ -4,6 +4,7 @@
 records them.
 """
 
+import math
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal, final, get_args
@@ -18,6 +19,7 @@ from tepui.modules.pruning import Prune
 from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
+from tepui.training.run_folder import to_jsonable
 from tepui.training.schedule import MultiStep, Schedule
 
 Keep = Literal["last", "best"]
@@ -84,6 +86,8 @@ class TrainingSpec:
             self.accumulate,
         )
         object.__setattr__(self, "augment", tuple(self.augment))
+        for name, value in vars(self).items():
+            _check_finite(name, to_jsonable(value))
 
 
 @final
@@ -132,6 +136,18 @@ class ExecutionSpec:
             'be false beside runner="graph", whose members stay on the device',
             self.offload,
         )
+
+
+def _check_finite(name: str, value: Any) -> None:
+    """Require every number, as a run folder records it, to be one."""
+    if isinstance(value, float):
+        require(math.isfinite(value), name, "be finite", value)
+    elif isinstance(value, dict):
+        for inner, item in value.items():
+            _check_finite(inner, item)
+    elif isinstance(value, list):
+        for item in value:
+            _check_finite(name, item)
 
 
 def _positive_integer(name: str, value: Any) -> None:

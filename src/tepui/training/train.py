@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import Dataset
 
 from tepui.core.per_member import for_member
+from tepui.core.storage import finite_or_none
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
@@ -223,12 +224,15 @@ def _say_how(spec: TrainingSpec, training: Training, numerics: Numerics) -> None
 def _concluded(ensemble: Ensemble, spec: TrainingSpec, training: Training) -> Run:
     """Write down what the run has ended with, and return it."""
     members, folder = training.members, training.folder
-    summary = spec.method.summary([member.state for member in members])
+    if folder is not None:
+        # Before anything of the method's can fail: hours of training are in it.
+        ensemble.save(folder.path, overwrite=True)
+    states = [member.state for member in members]
+    summary = finite_or_none(spec.method.summary(states))
     kept = members if spec.keep == "best" else ()
     best_epochs = tuple(member.best.epoch for member in kept)
     if folder is not None:
         folder.write_outcome(best_epochs, summary)
-        ensemble.save(folder.path)
         log.info("the run in %s has ended", folder.path)
     if training.interruption.requested:
         training.interruption.leave()

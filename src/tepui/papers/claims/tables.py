@@ -1,10 +1,10 @@
 """Verdicts as Markdown, as cells of a table, and as a document for JSON."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tepui.core.storage import finite_or_none
 from tepui.papers.claims.base import LEVEL, Claim
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
 from tepui.papers.recipe import PAPERS
@@ -22,10 +22,7 @@ def document(
         row = asdict(verdict)
         row |= {name: getattr(claim, name) for name in ("text", "source", "scope")}
         row["effect_is"] = claim.effect
-        row["findings"] = [
-            {name: _finite(value) for name, value in each.items()}
-            for each in row["findings"]
-        ]
+        row["findings"] = finite_or_none(row["findings"])
         rows.append(row)
     return {"format": FORMAT, "level": LEVEL, "verdicts": rows}
 
@@ -76,7 +73,3 @@ def _reason(claim: Claim, verdict: Verdict) -> str:
         lines.append(f"  {verdict.printed.why}")
     lines += [f"  `{command}`" for command in verdict.commands]
     return "\n".join(lines) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -120,7 +120,6 @@ def mean_loss(outputs, targets):
             r"lr must have one value per member \(2\), got 3",
         ),
     ],
-    ids=str,
 )
 def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
     with pytest.raises(ValueError, match=message):

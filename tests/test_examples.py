@@ -120,7 +120,7 @@ RECORDED = {
 }
 EXPECTED = {
     "dataset": "TwoMoons",
-    "lookahead": "Lookahead",
+    "lookahead": "lookahead.Lookahead",
     "negative_correlation": "SAM",
 }
 

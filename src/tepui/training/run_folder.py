@@ -192,7 +192,10 @@ class RunFolder:
         """Return the records of all epochs so far; none where the file is not there."""
         if not self.metrics.exists():
             return ()
-        lines = self.metrics.read_text().splitlines()
+        # Not splitlines, to which other characters end lines too.
+        lines = self.metrics.read_text().split("\n")
+        if not lines[-1]:
+            lines.pop()
         try:
             rows = [
                 unseal("epoch", json.loads(line), f"line {number} of {self.metrics}")

@@ -9,8 +9,6 @@ the time is over, one file per ensemble; then all of them in one file:
 """
 
 import argparse
-import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,26 +20,27 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from branches import (
+    add_gather,
+    add_options,
+    exam_of,
+    examined,
+    fit,
+    logits_of,
+    passed_on,
+    read,
+    recorded,
+    take_over,
+    the_device,
+    training_and_held_out,
+)
 
-import tepui
-from tepui.core.storage import read_json, write_document, write_json
-from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
-from tepui.evaluation.dataset_logits import dataset_logits
-from tepui.evaluation.scores import mean_scores, scores
+from tepui.core.storage import write_json
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.models import ResNet18
-from tepui.training.run_folder import RunFolder, environment_of, to_jsonable
+from tepui.training.run_folder import to_jsonable
 
 RADII, ADAPTIVE_RADII = (0.05, 0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
-SEVERITIES = (1, 3, 5)
-MEMBERS = 3
-CHECKPOINT, HALF = ("checkpoint.json", "checkpoint"), "half"
 BOTH = ("sam", "sharpbalance")
-
-Exam = dict[tuple[str, int], Arrays]
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,6 @@ class Cell:
             return {"asam": SAM(rho=self.rho, adaptive=True)}
         return {"sam": SAM(rho=self.rho), "sharpbalance": SharpBalance(rho=self.rho)}
 
-    def options(self) -> list[str]:
-        """Return the command line's form."""
-        named = [f"--rho={self.rho}", f"--block={self.block}", f"--width={self.width}"]
-        return [*named, "--adaptive"] if self.adaptive else named
-
     def file(self, method: str) -> str:
         """Return the name of the file for one of its methods."""
         return f"width{self.width}_block{self.block}_rho{self.rho}_{method}.json"
@@ -81,132 +75,33 @@ class Cell:
 def train(arguments: argparse.Namespace) -> None:
     """Train and examine the ensembles of one cell."""
     cell = Cell(arguments.rho, arguments.block, arguments.width, arguments.adaptive)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    data = CIFAR10(arguments.data)
-    if arguments.samples is not None:
-        data = data.subset(torch.arange(arguments.samples))
-    data, held_out = split(data, 0.1, seed=0)
-    exam = exam_of(held_out.to(device))
+    data, held_out = training_and_held_out(arguments)
+    exam = exam_of(held_out.to(the_device()))
     with tempfile.TemporaryDirectory(dir=arguments.out) as folder:
         first, *_ = folders = [Path(folder) / name for name in cell.methods()]
         for place, (name, method) in zip(folders, cell.methods().items(), strict=True):
             if place != first:
                 take_over(first, place, method, len(data))
-            run = fit(cell, data, method, arguments.epochs, place)
+            run = fit(
+                data,
+                method,
+                place,
+                width=cell.width,
+                seed=cell.block,
+                epochs=arguments.epochs,
+            )
             found = {
                 "method": name,
                 "rho": cell.rho,
                 "block": cell.block,
                 "width": cell.width,
                 "epochs": arguments.epochs,
-                "to_jsonable": to_jsonable(method),
+                "described": to_jsonable(method),
                 "branched_from": None if place == first else first.name,
-                **recorded(run, device),
-                **examined(run.ensemble, exam),
+                **recorded(run),
+                **examined(logits_of(run.ensemble, exam)),
             }
             write_json(arguments.out / cell.file(name), found)
-
-
-def exam_of(held_out: Arrays) -> Exam:
-    """Return clean images, under ``("clean", 0)``, and corrupted copies, all kept."""
-    return {("clean", 0): held_out, **corrupted(held_out, severities=SEVERITIES)}
-
-
-def fit(
-    cell: Cell, data: Arrays, method: Method, epochs: int, folder: Path
-) -> tepui.Run:
-    """Train one ensemble, from the checkpoint in its folder if there is one."""
-    ensemble = tepui.Ensemble.build(
-        lambda: ResNet18(width=cell.width), members=MEMBERS, seed=cell.block
-    )
-    half = epochs // 2
-
-    def keep_half(record: tepui.EpochRecord) -> None:
-        # The checkpoint of the first half is the last one until the end.
-        if record.epoch == half:
-            for name in CHECKPOINT:
-                copy(folder / name, folder / HALF / name)
-
-    return tepui.fit(
-        ensemble,
-        data,
-        method=method,
-        epochs=epochs,
-        augment=(RandomCrop(), HorizontalFlip()),
-        compile=False,  # SharpBalance's shapes differ between members
-        out=folder,
-        resume=True,
-        checkpoint_every=half,
-        callbacks=[keep_half],
-        progress="none",
-    )
-
-
-def take_over(first: Path, place: Path, method: Method, samples: int) -> None:
-    """Begin a run with another's first half, which its method would have made too."""
-    document = RunFolder(first).recorded()
-    document["config"]["method"] = to_jsonable(method)
-    new, half = RunFolder(place), RunFolder(first / HALF).load_checkpoint()
-    assert half is not None
-    write_document(new.description, "run", document)
-    for index in range(MEMBERS):
-        tensors, state = half.member(index)
-        # Until the switch every sample of SharpBalance is sharpness-aware.
-        tensors["method/sharp"] = torch.ones(samples, dtype=torch.bool)
-        new.write_member(index, half.generation, tensors, state)
-    new.commit(half.generation, MEMBERS, half.history)
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy a file or a folder."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
-
-
-def recorded(run: tepui.Run, device: torch.device) -> dict[str, Any]:
-    """Return what is known of a run besides its ensemble."""
-    assert run.path is not None
-    config = RunFolder(run.path).recorded()["config"]
-    return {
-        "seeds": list(run.ensemble.seeds),
-        "precision": config["precision"],
-        "data": config["data"],
-        "environment": environment_of(device),
-        "loss": [list(record.loss) for record in run.history],
-        "epoch_seconds": [round(record.seconds, 3) for record in run.history],
-        "exchange_seconds": sum(r.exchange_seconds or 0 for r in run.history),
-        "sets": dict(run.summary),
-    }
-
-
-def examined(ensemble: tepui.Ensemble, exam: Exam) -> dict[str, Any]:
-    """Return the scores of the ensemble and of each member, clean and corrupted."""
-    torch.backends.cudnn.benchmark = True
-    outputs = {key: dataset_logits(ensemble, data) for key, data in exam.items()}
-    found = {key: scores(*output) for key, output in outputs.items()}
-    alone = {key: member_scores(*output) for key, output in outputs.items()}
-    clean, copies = ("clean", 0), [key for key in exam if key[1]]
-    return {
-        "clean": {**found[clean].document(), "members": alone[clean]},
-        "corrupted": {
-            **mean_scores(found[key] for key in copies).document(),
-            "members": {
-                name: [fmean(each) for each in zip(*lists, strict=True)]
-                for name in ("accuracy", "nll")
-                if (lists := [alone[key][name] for key in copies])
-            },
-        },
-        "copies": {
-            f"{kind}/{level}": found[kind, level].accuracy for kind, level in copies
-        },
-    }
-
-
-def member_scores(logits: Tensor, labels: Tensor) -> dict[str, list[float]]:
-    """Return accuracy and likelihood of each member on its own."""
-    right = (logits.argmax(-1) == labels).double().mean(1)
-    nll = [float(F.cross_entropy(own.double(), labels)) for own in logits]
-    return {"accuracy": right.tolist(), "nll": nll}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -243,11 +138,9 @@ def block(number: int, width: int) -> list[Cell]:
 
 def carry_out_one(cell: Cell, arguments: argparse.Namespace, ends: float) -> None:
     """Train a cell in a process of its own, which ends when the time is over."""
-    command = [sys.executable, __file__, "train", *cell.options()]
-    command += [f"--data={arguments.data}", f"--out={arguments.out}"]
-    command += [f"--epochs={arguments.epochs}"]
-    if arguments.samples is not None:
-        command.append(f"--samples={arguments.samples}")
+    own = [f"--rho={cell.rho}", f"--block={cell.block}", f"--width={cell.width}"]
+    own += ["--adaptive"] if cell.adaptive else []
+    command = [sys.executable, __file__, "train", *passed_on(arguments), *own]
     started = time.monotonic()
     try:
         done = subprocess.run(command, timeout=max(ends - started, 1), check=False)
@@ -255,11 +148,6 @@ def carry_out_one(cell: Cell, arguments: argparse.Namespace, ends: float) -> Non
     except subprocess.TimeoutExpired:
         outcome = "out of time"
     print(f"{cell}: {outcome} after {time.monotonic() - started:.0f} s", flush=True)
-
-
-def read(folder: Path) -> list[dict[str, Any]]:
-    """Return what was found of every ensemble that is complete."""
-    return [read_json(file) for file in sorted(folder.glob("width*.json"))]
 
 
 def balanced(found: dict[str, Any]) -> float:
@@ -298,13 +186,6 @@ def ranked(results: Sequence[dict[str, Any]], width: int) -> list[float]:
     return sorted(RADII, key=lambda rho: fmean(table[rho]), reverse=True)
 
 
-def gather(arguments: argparse.Namespace) -> None:
-    """Join the files of all ensembles."""
-    results = read(arguments.folder)
-    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{len(results)} ensembles")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
@@ -318,15 +199,8 @@ def main() -> None:
     all_.add_argument("--workers", type=int, default=5, help="processes at a time")
     all_.set_defaults(call=run)
     for each in (one, all_):
-        each.add_argument("--data", type=Path, required=True)
-        each.add_argument("--out", type=Path, required=True)
-        each.add_argument("--epochs", type=int, default=40)
-        each.add_argument("--width", type=int, default=32)
-        each.add_argument("--samples", type=int, help="use so many samples only")
-    join = commands.add_parser("gather", help="join the files of all ensembles")
-    join.add_argument("folder", type=Path)
-    join.add_argument("--json", type=Path, required=True)
-    join.set_defaults(call=gather)
+        add_options(each)
+    add_gather(commands)
     arguments = parser.parse_args()
     arguments.call(arguments)
 

@@ -1,0 +1,217 @@
+"""Ensembles of which several share a first half: training, branching, exam, files.
+
+What the scripts of ``docs/decisions`` have in common. A run keeps its checkpoint at
+half, and runs by other methods continue from there.
+"""
+
+import argparse
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import tepui
+from tepui.core.storage import read_json, replacing, write_document
+from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
+from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.evaluation.scores import Scores, mean_scores, scores
+from tepui.methods import Method
+from tepui.metrics import temperature
+from tepui.models import ResNet18
+from tepui.training.run_folder import RunFolder, environment_of, to_jsonable
+
+MEMBERS = 3
+SEVERITIES = (1, 3, 5)
+CLEAN = ("clean", 0)
+HALF = "half"
+
+Exam = Mapping[tuple[str, int], Arrays]
+Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that trains can be told."""
+    parser.add_argument("--data", type=Path, required=True, help="holds CIFAR-10")
+    parser.add_argument("--out", type=Path, required=True, help="one file per ensemble")
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--samples", type=int, help="use so many samples only")
+
+
+def passed_on(arguments: argparse.Namespace) -> list[str]:
+    """Return those options for another process."""
+    names = ("data", "out", "epochs", "width", "samples")
+    values = {name: getattr(arguments, name) for name in names}
+    return [f"--{name}={value}" for name, value in values.items() if value is not None]
+
+
+def the_device() -> torch.device:
+    """Return where ensembles are trained and examined."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def cifar10(arguments: argparse.Namespace, *, train: bool) -> Arrays:
+    """Return CIFAR-10's training or test images, or the first of them."""
+    data = CIFAR10(arguments.data, train=train)
+    if arguments.samples is None:
+        return data
+    return data.subset(torch.arange(arguments.samples))
+
+
+def training_and_held_out(arguments: argparse.Namespace) -> tuple[Arrays, Arrays]:
+    """Return the training images and the tenth of them that is held out."""
+    return split(cifar10(arguments, train=True), 0.1, seed=0)
+
+
+def fit(
+    data: Arrays, method: Method, folder: Path, *, width: int, seed: int, epochs: int
+) -> tepui.Run:
+    """Train one ensemble, from the checkpoint in its folder if there is one."""
+    ensemble = tepui.Ensemble.build(
+        lambda: ResNet18(width=width), members=MEMBERS, seed=seed
+    )
+    half = epochs // 2
+
+    def keep_half(record: tepui.EpochRecord) -> None:
+        # The checkpoint of the first half is the last one until the end.
+        if record.epoch == half and not has_half(folder):
+            (folder / HALF).mkdir()
+            shutil.copytree(folder / "checkpoint", folder / HALF / "checkpoint")
+            shutil.copy(folder / "checkpoint.json", folder / HALF)
+
+    return tepui.fit(
+        ensemble,
+        data,
+        method=method,
+        epochs=epochs,
+        augment=(RandomCrop(), HorizontalFlip()),
+        compile=False,  # SharpBalance's shapes differ between members
+        out=folder,
+        resume=True,
+        checkpoint_every=half,
+        callbacks=[keep_half],
+        progress="none",
+    )
+
+
+def has_half(folder: Path) -> bool:
+    """Return whether a run has kept its half, which others can begin with."""
+    return (folder / HALF / "checkpoint.json").exists()
+
+
+def take_over(first: Path, place: Path, method: Method, samples: int) -> None:
+    """Begin a run of SharpBalance with another run's first half."""
+    document = RunFolder(first).recorded()
+    document["config"]["method"] = to_jsonable(method)
+    new, half = RunFolder(place), RunFolder(first / HALF).load_checkpoint()
+    assert half is not None
+    write_document(new.description, "run", document)
+    # Until the switch every sample of SharpBalance is sharpness-aware.
+    before_switch = {
+        "method/sharp": torch.ones(samples, dtype=torch.bool),
+        "method/switched": torch.zeros((), dtype=torch.bool),
+    }
+    for index in range(MEMBERS):
+        tensors, state = half.member(index)
+        new.write_member(index, half.generation, tensors | before_switch, state)
+    new.commit(half.generation, MEMBERS, half.history)
+
+
+def recorded(run: tepui.Run) -> dict[str, Any]:
+    """Return what is known of a run besides its ensemble."""
+    assert run.path is not None
+    config = RunFolder(run.path).recorded()["config"]
+    return {
+        "seeds": list(run.ensemble.seeds),
+        "precision": config["precision"],
+        "data": config["data"],
+        "environment": environment_of(the_device()),
+        "loss": [list(record.loss) for record in run.history],
+        "epoch_seconds": [round(record.seconds, 3) for record in run.history],
+        "exchange_seconds": sum(r.exchange_seconds or 0 for r in run.history),
+        "sets": dict(run.summary),
+    }
+
+
+def exam_of(images: Arrays, file: Path | None = None) -> Exam:
+    """Return clean images and corrupted copies, all kept; from a file if it is there.
+
+    Processes that share a file make the copies once.
+    """
+    lazy = corrupted(images, severities=SEVERITIES)
+    if file is not None and file.exists():
+        stored = load_file(file, device=str(images.device))
+        made = {key: images.like(stored[name_of(key)], images.targets) for key in lazy}
+    else:
+        made = dict(lazy)
+        if file is not None:
+            copies = {name_of(key): made[key].inputs.contiguous() for key in made}
+            with replacing(file) as temporary:
+                save_file(copies, temporary)
+    return {CLEAN: images, **made}
+
+
+def logits_of(ensemble: tepui.Ensemble, exam: Exam) -> Outputs:
+    """Return members' logits and the labels on the images of an exam."""
+    torch.backends.cudnn.benchmark = True
+    return {key: dataset_logits(ensemble, data) for key, data in exam.items()}
+
+
+def examined(outputs: Outputs) -> dict[str, Any]:
+    """Return the scores of the ensemble and of each member, clean and corrupted."""
+    found = {key: scores(*output) for key, output in outputs.items()}
+    clean = found.pop(CLEAN)
+    return {
+        "clean": with_members(clean),
+        "corrupted": with_members(mean_scores(found.values())),
+        "copies": {name_of(key): copy.accuracy for key, copy in found.items()},
+    }
+
+
+def examined_at_best_temperature(
+    outputs: Outputs, held_out: tuple[Tensor, Tensor]
+) -> dict[str, Any]:
+    """Return likelihood and calibration with one temperature, fit on other images."""
+    best = float(temperature(*held_out))
+    scaled = {key: (logits / best, y) for key, (logits, y) in outputs.items()}
+    found = examined(scaled)
+    shown = {part: found[part] for part in ("clean", "corrupted")}
+    kept = {part: {n: shown[part][n] for n in ("nll", "ece")} for part in shown}
+    return {"temperature": best, **kept}
+
+
+def with_members(found: Scores) -> dict[str, Any]:
+    """Return scores as JSON holds them, those of members in a place of their own."""
+    document = found.document()
+    accuracies, nlls = document.pop("member_accuracies"), document.pop("member_nlls")
+    return {**document, "members": {"accuracy": accuracies, "nll": nlls}}
+
+
+def name_of(key: tuple[str, int]) -> str:
+    """Return what a corrupted copy is called in files."""
+    return f"{key[0]}/{key[1]}"
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """Return what was found of every ensemble that is complete."""
+    return [read_json(file) for file in sorted(folder.glob("*_block*.json"))]
+
+
+def gather(arguments: argparse.Namespace) -> None:
+    """Join the files of all ensembles."""
+    results = read(arguments.folder)
+    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{len(results)} ensembles")
+
+
+def add_gather(commands: Any) -> None:
+    """Add the command that joins the files of all ensembles."""
+    join = commands.add_parser("gather", help="join the files of all ensembles")
+    join.add_argument("folder", type=Path)
+    join.add_argument("--json", type=Path, required=True)
+    join.set_defaults(call=gather)

@@ -1,41 +1,34 @@
 """Read the results of decision 001 by its rule: print its tables, draw its picture.
 
-python3 docs/make_radius.py
+PYTHONPATH=src:benchmarks python3 docs/make_radius.py
 """
 
 import json
 import math
-import runpy
 from pathlib import Path
 from statistics import fmean
 
-import matplotlib.pyplot as plt
+from radius import RADII, blocks_by_radius
+from score_tables import (
+    SHOWN,
+    member_accuracies,
+    panels,
+    row,
+    score_cells,
+    with_interval,
+)
 from scipy import stats
 
-from tepui.report.figures import COLORS, MARKERS, STYLE
-from tepui.studies.statistics import estimate, holm, paired_difference
+from tepui.report.figures import COLORS, MARKERS
+from tepui.studies.statistics import holm, paired_difference
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"
-SCRIPT = runpy.run_path(str(HERE.parent / "benchmarks" / "radius.py"))
-RADII, blocks_by_radius = SCRIPT["RADII"], SCRIPT["blocks_by_radius"]
 WIDTH = 32
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
     "sharpbalance": "SharpBalance",
-}
-SHOWN = {
-    "clean %": ("clean", "accuracy", 100, 2),
-    "corrupted %": ("corrupted", "accuracy", 100, 2),
-    "NLL clean": ("clean", "nll", 1, 3),
-    "NLL corrupted": ("corrupted", "nll", 1, 3),
-    "ECE % clean": ("clean", "ece", 100, 2),
-    "ECE % corrupted": ("corrupted", "ece", 100, 2),
-    "DER clean": ("clean", "der", 1, 3),
-    "DER corrupted": ("corrupted", "der", 1, 3),
-    "disagreement % clean": ("clean", "disagreement", 100, 2),
-    "disagreement % corrupted": ("corrupted", "disagreement", 100, 2),
 }
 
 
@@ -93,54 +86,38 @@ def chosen(results: list[dict], method: str, rho: float) -> list[dict]:
 
 def ensembles(results: list[dict], method: str) -> None:
     """Print mean and standard error of each score over blocks, for each radius."""
-    print("| ρ | " + " | ".join(SHOWN) + " |")
+    print(row("ρ", *SHOWN))
     for rho in sorted({r["rho"] for r in results if r["method"] == method}):
-        cells = []
-        for data, key, scale, digits in SHOWN.values():
-            values = [scale * r[data][key] for r in chosen(results, method, rho)]
-            found = estimate(values)
-            cells.append(f"{found.mean:.{digits}f} ± {found.error:.{digits}f}")
-        print(f"| {rho} | " + " | ".join(cells) + " |")
+        print(row(rho, *score_cells(chosen(results, method, rho))))
 
 
 def members(results: list[dict]) -> None:
     """Print differences between members of equal seeds, ρ = 0.05 less the others."""
 
-    def accuracies(method: str, rho: float, data: str) -> list[float]:
-        several = chosen(results, method, rho)
-        return [100 * a for r in several for a in r[data]["members"]["accuracy"]]
+    def compared(one: tuple[str, float], other: tuple[str, float]) -> list[str]:
+        return [
+            with_interval(
+                paired_difference(
+                    member_accuracies(chosen(results, *one), data),
+                    member_accuracies(chosen(results, *other), data),
+                )
+            )
+            for data in ("clean", "corrupted")
+        ]
 
     for method in ("sam", "sharpbalance"):
         for rho in (0.0, *RADII[1:]):
             other = "deep_ensemble" if rho == 0 else method
-            cells = []
-            for data in ("clean", "corrupted"):
-                first, second = (
-                    accuracies(method, 0.05, data),
-                    accuracies(other, rho, data),
-                )
-                d = paired_difference(first, second)
-                cells.append(f"{d.mean:.2f} ({d.low:.2f} to {d.high:.2f})")
-            print(f"| {LABELS[method]} | {rho} | " + " | ".join(cells) + " |")
+            print(row(LABELS[method], rho, *compared((method, 0.05), (other, rho))))
     for rho in RADII:
-        cells = []
-        for data in ("clean", "corrupted"):
-            pair = (accuracies(method, rho, data) for method in ("sharpbalance", "sam"))
-            d = paired_difference(*pair)
-            cells.append(f"{d.mean:.2f} ({d.low:.2f} to {d.high:.2f})")
-        print(f"| SharpBalance less SAM | {rho} | " + " | ".join(cells) + " |")
+        cells = compared(("sharpbalance", rho), ("sam", rho))
+        print(row("SharpBalance less SAM", rho, *cells))
 
 
 def draw(results: list[dict]) -> None:
     """Draw accuracy and diversity against the radius, a point for each ensemble."""
-    panels = {
-        "accuracy on clean images, %": ("clean", "accuracy", 100),
-        "accuracy on corrupted images, %": ("corrupted", "accuracy", 100),
-        "DER on corrupted images": ("corrupted", "der", 1),
-    }
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
-        for axis, (title, (data, key, scale)) in zip(axes, panels.items(), strict=True):
+    with panels("decision_001_radius.png") as shown:
+        for axis, (data, key, scale) in shown:
             for method, color, marker in zip(LABELS, COLORS, MARKERS, strict=False):
                 radii = sorted({r["rho"] for r in results if r["method"] == method})
                 values = {
@@ -164,14 +141,8 @@ def draw(results: list[dict]) -> None:
                     markersize=14,
                     label=LABELS[method],
                 )
-            axis.set_ylabel(title)
             axis.set_xlabel("radius ρ")
             axis.set_xticks([0, *RADII])
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=3, frameon=False
-        )
-        figure.savefig(HERE / "images" / "decision_001_radius.png", dpi=110)
 
 
 if __name__ == "__main__":

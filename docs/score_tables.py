@@ -1,0 +1,78 @@
+"""What the scripts that read decisions' results share: cells of tables, panels."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from tepui.report.figures import STYLE
+from tepui.studies.statistics import Difference, estimate
+
+IMAGES = Path(__file__).parent / "images"
+SHOWN = {
+    "clean %": ("clean", "accuracy", 100, 2),
+    "corrupted %": ("corrupted", "accuracy", 100, 2),
+    "NLL clean": ("clean", "nll", 1, 3),
+    "NLL corrupted": ("corrupted", "nll", 1, 3),
+    "ECE % clean": ("clean", "ece", 100, 2),
+    "ECE % corrupted": ("corrupted", "ece", 100, 2),
+    "DER clean": ("clean", "der", 1, 3),
+    "DER corrupted": ("corrupted", "der", 1, 3),
+    "disagreement % clean": ("clean", "disagreement", 100, 2),
+    "disagreement % corrupted": ("corrupted", "disagreement", 100, 2),
+}
+PANELS = {
+    "accuracy on clean images, %": ("clean", "accuracy", 100),
+    "accuracy on corrupted images, %": ("corrupted", "accuracy", 100),
+    "DER on corrupted images": ("corrupted", "der", 1),
+}
+
+Results = Sequence[dict[str, Any]]
+
+
+def row(*cells: object) -> str:
+    """Return a row of a table."""
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def mean_and_error(values: Sequence[float], digits: int) -> str:
+    """Return a mean with its standard error."""
+    found = estimate(values)
+    return f"{found.mean:.{digits}f} ± {found.error:.{digits}f}"
+
+
+def score_cells(several: Results) -> list[str]:
+    """Return mean and standard error of each score over ensembles."""
+    return [
+        mean_and_error([scale * each[data][key] for each in several], digits)
+        for data, key, scale, digits in SHOWN.values()
+    ]
+
+
+def with_interval(found: Difference, digits: int = 2) -> str:
+    """Return a difference with the interval that it lies in."""
+    low, high = f"{found.low:.{digits}f}", f"{found.high:.{digits}f}"
+    return f"{found.mean:.{digits}f} ({low} to {high})".replace("-", "−")
+
+
+def member_accuracies(several: Results, data: str) -> list[float]:
+    """Return the accuracy of every member of every ensemble, in points."""
+    return [100 * value for r in several for value in r[data]["members"]["accuracy"]]
+
+
+@contextmanager
+def panels(file: str) -> Iterator[list[tuple[Axes, tuple[str, str, float]]]]:
+    """Yield axes with what each shows, and write the picture with one legend."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+        for axis, title in zip(axes, PANELS, strict=True):
+            axis.set_ylabel(title)
+        yield list(zip(axes, PANELS.values(), strict=True))
+        handles, labels = axes[0].get_legend_handles_labels()
+        place, columns = "outside lower center", len(labels)
+        figure.legend(handles, labels, loc=place, ncols=columns, frameon=False)
+        figure.savefig(IMAGES / file, dpi=110)
+        plt.close(figure)

@@ -5,7 +5,6 @@ half, and runs by other methods continue from there.
 """
 
 import argparse
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -200,18 +199,3 @@ def name_of(key: tuple[str, int]) -> str:
 def read(folder: Path) -> list[dict[str, Any]]:
     """Return what was found of every ensemble that is complete."""
     return [read_json(file) for file in sorted(folder.glob("*_block*.json"))]
-
-
-def gather(arguments: argparse.Namespace) -> None:
-    """Join the files of all ensembles."""
-    results = read(arguments.folder)
-    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{len(results)} ensembles")
-
-
-def add_gather(commands: Any) -> None:
-    """Add the command that joins the files of all ensembles."""
-    join = commands.add_parser("gather", help="join the files of all ensembles")
-    join.add_argument("folder", type=Path)
-    join.add_argument("--json", type=Path, required=True)
-    join.set_defaults(call=gather)

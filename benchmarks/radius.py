@@ -9,6 +9,7 @@ the time is over, one file per ensemble; then all of them in one file:
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,6 @@ from statistics import fmean
 from typing import Any
 
 from branches import (
-    add_gather,
     add_options,
     exam_of,
     examined,
@@ -186,6 +186,13 @@ def ranked(results: Sequence[dict[str, Any]], width: int) -> list[float]:
     return sorted(RADII, key=lambda rho: fmean(table[rho]), reverse=True)
 
 
+def gather(arguments: argparse.Namespace) -> None:
+    """Join the files of all ensembles."""
+    results = read(arguments.folder)
+    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{len(results)} ensembles")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
@@ -200,7 +207,10 @@ def main() -> None:
     all_.set_defaults(call=run)
     for each in (one, all_):
         add_options(each)
-    add_gather(commands)
+    join = commands.add_parser("gather", help="join the files of all ensembles")
+    join.add_argument("folder", type=Path)
+    join.add_argument("--json", type=Path, required=True)
+    join.set_defaults(call=gather)
     arguments = parser.parse_args()
     arguments.call(arguments)
 

@@ -1,11 +1,10 @@
-r"""Does SharpBalance help? Trains what ``docs/decisions/002_which_rule.md`` asks for.
+"""Does SharpBalance help? Trains what ``docs/decisions/002_which_rule.md`` asks for.
 
 FOLDER holds ``cifar-10-batches-bin`` or ``-py``. Blocks in the order given, one file
-per ensemble; what is there already is not trained again. Then all of them in one file:
+per ensemble; what is there already is not trained again:
 
-    export PYTHONPATH=src
-    python3 benchmarks/which_rule.py run --data FOLDER --out rules --blocks 2 3 4 5 6
-    python3 benchmarks/which_rule.py gather rules --json results.json
+    cp -r docs/results/decisions/002_which_rule rules
+    PYTHONPATH=src python3 benchmarks/which_rule.py run --data FOLDER --out rules
 """
 
 import argparse
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from branches import (
-    add_gather,
     add_options,
     cifar10,
     exam_of,
@@ -186,7 +184,6 @@ def main() -> None:
     all_.set_defaults(call=run)
     for each in (one, all_):
         add_options(each)
-    add_gather(commands)
     arguments = parser.parse_args()
     arguments.call(arguments)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from radius import RADII, blocks_by_radius
+from scipy import stats
 from score_tables import (
     SHOWN,
     member_accuracies,
@@ -17,7 +18,6 @@ from score_tables import (
     score_cells,
     with_interval,
 )
-from scipy import stats
 
 from tepui.report.figures import COLORS, MARKERS
 from tepui.studies.statistics import holm, paired_difference

@@ -2,14 +2,15 @@
 
 PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py
 
-Before all blocks are complete it prints what each ensemble scored, and no difference.
+Before all blocks are complete it shows what each ensemble scored, and no difference.
 """
 
-import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from branches import read
 from score_tables import (
     SHOWN,
     Results,
@@ -33,7 +34,7 @@ from tepui.studies.statistics import (
 )
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "002_which_rule" / "runs.json"
+RESULTS = HERE / "results" / "decisions" / "002_which_rule"
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
@@ -82,33 +83,46 @@ class Finding:
     contradicted: bool
 
 
-WINS = {
-    f"{verdict}, {arm}": [Claim(arm, other, data, bound) for other in OTHERS]
-    for OTHERS in [("sam", "deep_ensemble")]
-    for verdict, data, bound in (
-        ("wins-ood", "corrupted", 0.0),
-        ("wins-id", "clean", -0.2),
-    )
-    for arm in ("released", "paper")
+def wins(arm: str, data: str, bound: float) -> list[Claim]:
+    """Return the claims that an arm does as well as both that it is measured by."""
+    return [Claim(arm, other, data, bound) for other in ("sam", "deep_ensemble")]
+
+
+VERDICTS = {
+    "wins-ood, released": wins("released", "corrupted", 0.0),
+    "wins-ood, paper": wins("paper", "corrupted", 0.0),
+    "wins-id, released": wins("released", "clean", -0.2),
+    "wins-id, paper": wins("paper", "clean", -0.2),
+    "late": [
+        Claim("late", "released", "corrupted", -0.3),
+        Claim("late", "released", "clean", -0.2),
+    ],
 }
-LATE = [
-    Claim("late", "released", "corrupted", -0.3),
-    Claim("late", "released", "clean", -0.2),
-]
+SHOWN_BY_BLOCK = (
+    "corrupted %",
+    "clean %",
+    "NLL corrupted",
+    "NLL clean",
+    "ECE % corrupted",
+    "ECE % clean",
+    "DER corrupted",
+)
 
 
 def main() -> None:
-    results = json.loads(RESULTS.read_text())
+    results = read(RESULTS)
     blocks = complete_blocks(results)
-    for data in ("corrupted", "clean"):
-        by_block(results, data)
+    for name in SHOWN_BY_BLOCK:
+        by_block(results, name)
+    draw(results)
     if blocks != list(BLOCKS):
         print(f"\n{len(blocks)} of {len(BLOCKS)} blocks are complete: no verdict")
-    else:
-        verdicts(results)
-        scores(results)
-        members(results)
-        draw(results)
+        return
+    verdicts(results)
+    scores(results)
+    for part in ("severity", "corruption"):
+        by_copies(results, part)
+    members(results)
 
 
 def complete_blocks(results: Results) -> list[int]:
@@ -129,13 +143,14 @@ def accuracies(results: Results, arm: str, data: str) -> list[float]:
     return [100 * r[data]["accuracy"] for r in chosen(results, arm)]
 
 
-def by_block(results: Results, data: str) -> None:
-    """Print the accuracy of every ensemble."""
-    print(f"\nAccuracy in points, {data} images")
-    print(row("arm", *(f"block {number}" for number in BLOCKS)))
+def by_block(results: Results, name: str) -> None:
+    """Print a score of every ensemble."""
+    data, key, scale, digits = SHOWN[name]
+    print("\n" + row(name, *(f"block {number}" for number in BLOCKS)))
     for arm, label in LABELS.items():
-        known = {r["block"]: 100 * r[data]["accuracy"] for r in chosen(results, arm)}
-        print(row(label, *(f"{known[n]:.2f}" if n in known else "" for n in BLOCKS)))
+        known = {r["block"]: scale * r[data][key] for r in chosen(results, arm)}
+        cells = [f"{known[n]:.{digits}f}" if n in known else "" for n in BLOCKS]
+        print(row(label, *cells))
 
 
 def finding(results: Results, claim: Claim) -> Finding:
@@ -150,31 +165,23 @@ def finding(results: Results, claim: Claim) -> Finding:
 
 def verdicts(results: Results) -> None:
     """Print every difference that a rule asks for, and what the rules say."""
-    rule = paired_difference(
-        *(accuracies(results, arm, "corrupted") for arm in ("released", "paper"))
-    )
     found = {
         name: [finding(results, claim) for claim in claims]
-        for name, claims in {**WINS, "late": LATE}.items()
+        for name, claims in VERDICTS.items()
     }
-    p_values = {name: max(each.p for each in several) for name, several in found.items()}
-    p_values["which rule"] = rule.p
+    apart = finding(results, Claim("released", "paper", "corrupted")).difference
+    p_values = {name: max(e.p for e in several) for name, several in found.items()}
+    p_values["which rule"] = apart.p
     corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     print("\n" + row("verdict", "differences", "p", "p, Holm", "is"))
     for name, p in p_values.items():
         several = found.get(name, [])
-        cells = "; ".join(with_interval(e.difference) for e in several)
-        print(
-            row(
-                name,
-                cells or with_interval(rule),
-                f"{p:.4f}",
-                f"{corrected[name]:.4f}",
-                standing(corrected[name], any(e.contradicted for e in several)),
-            )
-        )
-    clean = Claim("paper", "released", "clean", -0.2)
-    print(f"paper less released, clean: {with_interval(finding(results, clean).difference)}")
+        shown = [each.difference for each in several] or [apart]
+        says = standing(corrected[name], any(each.contradicted for each in several))
+        cells = "; ".join(map(with_interval, shown))
+        print(row(name, cells, f"{p:.4f}", f"{corrected[name]:.4f}", says))
+    clean = finding(results, Claim("paper", "released", "clean", -0.2)).difference
+    print(f"paper less released, clean: {with_interval(clean)}")
 
 
 def standing(corrected: float, contradicted: bool) -> str:
@@ -185,34 +192,31 @@ def standing(corrected: float, contradicted: bool) -> str:
 
 
 def scores(results: Results) -> None:
-    """Print mean and standard error of each score, and accuracy by severity."""
+    """Print mean and standard error of each score, as it is and with a temperature."""
     print("\n" + row("arm", *SHOWN))
     for arm, label in LABELS.items():
         print(row(label, *score_cells(chosen(results, arm))))
     print("\nWith one temperature\n" + row("arm", *SCALED))
     for arm, label in LABELS.items():
         several = chosen(results, arm)
-        print(
-            row(
-                label,
-                *(mean_and_error([of(r) for r in several], d) for of, d in SCALED.values()),
-            )
-        )
-    kinds = sorted({name.split("/")[0] for name in results[0]["copies"]})
-    for part in ("severity", "corruption"):
-        names = [f"/{n}" for n in (1, 3, 5)] if part == "severity" else kinds
-        print("\n" + row(part, *LABELS.values()))
-        for name in names:
-            print(row(name.strip("/"), *(partly(results, arm, name) for arm in LABELS)))
+        cells = [
+            mean_and_error([of(r) for r in several], d) for of, d in SCALED.values()
+        ]
+        print(row(label, *cells))
 
 
-def partly(results: Results, arm: str, name: str) -> str:
-    """Return the mean accuracy over the copies whose names hold something."""
-    values = [
-        100 * fmean(value for copy, value in r["copies"].items() if name in copy)
-        for r in chosen(results, arm)
-    ]
-    return mean_and_error(values, 2)
+def by_copies(results: Results, part: str) -> None:
+    """Print accuracy on the corrupted copies of each severity or corruption."""
+
+    def mean(result: dict, group: str) -> float:
+        copies = result["copies"].items()
+        return 100 * fmean(value for name, value in copies if group in name.split("/"))
+
+    names = [name.split("/")[part == "severity"] for name in results[0]["copies"]]
+    print("\n" + row(part, *LABELS.values()))
+    for group in dict.fromkeys(names):
+        cells = [[mean(r, group) for r in chosen(results, arm)] for arm in LABELS]
+        print(row(group, *(mean_and_error(each, 2) for each in cells)))
 
 
 def members(results: Results) -> None:
@@ -234,18 +238,20 @@ def members(results: Results) -> None:
 
 
 def draw(results: Results) -> None:
-    """Draw every ensemble, the arms side by side, with a line for each block."""
+    """Draw every ensemble, the arms side by side, a line for each block."""
+    ticks = [label.replace(" ", "\n") for label in LABELS.values()]
     with panels("decision_002_which_rule.png") as shown:
         for axis, (data, key, scale) in shown:
             for number, color, marker in zip(BLOCKS, COLORS, MARKERS, strict=False):
+                known = {r["arm"]: r for r in results if r["block"] == number}
                 values = [
-                    scale * next(r for r in chosen(results, arm) if r["block"] == number)[data][key]
+                    scale * known[arm][data][key] if arm in known else math.nan
                     for arm in LABELS
                 ]
-                axis.plot(values, color=color, marker=marker, linewidth=0.8, label=f"block {number}")
-            means = [fmean(scale * r[data][key] for r in chosen(results, arm)) for arm in LABELS]
-            axis.plot(means, color="black", marker="_", markersize=18, linestyle="none", label="mean")
-            axis.set_xticks(range(len(LABELS)), LABELS.values(), rotation=20)
+                style = {"color": color, "marker": marker, "linewidth": 0.7}
+                if known:
+                    axis.plot(values, label=f"block {number}", **style)
+            axis.set_xticks(range(len(ticks)), ticks)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""The script of decision 002 trains what is missing, and reads results by its rules."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+ROOT = Path(__file__).parents[1]
+CORRUPTED = {
+    "deep_ensemble": [70.0, 70.4, 69.9, 70.2, 70.1],
+    "sam": [70.3, 70.9, 70.2, 70.8, 70.4],
+    "released": [71.5, 71.8, 71.4, 71.9, 71.5],
+    "paper": [69.1, 69.6, 69.2, 69.5, 69.0],
+    "late": [71.2, 71.9, 71.3, 71.6, 71.7],
+}
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    return {n: importlib.import_module(n) for n in ("which_rule", "make_which_rule")}
+
+
+def results(blocks=5):
+    return [
+        {
+            "arm": arm,
+            "block": 2 + n,
+            "clean": {"accuracy": 0.9 + 0.001 * ((3 * n + len(arm)) % 4)},
+            "corrupted": {"accuracy": values[n] / 100},
+        }
+        for arm, values in CORRUPTED.items()
+        for n in range(blocks)
+    ]
+
+
+def test_a_claim_is_students_test_of_pairs_against_its_bound(scripts):
+    make = scripts["make_which_rule"]
+    claim = make.Claim("late", "released", "corrupted", -0.3)
+    found = make.finding(results(), claim)
+    pairs = zip(CORRUPTED["late"], CORRUPTED["released"], strict=True)
+    apart = [a - b for a, b in pairs]
+    one_sided = stats.ttest_1samp(apart, -0.3, alternative="greater")
+    interval = stats.ttest_1samp(apart, 0.0).confidence_interval(0.95)
+    assert found.p == pytest.approx(2 * one_sided.pvalue)
+    assert found.difference.low == pytest.approx(interval.low)
+    assert found.difference.high == pytest.approx(interval.high)
+    assert not found.contradicted
+
+
+def test_rules_tell_supported_refuted_and_undecided_apart(scripts, capsys):
+    scripts["make_which_rule"].verdicts(results())
+    lines = capsys.readouterr().out.splitlines()
+    said = {line.split(" | ")[0][2:]: line.split(" | ")[-1][:-2] for line in lines[2:8]}
+    assert said["wins-ood, released"] == "supported"
+    assert said["wins-ood, paper"] == "refuted"
+    assert said["late"] == "undecided"
+    assert said["which rule"] == "supported"
+
+
+def test_there_is_no_verdict_before_all_blocks_are_complete(scripts):
+    make = scripts["make_which_rule"]
+    assert make.complete_blocks(results()) == list(make.BLOCKS)
+    most = [r for r in results() if (r["arm"], r["block"]) != ("paper", 6)]
+    assert make.complete_blocks(most) == [2, 3, 4, 5]
+
+
+def test_only_missing_ensembles_are_trained_where_their_first_half_is_there(
+    scripts, tmp_path
+):
+    script = scripts["which_rule"]
+
+    def missing():
+        return [job.arm for job in script.to_train(tmp_path, 2)]
+
+    everything = [arm for family in script.FAMILIES for arm in family]
+    assert missing() == everything
+    for arm in ("sam", "released", "deep_ensemble", "late"):
+        script.Job(tmp_path, 2, arm).result.touch()
+    assert missing() == ["sam", "released", "paper"]
+    half = script.Job(tmp_path, 2, "sam").folder / "half"
+    half.mkdir(parents=True)
+    (half / "checkpoint.json").touch()
+    assert missing() == ["paper"]
+    assert script.Job(tmp_path, 2, "paper").ready
+    assert not script.Job(tmp_path, 2, "late").ready

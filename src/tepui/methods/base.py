@@ -18,7 +18,8 @@ these functions do must therefore
 - keep its shapes from step to step, as :attr:`Method.fixed_shapes` promises;
 - read no value of a tensor (``.item()``, ``float(tensor)``, ``if tensor:``), since the
   host runs them only once; what changes with time is read from tensors,
-  ``member.progress`` and ``member.learning_rate``;
+  ``member.progress`` and ``member.learning_rate``, or from ``member.phase``, with
+  whose change the step is captured anew;
 - leave weights and buffers as they were found, running statistics aside
   (``after_update`` may change weights);
 - keep whatever outlives the step in ``member.state``, under the names that
@@ -40,6 +41,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.moments import check_moment, epoch_of
 from tepui.core.per_member import lists_of, per_member, values_of
 from tepui.data.arrays import Batch
 from tepui.methods.member import Gradient, Member
@@ -59,6 +61,20 @@ class Method:
     def fixed_shapes(self) -> bool:
         """Whether every step meets the same shapes."""
         return True
+
+    def phase(self, epoch: int, epochs: int) -> str:
+        """Return the name of the phase in which an epoch lies.
+
+        Within a phase all steps do the same; ``member.phase`` tells them which it is.
+
+        Args:
+            epoch: The epoch, counted from 0.
+            epochs: Length of the run.
+
+        Returns:
+            The name; always ``"main"`` by default.
+        """
+        return "main"
 
     def start(self, member: Member) -> dict[str, Tensor]:
         """Return the tensors that the method keeps for a member, at their beginning.
@@ -131,18 +147,29 @@ class SharpnessAware(MemberMethod):
         adaptive: Measure the perturbation relative to each weight (ASAM).
         update_statistics: Let the perturbed pass update BatchNorm's running
             statistics too.
+        start_at: When perturbing begins, an epoch or a share of the run; plain
+            gradients before.
     """
 
     rho: float | tuple[float, ...] = per_member(0.05)
     adaptive: bool = False
     update_statistics: bool = False
+    start_at: int | float = 0
 
     def __post_init__(self) -> None:
         require(min(values_of(self.rho)) >= 0, "rho", "be non-negative", self.rho)
+        check_moment("start_at", self.start_at)
+
+    def phase(self, epoch: int, epochs: int) -> str:
+        """Return ``"plain"`` until ``start_at``."""
+        return (
+            "plain" if epoch < epoch_of("start_at", self.start_at, epochs) else "main"
+        )
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss here and the gradient that the perturbed weights give."""
-        return self.perturbed(member, batch, member.gradient(batch))
+        here = member.gradient(batch)
+        return here if member.phase == "plain" else self.perturbed(member, batch, here)
 
     def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
         """Return the sharpness-aware gradient, reusing the unperturbed one.
@@ -322,6 +349,10 @@ class CoupledMethod(Method, ABC):
         lists = {} if self.base is None else lists_of(self.base)
         rule = "have one value for all members where they are coupled inside the loss"
         require(not lists, "base", rule, lists)
+
+    def phase(self, epoch: int, epochs: int) -> str:
+        """Return the phase of the base."""
+        return "main" if self.base is None else self.base.phase(epoch, epochs)
 
     def check_members(self, members: int) -> None:
         """Raise if the method cannot train this many members.

@@ -62,6 +62,8 @@ class GSAM(SharpnessAware):
             per member.
         adaptive: Measure the perturbation relative to each weight.
         update_statistics: Let the perturbed pass update BatchNorm's running statistics.
+        start_at: When perturbing begins, an epoch or a share of the run; plain
+            gradients before.
         rho_min: Length of the perturbation as the learning rate goes to zero; the same
             as ``rho`` by default.
         alpha: How much of the orthogonal component is removed; zero is SAM.

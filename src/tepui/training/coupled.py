@@ -122,7 +122,7 @@ def coupled_step(
     """
     loss, values = joint_gradient(method, active, observed, batches)
     base = method.base
-    if base is not None:
+    if base is not None and active[0].phase != "plain":
         with ExitStack() as stack:
             for member, here in zip(active, values, strict=True):
                 offsets = base.offsets(member, here)

@@ -79,6 +79,7 @@ class Training:
         for epoch in range(len(self.history), epochs):
             self._prune_before(epoch)
             exchanging = self._exchange_before(epoch)
+            self._enter_phase(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.members, epoch)
             self._check_finite(epoch)
@@ -166,6 +167,13 @@ class Training:
         seconds = time.perf_counter() - began
         self._say_exchanged(epoch, seconds)
         return seconds
+
+    def _enter_phase(self, epoch: int) -> None:
+        for member in self.members:
+            phase = member.method.phase(epoch, self.runner.plan.epochs)
+            if member.phase != phase and member.index == self.members[0].index:
+                log.info("phase %r begins before epoch %d", phase, epoch)
+            member.phase = phase
 
     def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
         assert isinstance(member.method, ExchangingMethod)

@@ -97,8 +97,10 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
         f"{members} members can have a turn",
         f"{spec.epochs} of {steps} step(s)",
     )
+    # Each refuses a plan that does not fit.
+    method.phase(0, spec.epochs)
     if isinstance(method, ExchangingMethod):
-        method.exchanges_before(0, spec.epochs)  # refuses a plan that does not fit
+        method.exchanges_before(0, spec.epochs)
 
 
 def classes_of(

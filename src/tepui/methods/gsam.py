@@ -31,8 +31,8 @@ from torch.nn.utils import get_total_norm
 from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.core.per_member import per_member, values_of
-from tepui.methods.base import SharpnessAware
 from tepui.methods.member import Member
+from tepui.methods.sharpness_aware import SharpnessAware
 from tepui.optim import EPSILON
 
 

@@ -22,7 +22,7 @@ from typing import final
 
 from torch import Tensor
 
-from tepui.methods.base import SharpnessAware
+from tepui.methods.sharpness_aware import SharpnessAware
 
 
 @final

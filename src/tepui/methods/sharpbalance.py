@@ -46,7 +46,8 @@ from tepui.core.checks import one_of, require
 from tepui.core.moments import check_moment, epoch_of
 from tepui.data.arrays import Batch, Division
 from tepui.data.loading import length
-from tepui.methods.base import ExchangingMethod
+from tepui.methods.base import ExchangingMethod, Method
+from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.gsam import GSAM
 from tepui.methods.member import Gradient, Member
 from tepui.methods.sam import SAM
@@ -181,6 +182,11 @@ class SharpBalance(ExchangingMethod):
             ValueError: If it lies past the end of the run.
         """
         return epoch_of("switch_at", self.switch_at, epochs) + self.off_by_one
+
+    def prefix(self, epochs: int) -> tuple[Method, int]:
+        """Return plain SAM or a deep ensemble, until members score the data."""
+        before = self._base if self.before == "sam" else DeepEnsemble()
+        return before, min(self.first_exchange(epochs), epochs)
 
     def exchanges_before(self, epoch: int, epochs: int) -> bool:
         """Return whether members score the data before this epoch."""

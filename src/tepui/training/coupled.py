@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
-from tepui.methods.base import CoupledBatch, CoupledMethod
+from tepui.methods.coupled import CoupledBatch, CoupledMethod
 from tepui.modules.running import evaluating
 from tepui.training.member import TrainingMember
 from tepui.training.runner import Runner

@@ -12,7 +12,8 @@ from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss, cross_entropy
-from tepui.methods.base import CoupledMethod, ExchangingMethod, Method
+from tepui.methods.base import ExchangingMethod, Method
+from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description
 from tepui.training.numerics import Numerics

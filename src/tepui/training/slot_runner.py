@@ -8,7 +8,7 @@ from typing import final
 import torch
 
 from tepui.core.seeding import derive
-from tepui.methods.base import ActiveMembers, CoupledMethod
+from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.coupled import (
     BatchPair,
     CoupledRunner,

@@ -14,7 +14,8 @@ import torch
 from tepui.core.checks import one_of, require
 from tepui.data.augment import Augmentation
 from tepui.losses import CrossEntropy, Loss
-from tepui.methods.base import CoupledMethod, Method
+from tepui.methods.base import Method
+from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer

@@ -36,7 +36,7 @@ class RunData(NamedTuple):
 
 
 def check_execution(
-    spec: TrainingSpec, execution: ExecutionSpec, validation: object
+    spec: TrainingSpec, execution: ExecutionSpec, validation: object, out: object
 ) -> None:
     """Check what two of the values together must fulfill."""
     require(
@@ -51,6 +51,8 @@ def check_execution(
         "be false where members are coupled inside the loss",
         execution.offload,
     )
+    rule = "be given to go on after stop_after"
+    require(execution.stop_after is None or out is not None, "out", rule, out)
 
 
 def divide(

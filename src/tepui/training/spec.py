@@ -112,6 +112,7 @@ class ExecutionSpec:
         workers: Processes that load data not held in tensors.
         offload: Keep only one member at a time on the device.
         checkpoint_every: Epochs between checkpoints.
+        stop_after: Leave after this many epochs, with a checkpoint to go on from.
         progress: How the run is shown to a person.
     """
 
@@ -123,6 +124,7 @@ class ExecutionSpec:
     workers: int = 0
     offload: bool = False
     checkpoint_every: int = 1
+    stop_after: int | None = None
     progress: Style = "auto"
 
     def __post_init__(self) -> None:
@@ -131,6 +133,8 @@ class ExecutionSpec:
         one_of("progress", self.progress, get_args(Style))
         require(self.workers >= 0, "workers", "be non-negative", self.workers)
         _positive_integer("checkpoint_every", self.checkpoint_every)
+        if self.stop_after is not None:
+            _positive_integer("stop_after", self.stop_after)
         require(
             not (self.offload and self.runner == "graph"),
             "offload",

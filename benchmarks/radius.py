@@ -21,16 +21,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from branches import (
+from decision_runs import (
     add_options,
+    begin,
     exam_of,
     examined,
-    fit,
+    go_on,
     logits_of,
     passed_on,
     read,
     recorded,
-    take_over,
     the_device,
     training_and_held_out,
 )
@@ -77,19 +77,13 @@ def train(arguments: argparse.Namespace) -> None:
     cell = Cell(arguments.rho, arguments.block, arguments.width, arguments.adaptive)
     data, held_out = training_and_held_out(arguments)
     exam = exam_of(held_out.to(the_device()))
+    how = {"width": cell.width, "seed": cell.block, "epochs": arguments.epochs}
+    first, *_ = methods = cell.methods()
     with tempfile.TemporaryDirectory(dir=arguments.out) as folder:
-        first, *_ = folders = [Path(folder) / name for name in cell.methods()]
-        for place, (name, method) in zip(folders, cell.methods().items(), strict=True):
-            if place != first:
-                take_over(first, place, method, len(data))
-            run = fit(
-                data,
-                method,
-                place,
-                width=cell.width,
-                seed=cell.block,
-                epochs=arguments.epochs,
-            )
+        first_half = Path(folder) / "first_half"
+        begin(data, methods[first], first_half, **how)
+        for name, method in methods.items():
+            run = go_on(data, method, Path(folder) / name, first_half, **how)
             found = {
                 "method": name,
                 "rho": cell.rho,
@@ -97,7 +91,7 @@ def train(arguments: argparse.Namespace) -> None:
                 "width": cell.width,
                 "epochs": arguments.epochs,
                 "described": to_jsonable(method),
-                "branched_from": None if place == first else first.name,
+                "branched_from": None if name == first else first,
                 **recorded(run),
                 **examined(logits_of(run.ensemble, exam)),
             }

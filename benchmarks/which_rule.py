@@ -13,22 +13,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from branches import (
+from decision_runs import (
     add_options,
+    begin,
     cifar10,
     exam_of,
     examined,
     examined_at_best_temperature,
-    fit,
-    has_half,
+    go_on,
     logits_of,
     passed_on,
     recorded,
-    take_over,
     the_device,
     training_and_held_out,
 )
@@ -36,7 +35,7 @@ from branches import (
 from tepui.core.storage import write_json
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.training.run_folder import to_jsonable
+from tepui.training.run_folder import RunFolder, to_jsonable
 
 RHO = 0.05
 BLOCKS = (2, 3, 4, 5, 6)
@@ -45,65 +44,67 @@ METHODS: dict[str, Method] = {
     "released": SharpBalance(rho=RHO),
     "paper": SharpBalance.paper(rho=RHO),
     "deep_ensemble": DeepEnsemble(),
-    "late": SharpBalance(rho=RHO),
+    "late": SharpBalance(rho=RHO, before="plain"),
 }
-# The first of a family is trained whole, the others from its half.
+# Arms that share the first half of the first of them.
 FAMILIES = (("sam", "released", "paper"), ("deep_ensemble", "late"))
-PARENT = {branch: first for first, *branches in FAMILIES for branch in branches}
 
 
 @dataclass(frozen=True)
 class Job:
-    """One ensemble to train.
+    """What one process trains: an ensemble from a first half, or a first half.
 
     Attributes:
         out: Folder of all results.
         block: The seed that members' seeds derive from.
         arm: What it is called in ``METHODS``.
+        begins: Whether it is the first half of the arm's family.
     """
 
     out: Path
     block: int
     arm: str
+    begins: bool = False
 
     @property
-    def result(self) -> Path:
-        """The file of what was found."""
-        return self.out / f"rules_block{self.block}_{self.arm}.json"
+    def family(self) -> str:
+        """The arm whose first half it shares."""
+        return next(first for first, *rest in FAMILIES if self.arm in (first, *rest))
+
+    @property
+    def first_half(self) -> "Job":
+        """The job that must be done before."""
+        return replace(self, arm=self.family, begins=True)
 
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return self.out / "runs" / f"block{self.block}_{self.arm}"
+        part = "_first_half" if self.begins else ""
+        return self.out / "runs" / f"block{self.block}_{self.arm}{part}"
 
     @property
-    def parent(self) -> "Job | None":
-        """The job whose first half this one continues."""
-        if self.arm not in PARENT:
-            return None
-        return Job(self.out, self.block, PARENT[self.arm])
+    def result(self) -> Path:
+        """The file of what was found; of a first half, its checkpoint."""
+        if self.begins:
+            return RunFolder(self.folder).checkpoint
+        return self.out / f"rules_block{self.block}_{self.arm}.json"
 
     @property
     def ready(self) -> bool:
         """Whether it can begin."""
-        return self.parent is None or has_half(self.parent.folder)
+        return self.begins or self.first_half.result.exists()
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Train and examine one ensemble."""
-    job = Job(arguments.out, arguments.block, arguments.arm)
+    """Train a first half; or train an ensemble from there and examine it."""
+    job = Job(arguments.out, arguments.block, arguments.arm, arguments.begins)
     data, held_out = training_and_held_out(arguments)
-    method, parent = METHODS[job.arm], job.parent
-    if parent is not None and not job.folder.exists():
-        take_over(parent.folder, job.folder, method, len(data))
-    run = fit(
-        data,
-        method,
-        job.folder,
-        width=arguments.width,
-        seed=job.block,
-        epochs=arguments.epochs,
-    )
+    epochs, width, method = arguments.epochs, arguments.width, METHODS[job.arm]
+    how = {"width": width, "seed": job.block, "epochs": epochs}
+    if job.begins:
+        begin(data, method, job.folder, **how)
+        return
+    run = go_on(data, method, job.folder, job.first_half.folder, **how)
     began = time.monotonic()
     test = cifar10(arguments, train=False).to(the_device())
     exam = exam_of(test, arguments.out / "test_copies.safetensors")
@@ -112,10 +113,10 @@ def train(arguments: argparse.Namespace) -> None:
     found: dict[str, Any] = {
         "arm": job.arm,
         "block": job.block,
-        "width": arguments.width,
-        "epochs": arguments.epochs,
+        "width": width,
+        "epochs": epochs,
         "described": to_jsonable(method),
-        "branched_from": PARENT.get(job.arm),
+        "branched_from": None if job.arm == job.family else job.family,
         **recorded(run),
         **examined(outputs),
         "scaled": examined_at_best_temperature(outputs, on_held_out),
@@ -127,17 +128,13 @@ def train(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train blocks, several ensembles at a time, until all are done or time is over."""
     began = time.monotonic()
-    arguments.out.mkdir(parents=True, exist_ok=True)
     waiting = [job for n in arguments.blocks for job in to_train(arguments.out, n)]
     running: dict[Job, subprocess.Popen[bytes]] = {}
     while time.monotonic() < began + 60 * arguments.minutes:
         for job, process in list(running.items()):
             if process.poll() is not None:
-                print(
-                    f"{time.monotonic() - began:6.0f} s {job.result.name}: "
-                    f"exit {process.returncode}",
-                    flush=True,
-                )
+                after, code = time.monotonic() - began, process.returncode
+                print(f"{after:6.0f} s {job.folder.name}: exit {code}", flush=True)
                 del running[job]
         startable = [job for job in waiting if job.ready]
         for job in startable[: arguments.workers - len(running)]:
@@ -148,7 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
         time.sleep(0.5)
     for process in running.values():
         process.kill()
-    left = [job.result.name for job in (*running, *waiting)]
+    left = [job.folder.name for job in (*running, *waiting)]
     print(f"ended after {time.monotonic() - began:.0f} s; left: {left}", flush=True)
 
 
@@ -157,25 +154,27 @@ def to_train(out: Path, block: int) -> Iterator[Job]:
     for arms in FAMILIES:
         family = [Job(out, block, arm) for arm in arms]
         missing = [job for job in family if not job.result.exists()]
-        if missing and not has_half(family[0].folder):
-            for job in family:
-                shutil.rmtree(job.folder, ignore_errors=True)
-            missing = family
+        if missing and not missing[0].ready:
+            missing = [missing[0].first_half, *family]
+        for job in missing:
+            shutil.rmtree(job.folder, ignore_errors=True)
         yield from missing
 
 
 def started(job: Job, arguments: argparse.Namespace) -> "subprocess.Popen[bytes]":
-    """Train an ensemble in a process of its own."""
+    """Do a job in a process of its own."""
     command = [sys.executable, __file__, "train", *passed_on(arguments)]
-    return subprocess.Popen([*command, f"--block={job.block}", f"--arm={job.arm}"])
+    command += [f"--block={job.block}", f"--arm={job.arm}"]
+    return subprocess.Popen([*command, "--begins"] if job.begins else command)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("train", help="train one ensemble")
+    one = commands.add_parser("train", help="train one ensemble from its first half")
     one.add_argument("--block", type=int, required=True)
     one.add_argument("--arm", choices=METHODS, required=True)
+    one.add_argument("--begins", action="store_true", help="train the first half")
     one.set_defaults(call=train)
     all_ = commands.add_parser("run", help="train blocks")
     all_.add_argument("--blocks", type=int, nargs="+", default=BLOCKS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from branches import read
+from decision_runs import read
 from score_tables import (
     SHOWN,
     Results,

@@ -1,11 +1,9 @@
-"""Ensembles of which several share a first half: training, branching, exam, files.
+"""What the scripts of ``docs/decisions`` share: data, training, exam and files.
 
-What the scripts of ``docs/decisions`` have in common. A run keeps its checkpoint at
-half, and runs by other methods continue from there.
+An ensemble's first half is trained once, and several methods go on from there.
 """
 
 import argparse
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,19 +13,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import tepui
-from tepui.core.storage import read_json, replacing, write_document
+from tepui.core.storage import read_json, replacing
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.scores import Scores, mean_scores, scores
 from tepui.methods import Method
 from tepui.metrics import temperature
 from tepui.models import ResNet18
-from tepui.training.run_folder import RunFolder, environment_of, to_jsonable
+from tepui.training.run_folder import RunFolder, environment_of
 
 MEMBERS = 3
 SEVERITIES = (1, 3, 5)
 CLEAN = ("clean", 0)
-HALF = "half"
 
 Exam = Mapping[tuple[str, int], Arrays]
 Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
@@ -67,22 +64,31 @@ def training_and_held_out(arguments: argparse.Namespace) -> tuple[Arrays, Arrays
     return split(cifar10(arguments, train=True), 0.1, seed=0)
 
 
-def fit(
-    data: Arrays, method: Method, folder: Path, *, width: int, seed: int, epochs: int
+def begin(data: Arrays, method: Method, folder: Path, **how: int) -> None:
+    """Train the first half of an ensemble and leave it in its folder."""
+    _fit(data, method, folder, stop_after=how["epochs"] // 2, **how)
+
+
+def go_on(
+    data: Arrays, method: Method, folder: Path, first_half: Path, **how: int
 ) -> tepui.Run:
-    """Train one ensemble, from the checkpoint in its folder if there is one."""
+    """Train an ensemble from a first half that its method would have made too."""
+    return _fit(data, method, folder, branch_from=first_half, **how)
+
+
+def _fit(
+    data: Arrays,
+    method: Method,
+    folder: Path,
+    *,
+    width: int,
+    seed: int,
+    epochs: int,
+    **how: Any,
+) -> tepui.Run:
     ensemble = tepui.Ensemble.build(
         lambda: ResNet18(width=width), members=MEMBERS, seed=seed
     )
-    half = epochs // 2
-
-    def keep_half(record: tepui.EpochRecord) -> None:
-        # The checkpoint of the first half is the last one until the end.
-        if record.epoch == half and not has_half(folder):
-            (folder / HALF).mkdir()
-            shutil.copytree(folder / "checkpoint", folder / HALF / "checkpoint")
-            shutil.copy(folder / "checkpoint.json", folder / HALF)
-
     return tepui.fit(
         ensemble,
         data,
@@ -91,34 +97,10 @@ def fit(
         augment=(RandomCrop(), HorizontalFlip()),
         compile=False,  # SharpBalance's shapes differ between members
         out=folder,
-        resume=True,
-        checkpoint_every=half,
-        callbacks=[keep_half],
+        checkpoint_every=epochs,
         progress="none",
+        **how,
     )
-
-
-def has_half(folder: Path) -> bool:
-    """Return whether a run has kept its half, which others can begin with."""
-    return (folder / HALF / "checkpoint.json").exists()
-
-
-def take_over(first: Path, place: Path, method: Method, samples: int) -> None:
-    """Begin a run of SharpBalance with another run's first half."""
-    document = RunFolder(first).recorded()
-    document["config"]["method"] = to_jsonable(method)
-    new, half = RunFolder(place), RunFolder(first / HALF).load_checkpoint()
-    assert half is not None
-    write_document(new.description, "run", document)
-    # Until the switch every sample of SharpBalance is sharpness-aware.
-    before_switch = {
-        "method/sharp": torch.ones(samples, dtype=torch.bool),
-        "method/switched": torch.zeros((), dtype=torch.bool),
-    }
-    for index in range(MEMBERS):
-        tensors, state = half.member(index)
-        new.write_member(index, half.generation, tensors | before_switch, state)
-    new.commit(half.generation, MEMBERS, half.history)
 
 
 def recorded(run: tepui.Run) -> dict[str, Any]:

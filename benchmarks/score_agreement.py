@@ -50,7 +50,8 @@ def top(values: torch.Tensor) -> set[int]:
 def main() -> None:
     data = Digits()
     ensemble = tepui.Ensemble.build(ConvNet, members=3, seed=13)
-    tepui.fit(ensemble, data, method=SAM(rho=RHO), epochs=6, batch_size=64)
+    schedule = tepui.MultiStep()
+    tepui.fit(ensemble, data, method=SAM(rho=RHO), epochs=6, schedule=schedule)
     correlations: dict[str, list[float]] = {}
     common: dict[str, list[float]] = {}
     for model in ensemble.members:

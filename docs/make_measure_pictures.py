@@ -50,7 +50,8 @@ def save(canvas, name):
 
 def trained(method):
     ensemble = tepui.Ensemble.build(ConvNet, members=3, seed=13)
-    tepui.fit(ensemble, DATA, method=method, epochs=12, batch_size=64, progress="none")
+    how = {"schedule": tepui.MultiStep(), "progress": "none"}
+    tepui.fit(ensemble, DATA, method=method, epochs=12, **how)
     return ensemble
 
 

@@ -36,8 +36,8 @@ def claims(
     """Judge each claim of the papers: supported, refuted or undecided.
 
     Args:
-        folder: Of results, as tepui reproduce wrote it; those of size smoke are left
-            out.
+        folder: Folder of results, as tepui reproduce wrote it; those of size smoke are
+            left out.
         out: Folder for claims.json, with every comparison, and claims.md.
         json: Print JSON instead of a table.
         markdown: Print Markdown instead of a table.

@@ -25,7 +25,7 @@ def data(
     """List data sets; fetch or verify one.
 
     Args:
-        action: list them all, fetch one, or verify one that is there.
+        action: List all sets, fetch one, or verify one that is there.
         name: Which one to fetch or verify.
         root: The data folder; the one TEPUI_DATA names by default.
     """

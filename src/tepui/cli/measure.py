@@ -64,7 +64,7 @@ def measure(
 
     Args:
         checkpoints: Files with weights (.pt of torch.save, .safetensors), one per
-            member; or one folder of a run.
+            member; or the folder of a run.
         data: The data set; sharpness is measured on its training part, diversity and
             accuracy on its test part. Digits by default, unless a run is on others.
         model: The architecture that the weights fit; not needed for a run's folder.

@@ -25,6 +25,8 @@ FLAGS = (
     "--quiet",
     "--overwrite",
     "--deterministic",
+    "--compile",
+    "--offload",
     "--tensorboard",
     "--list",
     "--dry_run",
@@ -97,7 +99,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             while rest and not rest[0].startswith("--"):
                 values.append(rest.pop(0))
             words.append(json.dumps(values))
-        elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
+        elif word in FLAGS and (not rest or rest[0] not in ("true", "false", "null")):
             words.append("true")
     if sets:
         words += [OOD, json.dumps(_by_name(sets))]

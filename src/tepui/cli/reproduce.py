@@ -72,8 +72,9 @@ def reproduce(
     """Make figures and tables of the papers, our numbers beside theirs.
 
     Args:
-        items: Names such as ``sharpbalance/figure7``; ``sharpbalance/figure7a`` for one
-            panel; ``mypackage.figure1`` for a module with a recipe of your own.
+        items: Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel,
+            sharpbalance for a whole paper, or all; mypackage.figure1 for a module with
+            a recipe of your own.
         list: Only show all names.
         size: ``paper`` as published, ``small`` in minutes, ``smoke`` to see it run.
         epochs: Length of each run, other than the size has it; recorded with the

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import logits_shape, one_of, require
-from tepui.core.seeding import member_seeds, seeded
+from tepui.core.seeding import SEED, member_seeds, seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
@@ -66,7 +66,7 @@ class Ensemble(nn.Module):
     def __init__(
         self,
         modules: Iterable[nn.Module],
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] = SEED,
         extractor: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Ensemble(nn.Module):
         cls,
         factory: Factory | Sequence[Factory],
         members: int | None = None,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] = SEED,
     ) -> Self:
         """Build members from independent, reproducible initializations.
 
@@ -117,7 +117,7 @@ class Ensemble(nn.Module):
         extractor: nn.Module,
         head_factory: Factory | Sequence[Factory],
         members: int | None = None,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] = SEED,
     ) -> Self:
         """Build heads that share one frozen extractor.
 

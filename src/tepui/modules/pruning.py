@@ -31,9 +31,9 @@ class Prune:
 
     Attributes:
         sparsity: Share of the weights to remove; one value, or one per member.
-        prune_at: Share of the run after which members are pruned. At zero the initial
-            weights decide, whose scale differs by layer: high sparsity can then empty
-            whole layers, and a warning reports this.
+        prune_at: Share of the run after which members are pruned, to the nearest
+            epoch. At zero the initial weights decide, whose scale differs by layer:
+            high sparsity can then empty whole layers, and a warning reports this.
     """
 
     sparsity: float | tuple[float, ...] = per_member(0.9)
@@ -44,6 +44,21 @@ class Prune:
         require(inside, "sparsity", "be a share in [0, 1)", self.sparsity)
         share = self.prune_at
         require(0 <= share < 1, "prune_at", "be a share in [0, 1)", share)
+
+    def epoch(self, epochs: int) -> int:
+        """Return the epoch before which members are pruned, at the latest the last.
+
+        Args:
+            epochs: Length of the run.
+
+        Returns:
+            The epoch, from 0.
+
+        Example:
+            >>> [Prune(prune_at=share).epoch(4) for share in (0.0, 0.5, 0.7, 0.9)]
+            [0, 2, 3, 3]
+        """
+        return min(round(self.prune_at * epochs), epochs - 1)
 
 
 def prune_(module: nn.Module, sparsity: float) -> None:

@@ -121,11 +121,10 @@ class Training:
             if member.best.weights:
                 where = f"best weights of member {member.index}"
                 load_tensor_state(member.module, member.best.weights, where)
-            else:
-                if member.average:
-                    tensors = averaged_tensors(member.module)
-                    foreach.copy_(tensors, means_of(member.average))
-                member.method.finish(member, self.dataset)
+            elif member.average:
+                tensors = averaged_tensors(member.module)
+                foreach.copy_(tensors, means_of(member.average))
+            member.method.finish(member, self.dataset)
             apply_masks(member.module)
 
     def steps_done(self) -> int:
@@ -134,7 +133,7 @@ class Training:
 
     def _prune_before(self, epoch: int) -> None:
         plan = self.runner.plan
-        if self.prune is None or epoch != int(self.prune.prune_at * plan.epochs):
+        if self.prune is None or epoch != self.prune.epoch(plan.epochs):
             return
         for member in self.members:
             prune = for_member(self.prune, member.index, len(self.seeds))

@@ -1,7 +1,7 @@
 """Everything that a run can be told, as two frozen values.
 
 :func:`tepui.fit` builds them from its keywords, studies keep them, the run folder
-records them.
+records them, and the command line has an option for each field, explained as here.
 """
 
 import math
@@ -20,7 +20,7 @@ from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import to_jsonable
-from tepui.training.schedule import MultiStep, Schedule
+from tepui.training.schedule import Cosine, Schedule
 
 Keep = Literal["last", "best"]
 RunnerName = Literal["auto", "eager", "graph"]
@@ -38,20 +38,21 @@ class TrainingSpec:
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
         schedule: Learning rate over time.
-        augment: Random changes of image batches, in order.
-        keep: The last weights, or each member's best by validation loss.
-        accumulate: Into how many parts each batch is split to save memory.
+        augment: Random changes of image batches, in order, such as RandomCrop.
+        keep: Each member's last weights, or its best by validation loss.
+        accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
-        prune: When and how far members are pruned.
-        average: Share of the run, at its end, over which weights are averaged.
+        prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
+        average: Share of the run, at its end, over which each member's weights are
+            averaged.
     """
 
     method: Method
     epochs: int
-    batch_size: int = 128
+    batch_size: int = 64
     loss: Loss = field(default_factory=CrossEntropy)
     optimizer: Optimizer = field(default_factory=SGD)
-    schedule: Schedule = field(default_factory=MultiStep)
+    schedule: Schedule = field(default_factory=Cosine)
     augment: tuple[Augmentation, ...] = ()
     keep: Keep = "last"
     accumulate: int = 1
@@ -93,7 +94,7 @@ class TrainingSpec:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ExecutionSpec:
-    """How and where a run is carried out; three of these divide the work.
+    """How and where a run is carried out.
 
     ``runner`` says how steps run on a device that holds the members, ``offload`` that
     it holds one of them at a time (their steps then run eagerly, in turn). Which
@@ -102,12 +103,12 @@ class ExecutionSpec:
 
     Attributes:
         device: Where to train; a GPU if there is one.
-        precision: Of the arithmetic; ``"auto"`` is bfloat16 on a GPU and float32
-            elsewhere.
+        precision: ``"auto"`` is bfloat16 on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
         runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
             ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
-        compile: Compile forward passes; None does so where it pays.
+        compile: Compile forward passes; by default on a GPU where the run is long
+            enough to repay it.
         workers: Processes that load data not held in tensors.
         offload: Keep only one member at a time on the device.
         checkpoint_every: Epochs between checkpoints.

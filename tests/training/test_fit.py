@@ -70,6 +70,7 @@ def test_deep_ensemble_equals_a_plain_torch_loop(smoothing):
     by_hand, data = copy.deepcopy(ensemble), images(24)
     loss = functools.partial(cross_entropy, label_smoothing=smoothing)
     how = {"method": DeepEnsemble(), "epochs": 4, "batch_size": 7, "loss": loss}
+    how["schedule"] = tepui.MultiStep()
     tepui.fit(ensemble, data, device="cpu", progress="none", **how)
     for module, seed in zip(by_hand.members, by_hand.seeds, strict=True):
         loop(module, data, seed, label_smoothing=smoothing)

@@ -21,15 +21,10 @@ Factory = Callable[[], nn.Module]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model's class with the options that were written.
-
-    Attributes:
-        factory: Builds the model.
-        free: Arguments that it takes and nobody wrote.
-    """
+    """A model's class with the options that were written."""
 
     factory: Callable[..., nn.Module]
-    free: frozenset[str] = frozenset()
+    free: frozenset[str] = frozenset()  # arguments that it takes and nobody wrote
 
     def __call__(self) -> nn.Module:
         """Return the model with the defaults of its class."""

@@ -33,7 +33,7 @@ def compare(
     settings: Mapping[str, Any],
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
-    methods: list[Method] = DEFAULT_METHODS,
+    methods: list[Method] | None = None,
     members: int = 3,
     ensembles: int | None = None,
     seed: int = SEED,
@@ -61,7 +61,8 @@ def compare(
             size of images follow from the data unless they are written. With
             --extractor that of their heads; by default the extractor's own last layer,
             drawn anew.
-        methods: What to compare, such as: --methods SAM GSAM
+        methods: What to compare, such as: --methods SAM GSAM; by default DeepEnsemble,
+            SAM and SharpBalance.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors; two by default, or as
             many as there are seeds for.
@@ -100,7 +101,7 @@ def compare(
     else:
         front, factory = extractor_and_head(extractor, model)
     comparison = compare_methods(
-        methods,
+        methods or DEFAULT_METHODS,
         factory,
         train,
         test,

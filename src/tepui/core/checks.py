@@ -59,12 +59,8 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
 
 def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
     """Check that logits are ``(members, samples, classes)``, floating and not NaN."""
-    require(
-        logits.ndim == 3,
-        "logits",
-        "have shape (members, samples, classes)",
-        tuple(logits.shape),
-    )
+    rule = "have shape (members, samples, classes)"
+    require(logits.ndim == 3, "logits", rule, tuple(logits.shape))
     require(logits.is_floating_point(), "logits", "be floating point", logits.dtype)
     require(
         logits.shape[0] >= min_members,
@@ -108,12 +104,8 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
         labels.dtype,
     )
     low, high = int(labels.min()), int(labels.max())
-    require(
-        low >= 0 and high < classes,
-        argument,
-        f"lie in [0, {classes - 1}]",
-        f"values from {low} to {high}",
-    )
+    rule = f"lie in [0, {classes - 1}]"
+    require(low >= 0 and high < classes, argument, rule, f"values from {low} to {high}")
 
 
 def class_mask(mask: Tensor, classes: int) -> None:

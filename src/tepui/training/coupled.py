@@ -18,24 +18,14 @@ BatchPair = tuple[Batch, Batch | None]
 
 
 class JointLoss(NamedTuple):
-    """The losses of one step of coupled members.
+    """The losses of one step of coupled members."""
 
-    Attributes:
-        total: What the active members descended together.
-        members: The mean loss of each active member alone.
-    """
-
-    total: Tensor
-    members: Tensor
+    total: Tensor  # what the active members descended together
+    members: Tensor  # the mean loss of each active member alone
 
 
 class JointGradient(NamedTuple):
-    """A joint loss and its gradient.
-
-    Attributes:
-        loss: The losses, detached.
-        values: For every active member one tensor per trainable parameter.
-    """
+    """A joint loss and its gradient."""
 
     loss: JointLoss
     values: list[list[Tensor]]

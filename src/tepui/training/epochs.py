@@ -35,41 +35,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Training:
-    """A run in progress.
+    """A run in progress."""
 
-    Attributes:
-        members: The members that this process trains.
-        seeds: The seeds of all members of the ensemble.
-        runner: Runs the steps of an epoch.
-        dataset: The training data, for methods that look at all of it.
-        validation: Returns the batches to validate on, if there are any.
-        prune: When and how far members are pruned, if they are.
-        keeps_best: Whether each member's best weights are kept.
-        exchange: How members tell each other what they published.
-        folder: Where the run is recorded, if anywhere.
-        checkpoint_every: Epochs between checkpoints.
-        callbacks: Called with the record of every epoch.
-        progress: Shows the run to a person.
-        interruption: Whether a signal asked to stop.
-        history: Records of the epochs done.
-        generation: How many checkpoints the run has written.
-    """
-
-    members: Sequence[TrainingMember]
-    seeds: Sequence[int]
+    members: Sequence[TrainingMember]  # the members that this process trains
+    seeds: Sequence[int]  # the seeds of all members of the ensemble
     runner: Runner
-    dataset: Dataset[Any]
+    dataset: Dataset[Any]  # the training data, for methods that look at all of it
     validation: Callable[[], Iterator[Batch]] | None
-    prune: Prune | None
+    prune: Prune | None  # when and how far members are pruned, if they are
     keeps_best: bool
-    exchange: Exchange
-    folder: RunFolder | None
+    exchange: Exchange  # how members tell each other what they published
+    folder: RunFolder | None  # where the run is recorded, if anywhere
     checkpoint_every: int
     callbacks: Sequence[Callable[[EpochRecord], None]]
     progress: Progress
-    interruption: Interruption
+    interruption: Interruption  # whether a signal asked to stop
     history: list[EpochRecord] = field(default_factory=list)
-    generation: int = 0
+    generation: int = 0  # how many checkpoints the run has written
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""

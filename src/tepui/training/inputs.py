@@ -21,29 +21,19 @@ from tepui.training.spec import ExecutionSpec, TrainingSpec
 
 
 class RunData(NamedTuple):
-    """The data of a run.
+    """The data of a run."""
 
-    Attributes:
-        train: What members learn from.
-        held_out: What they are validated on, if anything.
-        unlabeled: What they disagree on, if the method asks for it.
-    """
-
-    train: Dataset[Any]
-    held_out: Dataset[Any] | None
-    unlabeled: Dataset[Any] | None
+    train: Dataset[Any]  # what members learn from
+    held_out: Dataset[Any] | None  # what they are validated on, if anything
+    unlabeled: Dataset[Any] | None  # what they disagree on, if the method asks for it
 
 
 def check_execution(
     spec: TrainingSpec, execution: ExecutionSpec, validation: object
 ) -> None:
     """Check what two of the values together must fulfill."""
-    require(
-        spec.keep == "last" or validation is not None,
-        "validation",
-        'be given to keep the "best" weights',
-        None,
-    )
+    rule = 'be given to keep the "best" weights'
+    require(spec.keep == "last" or validation is not None, "validation", rule, None)
     require(
         not (execution.offload and isinstance(spec.method, CoupledMethod)),
         "offload",
@@ -107,12 +97,8 @@ def classes_of(
     """Run every member on two samples; return the classes that labels must fit."""
     few = next(in_order(dataset, 2, device=device_of(ensemble)))
     sizes = output_sizes(ensemble, few.inputs)
-    require(
-        not coupled or len(set(sizes)) == 1,
-        "ensemble",
-        "have members with equally many outputs where they meet inside the loss",
-        sizes,
-    )
+    rule = "have members with equally many outputs where they meet inside the loss"
+    require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classifies = isinstance(loss, CrossEntropy)
     classifies |= getattr(loss, "func", loss) is cross_entropy
     if not classifies or few.targets.is_floating_point():
@@ -168,16 +154,10 @@ def run_config(
 
 def _check_unlabeled(method: Method, unlabeled: Dataset[Any] | None) -> None:
     wanted, name = method.needs_unlabeled, type(method).__name__
-    require(
-        wanted or unlabeled is None,
-        "unlabeled",
-        f"be None for {name}, which uses no such data",
-        type(unlabeled).__name__,
-    )
-    require(
-        not wanted or unlabeled is not None,
-        "unlabeled",
+    rule = f"be None for {name}, which uses no such data"
+    require(wanted or unlabeled is None, "unlabeled", rule, type(unlabeled).__name__)
+    rule = (
         f"be a data set for {name}, whose members disagree on it (SED and methods "
-        "with independent members need none)",
-        None,
+        "with independent members need none)"
     )
+    require(not wanted or unlabeled is not None, "unlabeled", rule, None)

@@ -152,14 +152,12 @@ def runner_of(
     """Return what runs the steps of an epoch."""
     coupled = isinstance(members[0].method, CoupledMethod)
     obstacles = obstacles_to_capture(members)
-    require(
-        name != "graph" or not obstacles,
-        "runner",
+    rule = (
         'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
         "captured, their method keeps its shapes and, where they are coupled, they "
-        "are alike",
-        name,
+        "are alike"
     )
+    require(name != "graph" or not obstacles, "runner", rule, name)
     if name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)
     if name != "eager":

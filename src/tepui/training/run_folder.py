@@ -97,19 +97,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run stands at: a document, and a file of tensors for every member.
-
-    Attributes:
-        path: The document.
-        generation: Which checkpoint of the run it is, from 1.
-        history: Records of the epochs done.
-        digests: Of the members' files, in member order.
-    """
+    """What a run stands at: a document, and a file of tensors for every member."""
 
     path: Path
-    generation: int
+    generation: int  # which checkpoint of the run it is, from 1
     history: tuple[EpochRecord, ...]
-    digests: tuple[str, ...]
+    digests: tuple[str, ...]  # of the members' files, in member order
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""

@@ -12,7 +12,7 @@ from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch
 from tepui.methods.base import ActiveMembers, CoupledMethod, MemberMethod
 from tepui.training.batches import (
-    Source,
+    BatchSource,
     index_stream,
     steps_per_epoch,
     stratified_stream,
@@ -23,24 +23,14 @@ from tepui.training.schedule import Schedule
 
 @dataclass(frozen=True)
 class Plan:
-    """What does not change during a run.
+    """What does not change during a run."""
 
-    Attributes:
-        source: The training data.
-        unlabeled: Unlabeled data that come beside them, if any.
-        batch_size: Samples per step.
-        epochs: Length of the run.
-        schedule: Learning rate over time.
-        advance: Called with the number of member-steps just done.
-        stopping: Whether the run was asked to stop.
-    """
-
-    source: Source
-    unlabeled: Source | None
+    source: BatchSource
+    unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
     batch_size: int
     epochs: int
     schedule: Schedule
-    advance: Callable[[int], None]
+    advance: Callable[[int], None]  # called with the number of member-steps just done
     stopping: Callable[[], bool]
 
     @property

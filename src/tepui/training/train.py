@@ -16,7 +16,7 @@ from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.modules.pruning import add_masks
-from tepui.training.batches import Source, source_of, steps_per_epoch
+from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
@@ -128,18 +128,11 @@ def train(
 
 
 class Prepared(NamedTuple):
-    """Members and data, ready for the first step.
+    """Members and data, ready for the first step."""
 
-    Attributes:
-        members: The members that this process trains.
-        source: Their training data.
-        unlabeled: Unlabeled data that come beside them, if any.
-        validation: Returns the batches to validate on, if there are any.
-    """
-
-    members: list[TrainingMember]
-    source: Source
-    unlabeled: Source | None
+    members: list[TrainingMember]  # the members that this process trains
+    source: BatchSource  # their training data
+    unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
     validation: Callable[[], Iterator[Batch]] | None
 
 

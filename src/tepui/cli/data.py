@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rich.table import Table
 
 from tepui import data as datasets
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.parsing import OOD, known_names, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.data.files.installing import install, located, verify
@@ -80,31 +80,25 @@ def _read(dataset: Any, root: Path | None) -> Iterator[str]:
 
 
 def _table(root: Path | None) -> Table:
-    table = Table(title="data sets")
-    for column in ("name", "what", "present", "needs"):
-        table.add_column(column, overflow="fold")
-    for name, dataset in _in_files():
-        origin: Origin = dataset.origin
-        present = _where(origin.find(root), root or data_folder())
-        table.add_row(name, origin.about, present, _needs(origin))
     known, files = known_names(), dict(_in_files())
+    rows = [
+        (name, dataset.origin.about, *_presence(dataset.origin, root))
+        for name, dataset in files.items()
+    ]
     for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
         labeled = name in known["--data"]
-        table.add_row(name, *_by_signature(getattr(datasets, name), labeled))
-    return table
+        rows.append((name, *_by_signature(getattr(datasets, name), labeled)))
+    return table("data sets", ("name", "what", "present", "needs"), rows)
 
 
-def _where(folder: Path | None, base: Path) -> str:
-    if folder is None:
-        return "no"
-    return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
-
-
-def _needs(origin: Origin) -> str:
-    if not origin.downloads:
-        return origin.by_hand
+def _presence(origin: Origin, root: Path | None) -> tuple[str, str]:
+    """Return where a data set lies, and how to get it."""
+    folder, base = origin.find(root), root or data_folder()
+    if folder is not None and folder.is_relative_to(base):
+        folder = folder.relative_to(base)
     size = sum(download.size for download in origin.downloads) / 1e6
-    return f"fetch: {size:,.0f} MB. {origin.by_hand}".strip()
+    fetched = f"fetch: {size:,.0f} MB. " if origin.downloads else ""
+    return "no" if folder is None else str(folder), f"{fetched}{origin.by_hand}".strip()
 
 
 def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:

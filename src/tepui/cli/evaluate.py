@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import fitted
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.datasets import (
     Data,
     corrupted_copies,
@@ -109,32 +109,26 @@ def evaluate(
 
 
 def _table(evaluation: Evaluation, title: str) -> Table:
-    table = Table(title=title)
-    table.add_column("score")
-    table.add_column("clean", justify="right")
-    shifted = evaluation.shifted_mean
-    if shifted is not None:
-        table.add_column("corrupted", justify="right")
-    parts = [evaluation.clean] if shifted is None else [evaluation.clean, shifted]
-    for name in evaluation.clean.values():
-        cells = [f"{scores.values()[name]:.4f}" for scores in parts]
-        table.add_row(escape(shown_name(name)), *cells)
-    worst = [f"{min(scores.member_accuracies):.4f}" for scores in parts]
-    table.add_row("accuracy of the worst member", *worst)
-    return table
+    parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    given = {name: scores for name, scores in parts.items() if scores is not None}
+    rows = [
+        (escape(shown_name(name)), *(f"{s.values()[name]:.4f}" for s in given.values()))
+        for name in evaluation.clean.values()
+    ]
+    worst = [f"{min(scores.member_accuracies):.4f}" for scores in given.values()]
+    rows.append(("accuracy of the worst member", *worst))
+    return table(title, ("score", *given), rows, numbers=given)
 
 
 def detection_table(evaluation: Evaluation) -> Table:
     """Return the table of what each score finds in each unfamiliar set."""
-    table = Table(title="unfamiliar samples, found by each score")
-    for heading in ("data", "score"):
-        table.add_column(heading)
-    for heading in ("AUROC", "AUPR-Out", "FPR95"):
-        table.add_column(heading, justify="right")
+    numbers = ("AUROC", "AUPR-Out", "FPR95")
+    title, headings = "unfamiliar samples, found by each score", ("data", "score")
+    shown = table(title, (*headings, *numbers), numbers=numbers)
     for data, scores in evaluation.ood.items():
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]
-            table.add_row(escape(data), shown_name(score), *cells)
-        table.add_section()
-    return table
+            shown.add_row(escape(data), shown_name(score), *cells)
+        shown.add_section()
+    return shown

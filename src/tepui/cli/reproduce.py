@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.importing import find_in_this_folder
 from tepui.core.checks import require
 from tepui.papers.recipe import (
@@ -122,10 +122,10 @@ def reproduce(
         )
 
 
-def _say(found: Results, folder: Path) -> None:
-    console().print(_table(found))
-    if len(found.records) > SHOWN:
-        console().print(f"and {len(found.records) - SHOWN} more")
+def _say(results: Results, folder: Path) -> None:
+    console().print(_table(results))
+    if len(results.records) > SHOWN:
+        console().print(f"and {len(results.records) - SHOWN} more")
     console().print(f"written to {folder}")
 
 
@@ -210,36 +210,29 @@ def progress_bar(steps: int) -> Iterator[Advance]:
 
 
 def _plan(chosen: Sequence[Item], store: Store) -> Table:
-    shown = Table(title="what there is to do")
-    shown.add_column("figure or table")
-    for heading in ("ensembles", "trained", "member-epochs left"):
-        shown.add_column(heading, justify="right")
-    plans = {each.asked: each.jobs for each in chosen}
+    plans = {item.asked: item.jobs for item in chosen}
     whole = merged(chain.from_iterable(plans.values()))
+    rows = []
     for item, jobs in {**plans, "all, each ensemble once": whole}.items():
         price = cost(jobs, store)
-        cells = (price.trials, price.trained, price.member_epochs)
-        shown.add_row(item, *map(str, cells))
-    return shown
+        counts = (price.trials, price.trained, price.member_epochs)
+        rows.append((item, *map(str, counts)))
+    numbers = ("ensembles", "trained", "member-epochs left")
+    headings = ("figure or table", *numbers)
+    return table("what there is to do", headings, rows, numbers=numbers)
 
 
 def _catalog() -> Table:
-    shown = Table(title="figures and tables")
-    for heading in ("name", "panels", "what it shows"):
-        shown.add_column(heading)
+    rows = []
     for name in names():
         recipe = load(name)
         panels = "".join(recipe.panels) if isinstance(recipe, Recipe) else "diagram"
-        shown.add_row(name, panels, recipe.title)
-    return shown
+        rows.append((name, panels, recipe.title))
+    return table("figures and tables", ("name", "panels", "what it shows"), rows)
 
 
-def _table(found: Results) -> Table:
-    headings, *numbers = rows(found)
-    shown = Table(title=f"{found.item} ({found.size}): {found.title}")
-    for heading in headings[1:]:
-        right = heading in ("paper", "ours", "n")
-        shown.add_column(heading, justify="right" if right else "left")
-    for row in numbers[:SHOWN]:
-        shown.add_row(*row[1:])
-    return shown
+def _table(results: Results) -> Table:
+    headings, *numbers = rows(results)
+    title = f"{results.item} ({results.size}): {results.title}"
+    cells = (row[1:] for row in numbers[:SHOWN])
+    return table(title, headings[1:], cells, numbers=("paper", "ours", "n"))

@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
@@ -185,9 +185,6 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 
 
 def _shown(planned: Search, outcome: Outcome) -> Table:
-    table = Table(title=escape(planned.label))
-    for heading in _headings(planned):
-        table.add_column(heading, justify="right")
-    for row in outcome.rows:
-        table.add_row(*_cells(row, outcome))
-    return table
+    headings = _headings(planned)
+    rows = (_cells(row, outcome) for row in outcome.rows)
+    return table(escape(planned.label), headings, rows, numbers=headings)

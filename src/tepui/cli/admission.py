@@ -47,7 +47,7 @@ def listed() -> dict[str, type]:
     return {path: kind for kind in kinds for path in _paths(kind)}
 
 
-def own(arguments: Sequence[str]) -> dict[str, object]:
+def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
     """Import what the command line itself names beside the list.
 
     Args:
@@ -61,21 +61,21 @@ def own(arguments: Sequence[str]) -> dict[str, object]:
         ValueError: If a path leads to nothing, or to something that the option cannot
             take.
     """
-    known, pairs = listed(), options_of(arguments)
+    offered, pairs = listed(), options_of(arguments)
     written = {
         path: option
         for option, value in pairs
         for path in _named_in(option, value)
-        if path not in known
+        if path not in offered
     }
-    found = {path: _admissible(option, path) for path, option in written.items()}
-    for path, item in found.items():
+    items = {path: _admissible(option, path) for path, option in written.items()}
+    for path, item in items.items():
         _check_free_of_options(item, written[path], pairs)
-    packages = {path.split(".")[0] for path in found}
+    packages = {path.split(".")[0] for path in items}
     for option, value in pairs:
         if "." in option and _is_path(value) and value.split(".")[0] in packages:
-            found |= _inner(value)
-    return found | {path: item for item in found.values() for path in _paths(item)}
+            items |= _inner(value)
+    return items | {path: item for item in items.values() for path in _paths(item)}
 
 
 @contextmanager

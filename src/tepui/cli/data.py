@@ -33,10 +33,10 @@ def data(
         require(name is None, "action", "be fetch or verify with a name", action)
         console().print(_table(root), f"data folder: {root or data_folder()}")
         return
-    known = dict(_in_files())
-    name = known_spelling(name or "", known)
-    one_of("name", name, known)
-    (_fetch if action == "fetch" else _verify)(name, known[name], root)
+    files = dict(_in_files())
+    name = known_spelling(name or "", files)
+    one_of("name", name, files)
+    (_fetch if action == "fetch" else _verify)(name, files[name], root)
 
 
 def _fetch(name: str, dataset: Any, root: Path | None) -> None:

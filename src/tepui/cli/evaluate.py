@@ -76,7 +76,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
-    own = own_functions("--metrics", metrics or ())
+    functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
@@ -91,7 +91,7 @@ def evaluate(
         shifted=copies,
         ood=sets,
         classes=classes,
-        metrics=own,
+        metrics=functions,
         rule=rule,
         batch_size=batch_size,
         workers=workers,

@@ -6,11 +6,12 @@ import sys
 from argparse import Action
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
 from docstring_parser import parse
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
 from tepui.cli import (
     claims,
@@ -25,7 +26,7 @@ from tepui.cli import (
     theory,
     train,
 )
-from tepui.cli.admission import admitting, check_classes, listed, own, plain
+from tepui.cli.admission import admitting, check_classes, listed, named_by_user, plain
 from tepui.cli.architecture import Architecture
 from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
 from tepui.cli.own_functions import check_written
@@ -84,13 +85,11 @@ class HelpFormatter(DefaultHelpFormatter):
         return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
 
     def _expand_help(self, action: Action) -> str:
-        text = super()._expand_help(action)
-        named = known_names()
+        names = known_names()
         option = next(iter(action.option_strings), "")
-        known = named.get(option) or [
-            name for names in named.values() for name in names
-        ]
-        shortened = partial(_shortened, known=known)
+        offered = names.get(option) or [*chain.from_iterable(names.values())]
+        shortened = partial(_shortened, offered=offered)
+        text = super()._expand_help(action)
         return re.sub(r", known subclasses: ([^)]*)", shortened, text)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -128,7 +127,7 @@ def _command(name: str) -> ArgumentParser:
     function, example = COMMANDS[name]
     parameters = inspect.signature(function).parameters
     texts = parse(function.__doc__ or "")
-    about = {each.arg_name: each.description for each in texts.params}
+    about = {text.arg_name: text.description for text in texts.params}
     command = Parser(description=texts.short_description, epilog=f"example: {example}")
     command.add_argument(
         "--config", action="config", help="Read options from a YAML file."
@@ -178,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
-    items = listed() | own(words)
+    items = listed() | named_by_user(words)
     with admitting(items):
         parser = build_parser()
         chosen = parser.parse_args(words)
@@ -189,7 +188,8 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
             check_written(option, values.get(option.strip("-")) or (), words)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
-            free = _free_arguments(_model(chosen), _model(explicit))
+            models = (read[chosen.subcommand]["model"] for read in (chosen, explicit))
+            free = _free_arguments(*models)
             values["model"] = Architecture(values["model"], free)
     for option, (parameter, _) in RENAMED.get(chosen.subcommand, {}).items():
         values[parameter] = values.pop(option)
@@ -201,32 +201,24 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     return function, values
 
 
-def _model(chosen: Namespace) -> Any:
-    """Return the model as it was read: a function, or a class with its arguments."""
-    return chosen[chosen.subcommand]["model"]
-
-
 def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
     """Return the names of the model's arguments that nobody wrote."""
     if inspect.isfunction(model):
         return frozenset(inspect.signature(model).parameters)
-    return _arguments(model) - _arguments(explicit)
-
-
-def _arguments(model: Namespace) -> frozenset[str]:
-    """Return the names of the model's arguments that have a value."""
-    arguments = model.get("init_args")
-    return frozenset(vars(arguments) if arguments else ())
+    taken, written = (part.get("init_args") for part in (model, explicit))
+    return frozenset(vars(taken) if taken else ()) - {
+        *(vars(written) if written else ())
+    }
 
 
 def _resumes(command: Sequence[str]) -> bool:
     """Return whether a command, if there is one, can go on where it stopped."""
     functions = [COMMANDS[name][0] for name in command if name in COMMANDS]
-    return any("resume" in inspect.signature(each).parameters for each in functions)
+    return any("resume" in inspect.signature(f).parameters for f in functions)
 
 
-def _shortened(match: re.Match[str], known: Sequence[str]) -> str:
+def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:
     paths = re.split(r",\s*", match.group(1))
-    own = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
-    shown = sorted(own & set(known))
+    names = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
+    shown = sorted(names & set(offered))
     return f"; known: {', '.join(shown)}" if shown else ""

@@ -83,9 +83,9 @@ def measure(
     for kind in kinds:
         one_of("--what", kind, KINDS)
     require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
-    own = own_functions("--measures", measures or ())
-    require(not own or "sharpness" in kinds, "--what", "hold sharpness", what)
-    taken = [name for name in own if name in _measures(samples, rho)]
+    functions = own_functions("--measures", measures or ())
+    require(not functions or "sharpness" in kinds, "--what", "hold sharpness", what)
+    taken = [name for name in functions if name in _measures(samples, rho)]
     require(not taken, "--measures", "have other names than tepui's", taken)
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     source = data_for(data, checkpoints[0])
@@ -99,7 +99,7 @@ def measure(
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):
-            measures_taken = _measures(samples, rho) | _sampling(own, samples)
+            measures_taken = _measures(samples, rho) | _sampling(functions, samples)
             sharpness = measured(ensemble, train, measures_taken, seed=seed)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(sharpness))

@@ -101,8 +101,8 @@ def reproduce(
     if dry_run:
         console().print(_plan(chosen, shelf))
         return
-    waiting = deque(each for each in chosen if overwrite or not _is_made(each))
-    whole = merged(chain.from_iterable(each.jobs for each in waiting))
+    waiting = deque(item for item in chosen if overwrite or not _is_made(item))
+    whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)
 
     def make_what_is_ready() -> None:
@@ -111,7 +111,7 @@ def reproduce(
             _, name, recipe, order, folder, jobs = waiting.popleft()
             _say(make(name, recipe, order, jobs, shelf, folder), folder)
 
-    with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
+    with progress_bar(sum(job.steps_left(shelf) for job in whole)) as advance:
         make_what_is_ready()
         carry_out(
             whole,
@@ -144,15 +144,15 @@ def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
         of_papers = [n for n in names() if n.split("/")[0] in papers]
         numbered = [n for n in of_papers if isinstance(load(n), Recipe)]
         wide += numbered or [item]
-    found = []
+    chosen = []
     for name in dict.fromkeys(wide):
         item, recipe, panels = look_up(name)
         if isinstance(recipe, Diagram):
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
-        own = order._replace(panels=panels)
-        folder = out / order.label / name
-        found.append(Item(name, item, recipe, own, folder, recipe.plan(own)))
-    return found
+        with_panels = order._replace(panels=panels)
+        folder, jobs = out / order.label / name, recipe.plan(with_panels)
+        chosen.append(Item(name, item, recipe, with_panels, folder, jobs))
+    return chosen
 
 
 def _is_made(item: Item) -> bool:

@@ -110,6 +110,6 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
 
 def class_mask(mask: Tensor, classes: int) -> None:
     """Check that a mask says of each class whether it is kept."""
-    right = mask.shape == (classes,) and mask.dtype == torch.bool
+    fits = mask.shape == (classes,) and mask.dtype == torch.bool
     rule = f"be boolean of shape ({classes},)"
-    require(right, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")
+    require(fits, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")

@@ -41,8 +41,8 @@ def _parts_with_precision() -> list[Any]:
     cudnn, onednn = backends.cudnn, backends.mkldnn
     if not hasattr(cudnn, "conv"):
         return []
-    own = [cudnn.conv, cudnn.rnn, onednn.matmul, onednn.conv, onednn.rnn]
-    return [backends.cuda.matmul, *own]
+    operations = [cudnn.conv, cudnn.rnn, onednn.matmul, onednn.conv, onednn.rnn]
+    return [backends.cuda.matmul, *operations]
 
 
 def _answered(question: Callable[[], Answer]) -> Answer | None:

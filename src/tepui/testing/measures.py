@@ -118,13 +118,13 @@ def _several(measured: Any) -> list[Measurement]:
 
 def _check_measurement(checked: _Checked) -> None:
     measured = checked(_network(), _data())
-    right = isinstance(measured, Measurement) or (
+    fits = isinstance(measured, Measurement) or (
         isinstance(measured, tuple | list)
         and len(measured) > 0
         and all(isinstance(item, Measurement) for item in measured)
     )
     kind = type(measured).__name__
-    checked.must("return a Measurement or several", right, kind)
+    checked.must("return a Measurement or several", fits, kind)
     for item in _several(measured):
         finite = isinstance(item.value, float) and math.isfinite(item.value)
         checked.must("measure a finite float", finite, repr(item.value))

@@ -83,8 +83,8 @@ def _check_value(checked: Subject, method: Method) -> None:
     kinds = isinstance(method, MemberMethod | CoupledMethod)
     rule = "derive from MemberMethod, ExchangingMethod or CoupledMethod"
     checked.must(rule, kinds, [base.__name__ for base in type(method).__mro__])
-    own = "__dataclass_fields__" in vars(type(method))
-    frozen = own and type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    declared = "__dataclass_fields__" in vars(type(method))
+    frozen = declared and type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
     rule = "be a frozen dataclass: @dataclass(frozen=True, kw_only=True)"
     checked.must(rule, frozen, "another class")
     twin = dataclasses.replace(method)

@@ -133,8 +133,8 @@ def _check_types(checked: _Checked) -> None:
         values = checked(logits, labels)
         kinds = [value.dtype for value in values if value.is_floating_point()]
         python = isinstance(checked.metric(logits, labels), Real)
-        right = python or all(kind == wanted for kind in kinds)
-        checked.must(f"answer {given} with {wanted}", right, kinds)
+        fits = python or all(kind == wanted for kind in kinds)
+        checked.must(f"answer {given} with {wanted}", fits, kinds)
         if given.itemsize == 2:
             wide = checked(logits.float(), labels)
             checked.must_agree(f"compute {given} as it does float32", values, wide)

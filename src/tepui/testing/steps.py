@@ -25,8 +25,8 @@ def check_start(checked: Subject, method: Method) -> None:
     state = for_member(method, 0, 1).start(member)
     for key, tensor in state.items():
         rule = f"return tensors by name from start, also under {key!r}"
-        right = isinstance(key, str) and isinstance(tensor, Tensor)
-        checked.must(rule, right, type(tensor).__name__)
+        fits = isinstance(key, str) and isinstance(tensor, Tensor)
+        checked.must(rule, fits, type(tensor).__name__)
         shared = any(_overlaps(tensor, other) for other in member.parameters)
         rule = f"start {key!r} as a copy that shares no memory with weights (clone)"
         checked.must(rule, not shared, "a view of them")

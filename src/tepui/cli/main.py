@@ -196,7 +196,7 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     function, _ = COMMANDS[chosen.subcommand]
     parameters = inspect.signature(function).parameters
     if SETTINGS in parameters:
-        fields = values.keys() - parameters.keys()
+        fields = [name for name in values if name not in parameters]
         values[SETTINGS] = {name: values.pop(name) for name in fields}
     return function, values
 
@@ -205,10 +205,11 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
     """Return the names of the model's arguments that nobody wrote."""
     if inspect.isfunction(model):
         return frozenset(inspect.signature(model).parameters)
-    taken, written = (part.get("init_args") for part in (model, explicit))
-    return frozenset(vars(taken) if taken else ()) - {
-        *(vars(written) if written else ())
-    }
+    taken, written = (
+        vars(read.init_args) if read.get("init_args") else {}
+        for read in (model, explicit)
+    )
+    return frozenset(taken.keys() - written.keys())
 
 
 def _resumes(command: Sequence[str]) -> bool:

@@ -161,12 +161,8 @@ class Training:
             "undivided" if member.split is None else len(member.split.first)
             for member in self.members
         ]
-        log.info(
-            "exchanged before epoch %d in %.2f s; samples of the first kind: %s",
-            epoch,
-            seconds,
-            sizes,
-        )
+        text = "exchanged before epoch %d in %.2f s; samples of the first kind: %s"
+        log.info(text, epoch, seconds, sizes)
 
     def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
@@ -180,8 +176,9 @@ class Training:
     ) -> None:
         validated = tuple(self._validate(member, epoch) for member in self.members)
         samples = steps * min(self.runner.plan.batch_size, length(self.dataset))
-        joint = self.members[0].joint_losses
-        on_gpu = self.device.type == "cuda"
+        joint, memory = self.members[0].joint_losses, None
+        if self.device.type == "cuda":
+            memory = torch.cuda.max_memory_allocated(self.device)
         record = EpochRecord(
             epoch=epoch,
             loss=tuple(_mean_loss(member) for member in self.members),
@@ -191,9 +188,7 @@ class Training:
             seconds=seconds,
             samples_per_second=samples / seconds,
             exchange_seconds=exchanging,
-            peak_memory=(
-                torch.cuda.max_memory_allocated(self.device) if on_gpu else None
-            ),
+            peak_memory=memory,
         )
         self.history.append(record)
         if self.folder is not None:

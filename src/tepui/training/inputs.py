@@ -34,12 +34,9 @@ def check_execution(
     """Check what two of the values together must fulfill."""
     rule = 'be given to keep the "best" weights'
     require(spec.keep == "last" or validation is not None, "validation", rule, None)
-    require(
-        not (execution.offload and isinstance(spec.method, CoupledMethod)),
-        "offload",
-        "be false where members are coupled inside the loss",
-        execution.offload,
-    )
+    coupled = isinstance(spec.method, CoupledMethod)
+    rule = "be false where members are coupled inside the loss"
+    require(not (execution.offload and coupled), "offload", rule, execution.offload)
 
 
 def divide(
@@ -80,13 +77,12 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     method, least = spec.method, 1
     if isinstance(method, CoupledMethod):
         least = method.least_steps(members)
-    require(
-        spec.epochs * steps >= least,
-        "epochs",
+    rule = (
         f"give {type(method).__name__} at least {least} steps, so that each of its "
-        f"{members} members can have a turn",
-        f"{spec.epochs} of {steps} step(s)",
+        f"{members} members can have a turn"
     )
+    lasts = f"{spec.epochs} of {steps} step(s)"
+    require(spec.epochs * steps >= least, "epochs", rule, lasts)
     if isinstance(method, ExchangingMethod):
         method.exchanges_before(0, spec.epochs)  # refuses a plan that does not fit
 

@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,14 +12,14 @@ from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy, Loss
+from tepui.losses import CrossEntropy
 from tepui.methods.base import CoupledMethod
 from tepui.training.batches import steps_per_epoch
 from tepui.training.coupled import CoupledRunner
 from tepui.training.graphs import GraphRunner
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
-from tepui.training.optimizer import SGD, AdamW, Optimizer, capturable
+from tepui.training.optimizer import SGD, AdamW, capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.slot_runner import SlotRunner
 from tepui.training.slots import have_same_structure
@@ -48,16 +49,10 @@ def compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
     return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
 
 
-def optimizer_of(optimizer: Optimizer, index: int, members: int) -> Optimizer:
-    """Return one member's optimizer, with its own values where they differ."""
-    if isinstance(optimizer, SGD | AdamW):
-        return for_member(optimizer, index, members)
-    return optimizer
-
-
-def loss_of(loss: Loss, index: int, members: int) -> Loss:
-    """Return one member's loss, with its own values where they differ."""
-    return for_member(loss, index, members) if isinstance(loss, CrossEntropy) else loss
+def _resolved(spec: Any, index: int, members: int) -> Any:
+    """Return one member's optimizer or loss, with its own values where they differ."""
+    differs = isinstance(spec, SGD | AdamW | CrossEntropy)
+    return for_member(spec, index, members) if differs else spec
 
 
 def members_of(
@@ -85,8 +80,8 @@ def members_of(
             index=index,
             seed=ensemble.seeds[index],
             method=for_member(spec.method, index, len(ensemble)),
-            optimizer=optimizer_of(spec.optimizer, index, len(ensemble))(parameters),
-            loss=loss_of(spec.loss, index, len(ensemble)),
+            optimizer=_resolved(spec.optimizer, index, len(ensemble))(parameters),
+            loss=_resolved(spec.loss, index, len(ensemble)),
             samples=samples,
             steps=steps,
             numerics=numerics,

@@ -84,7 +84,7 @@ class Run:
         ensemble: The trained ensemble.
         history: One record per epoch.
         best_epochs: Epoch of each member's best weights, empty if none were kept.
-        summary: What the method has to show of the run, such as SharpBalance's sets.
+        summary: What the method reports of the run, such as SharpBalance's sets.
         path: The run folder, if there is one.
     """
 
@@ -146,7 +146,9 @@ class RunFolder:
         """Check that a run may begin here, or that the one begun here is the same."""
         config = json.loads(json.dumps(config))
         if not self.started:
-            if self.path.exists() and not all(map(_is_leftover, self.path.iterdir())):
+            files = self.path.iterdir() if self.path.exists() else ()
+            # A kill before the run was written down may leave a temporary file.
+            if not all(file.match(".run.json.*.tmp") for file in files):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )
@@ -239,12 +241,12 @@ class RunFolder:
     def write_outcome(
         self, best_epochs: Sequence[int], summary: Mapping[str, Any]
     ) -> None:
-        """Write what the run has to say beside its ensemble."""
+        """Write down what came of the run beside its ensemble."""
         document = {"best_epochs": list(best_epochs), "summary": summary}
         write_document(self.result, "outcome", document)
 
     def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """Return the epochs of the best weights, and what the method has to show."""
+        """Return the epochs of the best weights, and the method's summary."""
         document = read_document(self.result, "outcome")
         return tuple(document["best_epochs"]), document["summary"]
 
@@ -288,7 +290,8 @@ def to_jsonable(value: Any) -> Any:
         0.2
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: to_jsonable(getattr(value, f.name)) for f in _fields(value)}
+        compared = [f.name for f in dataclasses.fields(value) if f.compare]
+        shown = {name: to_jsonable(getattr(value, name)) for name in compared}
         return {"class": path_of(type(value)), **shown}
     if isinstance(value, functools.partial):
         arguments = {name: to_jsonable(item) for name, item in value.keywords.items()}
@@ -339,15 +342,6 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         identity["sha256"] = digest.hexdigest()
         identity["normalize"] = to_jsonable(arrays.normalize)
     return identity
-
-
-def _is_leftover(path: Path) -> bool:
-    """Return whether a kill left this file before the run was written down."""
-    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
-
-
-def _fields(value: Any) -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(value) if field.compare]
 
 
 def _line(record: EpochRecord) -> str:

@@ -62,9 +62,8 @@ class TrainingSpec:
 
     def __post_init__(self) -> None:
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
-        require(
-            isinstance(method, Method), "method", "be a method, such as SAM()", method
-        )
+        rule = "be a method, such as SAM()"
+        require(isinstance(method, Method), "method", rule, method)
         for name in ("epochs", "batch_size", "accumulate"):
             _positive_integer(name, getattr(self, name))
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
@@ -80,12 +79,9 @@ class TrainingSpec:
         require(bound is None or bound > 0, "clip_norm", "be positive", bound)
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
-        require(
-            self.accumulate == 1 or not isinstance(method, CoupledMethod),
-            "accumulate",
-            "be 1 where members are coupled inside the loss",
-            self.accumulate,
-        )
+        splits = self.accumulate > 1 and isinstance(method, CoupledMethod)
+        rule = "be 1 where members are coupled inside the loss"
+        require(not splits, "accumulate", rule, self.accumulate)
         object.__setattr__(self, "augment", tuple(self.augment))
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
@@ -131,12 +127,9 @@ class ExecutionSpec:
         one_of("progress", self.progress, get_args(Style))
         require(self.workers >= 0, "workers", "be non-negative", self.workers)
         _positive_integer("checkpoint_every", self.checkpoint_every)
-        require(
-            not (self.offload and self.runner == "graph"),
-            "offload",
-            'be false beside runner="graph", whose members stay on the device',
-            self.offload,
-        )
+        stays = self.offload and self.runner == "graph"
+        rule = 'be false beside runner="graph", whose members stay on the device'
+        require(not stays, "offload", rule, self.offload)
 
 
 def _check_finite(name: str, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,7 +97,11 @@ def train(
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        shown = stack.enter_context(_progress(spec, execution, ready.members))
+        steps = len(ready.members[0].step_losses) * spec.epochs * len(ready.members)
+        title = type(spec.method).__name__
+        shown = stack.enter_context(
+            showing(execution.progress, title, epochs=spec.epochs, steps=steps)
+        )
         plan = _plan(spec, ready, shown, interruption)
         training = Training(
             members=ready.members,
@@ -176,15 +180,6 @@ def _place(
             add_masks(module)
     cpu = torch.device("cpu")
     to_device(ensemble, cpu if execution.offload else numerics.device)
-
-
-def _progress(
-    spec: TrainingSpec, execution: ExecutionSpec, members: Sequence[TrainingMember]
-) -> AbstractContextManager[Progress]:
-    """Return the block in which the run is shown."""
-    steps = len(members[0].step_losses) * spec.epochs * len(members)
-    title = type(spec.method).__name__
-    return showing(execution.progress, title, epochs=spec.epochs, steps=steps)
 
 
 def _plan(

@@ -50,16 +50,8 @@ def listed() -> dict[str, type]:
 def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
     """Import what the command line itself names beside the list.
 
-    Args:
-        arguments: The words of the command line, lists joined.
-
-    Returns:
-        Classes and functions by each path that leads to them: the one that was written,
-        where they are defined, and the packages between that offer them.
-
-    Raises:
-        ValueError: If a path leads to nothing, or to something that the option cannot
-            take.
+    Classes and functions come by each path that leads to them: the one that was
+    written, where they are defined, and the packages between that offer them.
     """
     offered, pairs = listed(), options_of(arguments)
     written = {
@@ -80,11 +72,7 @@ def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
 
 @contextmanager
 def admitting(items: Mapping[str, object]) -> Iterator[None]:
-    """Let a parser import these items and nothing else.
-
-    Args:
-        items: Classes and functions by path.
-    """
+    """Let a parser import these items and nothing else."""
     for path, item in items.items():
         _exclude_attributes(path, item)
     set_parsing_settings(
@@ -102,10 +90,6 @@ def admitting(items: Mapping[str, object]) -> Iterator[None]:
 def check_classes(values: object, items: Mapping[str, object]) -> None:
     """Raise if parsed values would build or call something that is not in the list.
 
-    Args:
-        values: What the parser read, before anything is built.
-        items: Classes and functions by path.
-
     Raises:
         ValueError: If they would, or if they give arguments to a function.
     """
@@ -121,12 +105,6 @@ def check_classes(values: object, items: Mapping[str, object]) -> None:
 
 def plain(message: str) -> str:
     """Return a parser's message with its words for refused names made plain.
-
-    Args:
-        message: What the parser says.
-
-    Returns:
-        What to show.
 
     Example:
         >>> plain("Expected a dot import path string: SMA")

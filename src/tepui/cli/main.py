@@ -28,9 +28,9 @@ from tepui.cli import (
 )
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, plain
 from tepui.cli.architecture import Architecture
-from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
 from tepui.cli.own_functions import check_written
 from tepui.cli.parsing import (
+    OF_FUNCTIONS,
     check_names,
     known_names,
     normalized,

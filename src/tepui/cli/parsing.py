@@ -12,11 +12,11 @@ from torch.utils.data import Dataset
 
 from tepui import data, methods, models
 from tepui.cli import wrapped
-from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.training import SGD, AdamW, schedule
 
+OF_FUNCTIONS = ("--metrics", "--measures")
 LISTS = ("--seeds", "--methods", "--augment", "--types", *OF_FUNCTIONS)
 OOD = "--ood"
 GRID = "--grid"

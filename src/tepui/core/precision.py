@@ -11,11 +11,7 @@ Answer = TypeVar("Answer")
 
 @contextmanager
 def strict_float32(device: torch.device) -> Iterator[None]:
-    """Compute in full float32 inside the block: no TF32, no bfloat16, no autocast.
-
-    Args:
-        device: Where the block computes.
-    """
+    """Compute in full float32 inside the block: no TF32, no bfloat16, no autocast."""
     parts = [(part, part.fp32_precision) for part in _parts_with_precision()]
     matmul = _answered(torch.get_float32_matmul_precision)
     cudnn = _answered(lambda: torch.backends.cudnn.allow_tf32)

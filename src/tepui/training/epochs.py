@@ -17,7 +17,7 @@ from tepui.core.seeding import derive, generator, seeded
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod
-from tepui.modules.pruning import Prune, apply_masks
+from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
 from tepui.training.averaging import at_average, averaged_tensors, means_of
@@ -29,6 +29,7 @@ from tepui.training.member import TrainingDiverged, TrainingMember
 from tepui.training.progress import Progress
 from tepui.training.run_folder import EpochRecord, RunFolder
 from tepui.training.runner import Runner
+from tepui.training.spec import TrainingSpec
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,6 @@ class Training:
     runner: Runner
     dataset: Dataset[Any]  # the training data, for methods that look at all of it
     validation: Callable[[], Iterator[Batch]] | None
-    prune: Prune | None  # when and how far members are pruned, if they are
-    keeps_best: bool
     exchange: Exchange  # how members tell each other what they published
     folder: RunFolder | None  # where the run is recorded, if anywhere
     checkpoint_every: int
@@ -55,7 +54,7 @@ class Training:
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
-        epochs = self.runner.plan.epochs
+        epochs = self.spec.epochs
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         for epoch in range(len(self.history), epochs):
@@ -72,6 +71,11 @@ class Training:
             self._record(epoch, seconds, steps, exchanging=exchanging)
             if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
                 self._save()
+
+    @property
+    def spec(self) -> TrainingSpec:
+        """What was asked for."""
+        return self.runner.plan.spec
 
     @property
     def device(self) -> torch.device:
@@ -114,23 +118,22 @@ class Training:
         return sum(member.step for member in self.members)
 
     def _prune_before(self, epoch: int) -> None:
-        plan = self.runner.plan
-        if self.prune is None or epoch != self.prune.epoch(plan.epochs):
+        prune = self.spec.prune
+        if prune is None or epoch != prune.epoch(self.spec.epochs):
             return
         for member in self.members:
-            prune = for_member(self.prune, member.index, len(self.seeds))
-            assert not isinstance(prune.sparsity, tuple)
-            if member.step == epoch * plan.steps:
-                member.prune(prune.sparsity)
+            of_member = for_member(prune, member.index, len(self.seeds))
+            assert not isinstance(of_member.sparsity, tuple)
+            if member.step == epoch * self.runner.plan.steps:
+                member.prune(of_member.sparsity)
 
     def _exchange_before(self, epoch: int) -> float:
         """Let members tell each other something; return how many seconds it took."""
-        method = self.members[0].method
-        epochs = self.runner.plan.epochs
+        first = self.members[0]
         if (
-            not isinstance(method, ExchangingMethod)
-            or self.members[0].exchanged >= epoch
-            or not method.exchanges_before(epoch, epochs)
+            not isinstance(first.method, ExchangingMethod)
+            or first.exchanged >= epoch
+            or not first.method.exchanges_before(epoch, self.spec.epochs)
         ):
             return 0.0
         began = time.perf_counter()
@@ -168,14 +171,14 @@ class Training:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size = self.runner.plan.batch_size
+            size = self.spec.batch_size
             member.split = None if mask is None else BatchSplit.of(mask, size)
 
     def _record(
         self, epoch: int, seconds: float, steps: int, *, exchanging: float
     ) -> None:
         validated = tuple(self._validate(member, epoch) for member in self.members)
-        samples = steps * min(self.runner.plan.batch_size, length(self.dataset))
+        samples = steps * min(self.spec.batch_size, length(self.dataset))
         joint, memory = self.members[0].joint_losses, None
         if self.device.type == "cuda":
             memory = torch.cuda.max_memory_allocated(self.device)
@@ -210,7 +213,7 @@ class Training:
                     f"{loss} after epoch {epoch} with learning rate "
                     f"{float(member.learning_rate):g}; {self._last_good()}"
                 )
-            if self.keeps_best:
+            if self.spec.keep == "best":
                 member.keep_best(loss, epoch)
         return loss
 

@@ -31,7 +31,7 @@ from tepui.training.interrupt import Interruption
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
-from tepui.training.progress import Progress, showing
+from tepui.training.progress import showing
 from tepui.training.run_folder import EpochRecord, Run, RunFolder
 from tepui.training.runner import Plan
 from tepui.training.spec import ExecutionSpec, TrainingSpec
@@ -102,15 +102,19 @@ def train(
         shown = stack.enter_context(
             showing(execution.progress, title, epochs=spec.epochs, steps=steps)
         )
-        plan = _plan(spec, ready, shown, interruption)
+        plan = Plan(
+            source=ready.source,
+            unlabeled=ready.unlabeled,
+            spec=spec,
+            advance=shown.advance,
+            stopping=lambda: interruption.requested,
+        )
         training = Training(
             members=ready.members,
             seeds=ensemble.seeds,
             runner=runner_of(execution.runner, plan, ready.members),
             dataset=data.train,
             validation=ready.validation,
-            prune=spec.prune,
-            keeps_best=spec.keep == "best",
             exchange=exchange,
             folder=folder,
             checkpoint_every=execution.checkpoint_every,
@@ -118,7 +122,7 @@ def train(
             progress=shown,
             interruption=interruption,
         )
-        _say_how(spec, training, numerics)
+        _say_how(training, numerics)
         if folder is not None:
             folder.begin(config)
         training.restore()
@@ -128,7 +132,7 @@ def train(
         training.run()
         for member in ready.members:
             training.finish(member)
-    return _concluded(ensemble, spec, training)
+    return _concluded(ensemble, training)
 
 
 class Prepared(NamedTuple):
@@ -182,26 +186,12 @@ def _place(
     to_device(ensemble, cpu if execution.offload else numerics.device)
 
 
-def _plan(
-    spec: TrainingSpec, ready: Prepared, shown: Progress, interruption: Interruption
-) -> Plan:
-    return Plan(
-        source=ready.source,
-        unlabeled=ready.unlabeled,
-        batch_size=spec.batch_size,
-        epochs=spec.epochs,
-        schedule=spec.schedule,
-        advance=shown.advance,
-        stopping=lambda: interruption.requested,
-    )
-
-
-def _say_how(spec: TrainingSpec, training: Training, numerics: Numerics) -> None:
+def _say_how(training: Training, numerics: Numerics) -> None:
     log.info(
         "%s: %d members, %d epochs of %d steps on %s in %s, by %s",
-        type(spec.method).__name__,
+        type(training.spec.method).__name__,
         len(training.members),
-        spec.epochs,
+        training.spec.epochs,
         training.runner.plan.steps,
         numerics.device,
         numerics.precision,
@@ -209,9 +199,9 @@ def _say_how(spec: TrainingSpec, training: Training, numerics: Numerics) -> None
     )
 
 
-def _concluded(ensemble: Ensemble, spec: TrainingSpec, training: Training) -> Run:
+def _concluded(ensemble: Ensemble, training: Training) -> Run:
     """Write down what the run has ended with, and return it."""
-    members, folder = training.members, training.folder
+    members, folder, spec = training.members, training.folder, training.spec
     if folder is not None:
         # Before anything of the method's can fail: hours of training are in it.
         ensemble.save(folder.path, overwrite=True)

@@ -129,7 +129,7 @@ def _exclude_attributes(path: str, item: object) -> None:
 
 
 def _named_in(option: str, value: str) -> list[str]:
-    """Return the paths at the places of an option's value where classes stand."""
+    """Return the paths in an option's value that stand where a class is expected."""
     first = option.partition(".")[0]
     if first not in known_classes():
         return []
@@ -161,7 +161,7 @@ def _admissible(option: str, path: str) -> object:
 def _check_free_of_options(
     item: object, option: str, pairs: Sequence[tuple[str, str]]
 ) -> None:
-    """Raise if options are written for a function, which takes what the data give."""
+    """Raise if options are written for a function, which takes none."""
     if inspect.isfunction(item):
         for other, value in pairs:
             rule = "be left out, since a function takes no options"

@@ -41,7 +41,7 @@ def claims(
         out: Folder for claims.json, with every comparison, and claims.md.
         json: Print JSON instead of a table.
         markdown: Print Markdown instead of a table.
-        overwrite: Replace files that are there.
+        overwrite: Replace existing files.
     """
     require(not (json and markdown), "--json", "be left out beside --markdown", json)
     if out is not None:

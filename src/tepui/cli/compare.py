@@ -57,31 +57,31 @@ def compare(
     Args:
         settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
         data: The data set.
-        model: The members' architecture; ConvNet by default. Classes, channels and
-            size of images follow from the data unless they are written. With
-            --extractor that of their heads; by default the extractor's own last layer,
-            drawn anew.
+        model: The members' architecture; ConvNet by default. Number of classes,
+            channels and image size follow from the data unless given. With --extractor,
+            the architecture of the heads; by default the extractor's last layer, newly
+            initialized.
         methods: What to compare, such as: --methods SAM GSAM; by default DeepEnsemble,
             SAM and SharpBalance.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors; two by default, or as
             many as there are seeds for.
-        seed: What all draws derive from.
-        seeds: One seed per member of all ensembles instead.
-        epochs: How long.
+        seed: Seed of all random draws.
+        seeds: One seed per member, for all ensembles, instead.
+        epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
-        corruptions: Whose strengths of corruption to test under, or none.
+        corruptions: Which benchmark's corruption strengths to test under, or none.
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
-        metrics: Metrics of your own, functions of logits and labels, by their paths:
-            --metrics mypackage.my_metric
-        sharpness: On how many training samples to measure the members' sharpness; 0
-            does not.
-        extractor: Train only heads, on features of the first member of this run, which
-            are computed once and kept in the folder.
+        metrics: Your own metrics, functions of logits and labels, by path: --metrics
+            mypackage.my_metric
+        sharpness: Number of training samples on which to measure the members'
+            sharpness; 0 skips it.
+        extractor: Train only heads, on features of this run's first member, which are
+            computed once and kept in the folder.
         device: Where to train; a GPU if there is one.
         out: The folder; the next free runs/compare-NNN by default.
         resume: Continue the comparison in the folder, to the same bits.

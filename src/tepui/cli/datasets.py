@@ -26,7 +26,7 @@ Data = Callable[[], Dataset[Any]]
 
 
 def place_of(device: str | None) -> str:
-    """Return the device asked for; a GPU if none is and there is one."""
+    """Return the device asked for; by default a GPU if there is one."""
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -36,7 +36,7 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
 
 
 def data_for(data: Data | None, run: Path) -> Data:
-    """Return the data set that a run is asked about."""
+    """Return the data set to use with a run: the one named, or digits."""
     if data is not None:
         return data
     if (recorded := _recorded(run)) is not None:

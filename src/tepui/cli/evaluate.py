@@ -52,24 +52,24 @@ def evaluate(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        data: The data set; its test part is used. Needed for runs on other data than
-            digits.
+        data: The data set; its test part is used. Required if the run was trained on
+            anything but digits.
         model: The members' architecture, needed only for models tepui does not know.
-        corruptions: Whose strengths of corruption to take, or none; those of CIFAR by
+        corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
             default, unless --shifted is given.
-        shifted: Corrupted copies to take instead: a folder, written by tepui corrupt
-            or published, or the name of a published set, such as: --shifted CIFAR10C
-        classes: Between which classes members choose: those the data set holds (200 of
-            1000 for ImageNetA and ImageNetR), or all.
+        shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
+            published, or the name of a published set, such as: --shifted CIFAR10C
+        classes: Classes that members choose from: those in the data set (200 of 1000
+            for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
-        metrics: Metrics of your own, functions of logits and labels, by their paths:
-            --metrics mypackage.my_metric
+        metrics: Your own metrics, functions of logits and labels, by path: --metrics
+            mypackage.my_metric
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
         workers: Processes that load data not held in tensors.
-        overwrite: Replace an evaluation that is there.
+        overwrite: Replace an existing evaluation.
     """
     alone = corruptions is None or shifted is None
     require(alone, "--corruptions", "be left out beside --shifted", corruptions)

@@ -103,7 +103,7 @@ class Parser(ArgumentParser):
         super().__init__(**{"formatter_class": HelpFormatter, **options})
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Show what was wrong, names in plain words, and end the program."""
+        """Say in plain words what was wrong, and end the program."""
         super().error(plain(message), ex)
 
 
@@ -157,7 +157,7 @@ def _command(name: str) -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; mistakes of the caller end in a message, not in a trace."""
+    """Run a command; a user's mistake ends in a message, not in a traceback."""
     written = sys.argv[1:] if arguments is None else arguments
     try:
         words = spelled(normalized(with_data_option(written)))
@@ -202,7 +202,7 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
 
 
 def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
-    """Return the names of the model's arguments that nobody wrote."""
+    """Return the names of the model's arguments that were not written."""
     if inspect.isfunction(model):
         return frozenset(inspect.signature(model).parameters)
     taken, written = (
@@ -213,7 +213,7 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
 
 
 def _resumes(command: Sequence[str]) -> bool:
-    """Return whether a command, if there is one, can go on where it stopped."""
+    """Return whether a command, if one was given, can resume."""
     functions = [COMMANDS[name][0] for name in command if name in COMMANDS]
     return any("resume" in inspect.signature(f).parameters for f in functions)
 

@@ -65,17 +65,18 @@ def measure(
         checkpoints: Files with weights (.pt of torch.save, .safetensors), one per
             member; or the folder of a run.
         data: The data set; sharpness is measured on its training part, diversity and
-            accuracy on its test part. Digits by default, unless a run is on others.
+            accuracy on its test part. Digits by default; required if a run was trained
+            on anything else.
         model: The architecture that the weights fit; not needed for a run's folder.
-        what: What to measure, with commas between: sharpness,diversity,ood
-        measures: Measures of sharpness of your own, by their paths: --measures
+        what: What to measure, separated by commas: sharpness,diversity,ood
+        measures: Your own measures of sharpness, by path: --measures
             mypackage.my_measure
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise
-        samples: On how many training samples sharpness is measured.
+        samples: Number of training samples on which sharpness is measured.
         rho: Size of the neighborhood for worst and average case.
         rule: How members are combined.
-        seed: What draws derive from.
+        seed: Seed of all random draws.
         device: Where to compute; a GPU if there is one.
         out: The folder; the next free runs/measure-NNN by default.
     """
@@ -143,7 +144,7 @@ def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:
 def _sampling(
     measures: Mapping[str, Callable[..., Any]], samples: int
 ) -> dict[str, Callable[..., Any]]:
-    """Bound the samples of those measures that let themselves be told how many."""
+    """Limit the number of samples of the measures that take such a limit."""
     return {
         name: partial(function, num_samples=samples)
         if "num_samples" in signature(function).parameters

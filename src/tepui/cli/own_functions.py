@@ -1,4 +1,4 @@
-"""Functions of the user's own by exact path: ``--metrics``, ``--measures``.
+"""The user's own functions by exact path: ``--metrics``, ``--measures``.
 
 Naming a function is a request to run it, so it counts only where a person wrote it: on
 the command line. In a configuration file, which may come from anybody, it is refused.
@@ -14,7 +14,7 @@ from tepui.core.checks import require
 
 
 def check_written(option: str, paths: Iterable[str], words: Sequence[str]) -> None:
-    """Raise if a path does not stand on the command line itself.
+    """Raise if a path was not written on the command line itself.
 
     Example:
         >>> words = ["evaluate", "run", "--config", "run.yaml"]

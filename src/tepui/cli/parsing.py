@@ -218,7 +218,7 @@ def class_names(option: str, value: str) -> list[str]:
 
 
 def _names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what options can name; methods of a recipe are no classes."""
+    """Return what options can name; the methods of a recipe are not classes."""
     names = known_names()
     if arguments[:1] == ["reproduce"]:
         del names["--methods"]

@@ -77,17 +77,17 @@ def reproduce(
             a recipe of your own.
         list: Only show all names.
         size: ``paper`` as published, ``small`` in minutes, ``smoke`` to see it run.
-        epochs: Length of each run, other than the size has it; recorded with the
-            results, like the next three.
+        epochs: Length of each run, if not the size's; recorded with the results, like
+            the next three.
         ensembles: Repetitions of each method.
         members: Members of each ensemble.
         methods: Names of the methods to train, as the results have them.
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
-        workers: Ensembles trained at a time; by default one for each processor that may
-            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
-        dry_run: Only show what there is to do and what it costs.
-        overwrite: Replace results that are there; trained ensembles are kept.
+        workers: Ensembles to train at once; by default one per available processor, on
+            a GPU no more than its memory holds, and one at ``paper`` size.
+        dry_run: Only show what is left to do and what it costs.
+        overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
     if list:
@@ -106,7 +106,7 @@ def reproduce(
     check_needs(whole, shelf)
 
     def make_what_is_ready() -> None:
-        """Write figures and tables in their order, each once all it needs is there."""
+        """Write figures and tables in order, each once everything it needs is done."""
         while waiting and not any(job.steps_left(shelf) for job in waiting[0].jobs):
             _, name, recipe, order, folder, jobs = waiting.popleft()
             _say(make(name, recipe, order, jobs, shelf, folder), folder)
@@ -130,7 +130,7 @@ def _say(results: Results, folder: Path) -> None:
 
 
 def admit_modules(names: Sequence[str]) -> None:
-    """Let recipes of one's own be found in this folder, as ``python -m`` does."""
+    """Find recipes of one's own in this folder, as ``python -m`` does."""
     if any("." in name for name in names):
         find_in_this_folder()
 
@@ -156,7 +156,7 @@ def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
 
 
 def _is_made(item: Item) -> bool:
-    """Return whether results are there, and say so if they are."""
+    """Return whether the results exist already, and say so if they do."""
     if not (item.folder / RESULTS).exists():
         return False
     made = read_results(item.folder).settings

@@ -59,10 +59,10 @@ def sweep(
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
-        workers: Ensembles trained at a time; by default one for each processor that may
-            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
-        dry_run: Only show what there is to do and what it costs.
-        overwrite: Replace results that are there; trained ensembles are kept.
+        workers: Ensembles to train at once; by default one per available processor, on
+            a GPU no more than its memory holds, and one at ``paper`` size.
+        dry_run: Only show what is left to do and what it costs.
+        overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
     admit_modules([recipe])

@@ -1,4 +1,4 @@
-"""``tepui theory``: the theorems on random quadratics, held against simulation."""
+"""``tepui theory``: the theorems on random quadratics, checked by simulation."""
 
 from typing import Literal
 
@@ -27,14 +27,14 @@ def theory(
     Theory is corrected to order 1/d only, so d should be at least about 100.
 
     Args:
-        task: check prints how far theory and simulation are apart.
+        task: check prints how far apart theory and simulation are.
         n: Rows of the random data.
         d: Columns of the random data, at least about 100.
         subsets: Blocks of rows, each member trained on one (Theorem 2).
         rho0: Radius within which sharpness is measured.
-        sigma2: Variance of the initial weights; the teacher is as long as they are.
+        sigma2: Variance of the initial weights; the teacher has the same length.
         matrices: Repetitions.
-        seed: What all draws derive from.
+        seed: Seed of all random draws.
     """
     terminal = console()
     with terminal.status(f"simulating {matrices} repetitions"):

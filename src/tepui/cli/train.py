@@ -49,23 +49,23 @@ def train(
     Args:
         settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
         data: The data set; its training part is used.
-        model: The members' architecture; ConvNet by default. Classes, channels and
-            size of images follow from the data unless they are written. With
-            --extractor that of their heads; by default the extractor's own last layer,
-            drawn anew.
+        model: The members' architecture; ConvNet by default. Number of classes,
+            channels and image size follow from the data unless given. With --extractor,
+            the architecture of the heads; by default the extractor's last layer, newly
+            initialized.
         method: How to train.
-        members: How many members; as many as seeds, or three.
-        seed: What all draws derive from.
+        members: Number of members; by default one per seed, or three.
+        seed: Seed of all random draws.
         seeds: One seed per member instead, such as: --seeds 13 17 27
-        epochs: How long.
+        epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
-        validation: Share of the training data to hold out.
-        unlabeled: Data for members to disagree on (A2D, DivDis), their labels unread,
-            such as: --unlabeled UnlabeledFolder --unlabeled.path photos
-        extractor: Train only heads, on features of the first member of this run, which
-            are computed once and kept in the run folder.
+        validation: Share of the training data to hold out for validation.
+        unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
+            read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
+        extractor: Train only heads, on features of this run's first member, which are
+            computed once and kept in the run folder.
         device: Where to train; a GPU if there is one.
         tensorboard: Write event files into the run folder.
         out: The run folder; the next free runs/train-NNN by default.

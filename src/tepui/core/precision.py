@@ -32,7 +32,7 @@ def strict_float32(device: torch.device) -> Iterator[None]:
 
 
 def _parts_with_precision() -> list[Any]:
-    """Return what has a precision of its own; in torch before 2.9 nothing has."""
+    """Return the parts with a precision of their own, of which older torch has none."""
     backends: Any = torch.backends
     cudnn, onednn = backends.cudnn, backends.mkldnn
     if not hasattr(cudnn, "conv"):
@@ -42,7 +42,7 @@ def _parts_with_precision() -> list[Any]:
 
 
 def _answered(question: Callable[[], Answer]) -> Answer | None:
-    """Return an older setting's value, None where torch says that newer ones differ."""
+    """Return an older setting's value, None where newer settings contradict it."""
     try:
         return question()
     except RuntimeError:

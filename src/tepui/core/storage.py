@@ -85,7 +85,7 @@ def seal(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(kind: str, sealed: Any, where: str) -> dict[str, Any]:
-    """Return a document without its seal; raise if the seal is broken or another's."""
+    """Return a document without its seal, which must be whole and of this kind."""
     _check_kind(kind, sealed, where)
     document = {name: sealed[name] for name in sealed if name not in _SEAL}
     _check_digest(sealed, _digest(kind, document), where)

@@ -1,4 +1,4 @@
-"""How a broken promise is told: the thing, the rule, and what was seen."""
+"""How a broken promise is reported: the thing, the rule, and what was seen."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError)
 
 @dataclass(frozen=True)
 class Subject:
-    """What is held to rules, by its name."""
+    """The thing that is checked, by its name."""
 
     name: str
 
@@ -50,7 +50,7 @@ class Subject:
 
     @contextmanager
     def must_manage(self, rule: str) -> Iterator[None]:
-        """Tell an error that the block raises as a broken promise."""
+        """Report an error in the block as a broken promise."""
         try:
             yield
         except REFUSALS as error:

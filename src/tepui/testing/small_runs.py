@@ -30,7 +30,7 @@ def images(seed: int = 0, dtype: torch.dtype = torch.float32) -> Arrays:
 
 
 def network() -> nn.Sequential:
-    """Return a network with BatchNorm and dropout, of which passes leave traces."""
+    """Return a network with BatchNorm and dropout, where every pass leaves a trace."""
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(SIZE * SIZE, 8),
@@ -42,7 +42,7 @@ def network() -> nn.Sequential:
 
 
 def plain_network() -> nn.Sequential:
-    """Return a network without either."""
+    """Return a network without BatchNorm and dropout."""
     return nn.Sequential(
         nn.Flatten(), nn.Linear(SIZE * SIZE, 8), nn.ReLU(), nn.Linear(8, CLASSES)
     )

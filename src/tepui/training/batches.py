@@ -78,7 +78,7 @@ class BatchSplit:
 
     @property
     def division(self) -> Division:
-        """What every batch says of itself."""
+        """How every batch is divided."""
         share = len(self.first) / (len(self.first) + len(self.second))
         return Division(self.rows, share)
 

@@ -82,7 +82,7 @@ def coupled_seed(members: Sequence[TrainingMember]) -> int:
 
 
 def prepare_losses(members: Sequence[TrainingMember], first_step: int) -> None:
-    """Forget the last epoch's losses, unless this epoch has begun."""
+    """Clear the losses of the last epoch, unless this epoch has begun."""
     if members[0].step == first_step:
         for member in members:
             member.step_losses.fill_(torch.nan)

@@ -63,7 +63,7 @@ def fit(
         dataset: A map-style data set of ``(x, y)``; ``x`` may be a dict of tensors. A
             data set held in tensors goes to the device once.
         method: How to train, such as ``DeepEnsemble()`` or ``SAM(rho=0.1)``.
-        epochs: How long.
+        epochs: Length of the run.
         batch_size: Samples per step and member.
         loss: Returns one loss per sample.
         optimizer: ``SGD(...)``, ``AdamW(...)``, or any callable from parameters to a

@@ -31,7 +31,7 @@ class RunData(NamedTuple):
 def check_execution(
     spec: TrainingSpec, execution: ExecutionSpec, validation: object
 ) -> None:
-    """Check what two of the values together must fulfill."""
+    """Check that the two specifications go together."""
     rule = 'be given to keep the "best" weights'
     require(spec.keep == "last" or validation is not None, "validation", rule, None)
     coupled = isinstance(spec.method, CoupledMethod)

@@ -95,5 +95,10 @@ def known_device(device: str | torch.device) -> torch.device:
     except RuntimeError as error:
         raise ValueError(f"device must name a device, got {device!r}") from error
     there = place.type != "cuda" or torch.cuda.is_available()
-    require(there, "device", "be one that torch sees, and it sees no GPU", str(device))
+    require(
+        there,
+        "device",
+        "be a device that torch finds, and it finds no GPU",
+        str(device),
+    )
     return place

@@ -101,7 +101,7 @@ def members_of(
 
 
 def couple(members: Sequence[TrainingMember]) -> None:
-    """Tell equal members apart, and give all of them one tensor of joint losses."""
+    """Make equal members differ, and give all of them one tensor of joint losses."""
     break_symmetry(members)
     joint = torch.zeros_like(members[0].step_losses)
     for member in members:
@@ -109,7 +109,7 @@ def couple(members: Sequence[TrainingMember]) -> None:
 
 
 def break_symmetry(members: Sequence[TrainingMember]) -> None:
-    """Add noise to the heads of members that are equal, and say so.
+    """Add noise to the heads of equal members, with a warning.
 
     Members that start equal and share all batches have equal gradients under any
     symmetric loss, so that nothing could ever tell them apart.
@@ -129,8 +129,8 @@ def break_symmetry(members: Sequence[TrainingMember]) -> None:
             head.add_(noise * SEPARATION * head.std(correction=0))
     warnings.warn(
         f"members {[member.index for member in clones]} start equal to another and "
-        "share all batches, so that they could never separate: their heads get noise "
-        f"of {SEPARATION:.0%} of their weights' spread",
+        "share all batches, so they could never become different: their heads get "
+        f"noise of {SEPARATION:.0%} of their weights' spread",
         stacklevel=3,
     )
 
@@ -149,8 +149,8 @@ def runner_of(
     obstacles = obstacles_to_capture(members)
     rule = (
         'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
-        "captured, their method keeps its shapes and, where they are coupled, they "
-        "are alike"
+        "captured, their method keeps its shapes and, if they are coupled, they are "
+        "alike"
     )
     require(name != "graph" or not obstacles, "runner", rule, name)
     if name != "eager" and not obstacles:
@@ -161,7 +161,7 @@ def runner_of(
 
 
 def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
-    """Return why the members' steps cannot be captured as graphs, in words."""
+    """Return in words why the members' steps cannot be captured as graphs."""
     first = members[0]
     coupled = isinstance(first.method, CoupledMethod)
     fits = all(capturable(member.optimizer) for member in members)

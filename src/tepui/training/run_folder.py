@@ -97,7 +97,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run stands at: a document, and a file of tensors for every member."""
+    """Where a run stands: a document, and a file of tensors for every member."""
 
     path: Path
     generation: int  # which checkpoint of the run it is, from 1
@@ -184,7 +184,7 @@ class RunFolder:
         return read_document(self.description, "run")
 
     def history(self) -> tuple[EpochRecord, ...]:
-        """Return the records of all epochs so far; none where the file is not there."""
+        """Return the records of all epochs so far, none if there is no file."""
         if not self.metrics.exists():
             return ()
         # Not splitlines, to which other characters end lines too.
@@ -241,12 +241,12 @@ class RunFolder:
     def write_outcome(
         self, best_epochs: Sequence[int], summary: Mapping[str, Any]
     ) -> None:
-        """Write down what came of the run beside its ensemble."""
+        """Write what came of the run beside its ensemble."""
         document = {"best_epochs": list(best_epochs), "summary": summary}
         write_document(self.result, "outcome", document)
 
     def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """Return the epochs of the best weights, and the method's summary."""
+        """Return the epochs of the best weights and the method's summary."""
         document = read_document(self.result, "outcome")
         return tuple(document["best_epochs"]), document["summary"]
 

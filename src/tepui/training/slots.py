@@ -122,7 +122,7 @@ class Slots:
         require(sizes == [expected], "turn", rule, sizes)
 
     def set_time(self, factor: float, progress: float) -> None:
-        """Set what follows from the step, as for a member."""
+        """Set learning rate and progress of the active slots."""
         for slot in self.active:
             slot.set_time(factor, progress)
 
@@ -182,7 +182,7 @@ def have_same_structure(members: Sequence[TrainingMember]) -> bool:
 
 
 def _settings(member: TrainingMember) -> list[Any]:
-    """Return what makes two members compute differently, tensors' values aside."""
+    """Return all that could make two members compute differently, except values."""
     module, optimizer = member.module, member.optimizer
     tensors = [
         (tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)

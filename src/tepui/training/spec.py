@@ -33,7 +33,7 @@ class TrainingSpec:
 
     Attributes:
         method: How to train.
-        epochs: How long.
+        epochs: Length of the run.
         batch_size: Samples per step and member.
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
@@ -133,7 +133,7 @@ class ExecutionSpec:
 
 
 def _check_finite(name: str, value: Any) -> None:
-    """Require every number, as a run folder records it, to be one."""
+    """Require every number that a run folder would record to be finite."""
     if isinstance(value, float):
         require(math.isfinite(value), name, "be finite", value)
     elif isinstance(value, dict):

@@ -89,7 +89,7 @@ def train(
         folder.check(config, resume=resume)
     _place(ensemble, spec, execution, numerics)
     if folder is not None and folder.finished:
-        log.info("the run in %s has ended before", folder.path)
+        log.info("the run in %s had ended already", folder.path)
         return _finished(ensemble, folder)
     exchange = LocalExchange() if exchange is None else exchange
     ready = _prepared(ensemble, data, spec, execution, numerics, exchange)
@@ -200,7 +200,7 @@ def _say_how(training: Training, numerics: Numerics) -> None:
 
 
 def _concluded(ensemble: Ensemble, training: Training) -> Run:
-    """Write down what the run has ended with, and return it."""
+    """Save what came of the run, and return it."""
     members, folder, spec = training.members, training.folder, training.spec
     if folder is not None:
         # Before anything of the method's can fail: hours of training are in it.

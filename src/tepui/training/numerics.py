@@ -98,7 +98,7 @@ def known_device(device: str | torch.device) -> torch.device:
     require(
         there,
         "device",
-        "be a device that torch finds, and it finds no GPU",
+        "be available, but torch sees no CUDA device",
         str(device),
     )
     return place

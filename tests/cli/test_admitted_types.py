@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 import tepui
 from tepui import methods
 from tepui.cli.admission import admitting, listed
-from tepui.cli.main import COMMANDS, IN_OTHER_FORM, SPECIFICATIONS
+from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
 from tepui.cli.parsing import known_classes
 from tepui.cli.train import train
 from tepui.data import Augmentation
@@ -111,7 +111,7 @@ def annotations():
     """Return every annotation that a configuration reaches, and who takes it."""
     waiting, found, seen = [*SPECIFICATIONS], {}, set()
     waiting += [command for command, _ in COMMANDS.values()]
-    elsewhere = IN_OTHER_FORM["train"] | {*inspect.signature(train).parameters}
+    elsewhere = LEFT_OUT["train"] | {*inspect.signature(train).parameters}
     while waiting:
         owner = waiting.pop()
         if owner in seen:

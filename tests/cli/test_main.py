@@ -11,7 +11,7 @@ import pytest
 
 import tepui
 from data.mrpc_files import write
-from tepui.cli.main import COMMANDS, IN_OTHER_FORM, SPECIFICATIONS, main
+from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS, main
 from tepui.cli.parsing import FLAGS
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
@@ -402,7 +402,7 @@ def test_every_field_of_the_specifications_is_an_option(command, capsys):
         main([command, "--print-config"])
     offered = {line.partition(":")[0] for line in capsys.readouterr().out.splitlines()}
     told = {field.name for spec in SPECIFICATIONS for field in fields(spec)}
-    assert told - offered == IN_OTHER_FORM[command]
+    assert told - offered == LEFT_OUT[command]
 
 
 def test_flags_are_the_options_that_are_true_or_false():

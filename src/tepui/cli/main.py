@@ -67,9 +67,9 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 # option, except those they have as parameters of their own, and these.
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
-IN_OTHER_FORM: dict[str, set[str]] = {
+LEFT_OUT: dict[str, set[str]] = {
     "train": {"loss", "progress"},
-    "compare": {"loss", "progress", "method", "keep"},
+    "compare": {"loss", "progress", "method", "keep", "stop_after"},
 }
 
 
@@ -148,7 +148,7 @@ def _command(name: str) -> ArgumentParser:
         function, as_positional=True, skip={*added, SETTINGS}
     )
     if SETTINGS in parameters:
-        elsewhere: set[str | int] = {*parameters, *IN_OTHER_FORM[name]}
+        elsewhere: set[str | int] = {*parameters, *LEFT_OUT[name]}
         for specification in SPECIFICATIONS:
             command.add_class_arguments(
                 specification, skip=elsewhere, instantiate=False

@@ -102,6 +102,9 @@ def train(
         progress="none" if quiet else "auto",
         **settings,
     )
+    if len(run.history) < epochs:
+        console().print(f"stopped after {len(run.history)} epochs; go on with --resume")
+        return
     if extractor is not None:
         ensemble.save(folder, overwrite=True)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)

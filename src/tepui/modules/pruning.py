@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.moments import epoch_of
 from tepui.core.per_member import per_member, values_of
 
 SUFFIX = "_mask"
@@ -58,7 +59,7 @@ class Prune:
             >>> [Prune(prune_at=share).epoch(4) for share in (0.0, 0.5, 0.7, 0.9)]
             [0, 2, 3, 3]
         """
-        return min(round(self.prune_at * epochs), epochs - 1)
+        return min(epoch_of("prune_at", self.prune_at, epochs), epochs - 1)
 
 
 def prune_(module: nn.Module, sparsity: float) -> None:

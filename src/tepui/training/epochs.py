@@ -27,7 +27,7 @@ from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
 from tepui.training.member import TrainingDiverged, TrainingMember
 from tepui.training.progress import Progress
-from tepui.training.run_folder import EpochRecord, RunFolder
+from tepui.training.run_folder import Checkpoint, EpochRecord, RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
 
@@ -49,6 +49,8 @@ class Training:
     callbacks: Sequence[Callable[[EpochRecord], None]]
     progress: Progress
     interruption: Interruption  # whether a signal asked to stop
+    origin: Checkpoint | None = None  # of another run, from which this one goes on
+    stop_after: int | None = None  # epochs after which to leave, if not at the end
     history: list[EpochRecord] = field(default_factory=list)
     generation: int = 0  # how many checkpoints the run has written
 
@@ -57,9 +59,11 @@ class Training:
         epochs = self.spec.epochs
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        for epoch in range(len(self.history), epochs):
+        last = epochs if self.stop_after is None else min(self.stop_after, epochs)
+        for epoch in range(len(self.history), last):
             self._prune_before(epoch)
             exchanging = self._exchange_before(epoch)
+            self._enter_phase(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.members, epoch)
             self._check_finite(epoch)
@@ -69,13 +73,18 @@ class Training:
             seconds = time.perf_counter() - started
             steps = self.steps_done() - before
             self._record(epoch, seconds, steps, exchanging=exchanging)
-            if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
+            if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last:
                 self._save()
 
     @property
     def spec(self) -> TrainingSpec:
         """What was asked for."""
         return self.runner.plan.spec
+
+    @property
+    def ended(self) -> bool:
+        """Whether all epochs are done."""
+        return len(self.history) == self.spec.epochs
 
     @property
     def device(self) -> torch.device:
@@ -86,20 +95,23 @@ class Training:
         """Take up the last checkpoint of the run folder, if there is one."""
         for member in self.members:
             self._divide(member)
-        if self.folder is None:
-            return
-        saved = self.folder.load_checkpoint()
-        if saved is None:
-            self.folder.write_history([])
-            return
+        own = None if self.folder is None else self.folder.load_checkpoint()
+        if own is not None:
+            self._go_on_from(own, branches=False)
+            self.generation = own.generation
+        elif self.origin is not None:
+            self._go_on_from(self.origin, branches=True)
+        if self.folder is not None:
+            self.folder.write_history(self.history)
+
+    def _go_on_from(self, saved: Checkpoint, *, branches: bool) -> None:
         for member in self.members:
-            restore(member, *saved.member(member.index))
+            restore(member, *saved.member(member.index), branches=branches)
             if member.step:
                 member.set_time(*self.runner.plan.time(member.step - 1))
             self._divide(member)
-        self.history, self.generation = [*saved.history], saved.generation
-        self.folder.write_history(self.history)
-        log.info("resumed %s after %d epochs", self.folder.path, len(self.history))
+        self.history = [*saved.history]
+        log.info("went on from %s after %d epochs", saved.path, len(self.history))
 
     def finish(self, member: TrainingMember) -> None:
         """Put in place what a member predicts with once the run has ended."""
@@ -150,6 +162,13 @@ class Training:
         seconds = time.perf_counter() - began
         self._say_exchanged(epoch, seconds)
         return seconds
+
+    def _enter_phase(self, epoch: int) -> None:
+        for member in self.members:
+            phase = member.method.phase(epoch, self.spec.epochs)
+            if member.phase != phase and member.index == self.members[0].index:
+                log.info("phase %r begins before epoch %d", phase, epoch)
+            member.phase = phase
 
     def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
         assert isinstance(member.method, ExchangingMethod)

@@ -33,6 +33,7 @@ class MemberPasses:
         self.learning_rate = learning_rate
         self.peak_learning_rate = float(learning_rate)
         self.progress = torch.zeros_like(learning_rate)
+        self.phase = "main"
         self.samples = samples
         self.state: dict[str, Tensor] = {}
         # Seeds dropout before every pass, so that all passes of a step see one mask.

@@ -80,8 +80,7 @@ def _check_items(checked: Subject, dataset: Dataset[Any]) -> int:
     """Return how many samples there are."""
     map_style = isinstance(dataset, Sized) and not isinstance(dataset, IterableDataset)
     map_style = map_style and hasattr(dataset, "__getitem__")
-    rule = "be map-style (__len__ and __getitem__)"
-    checked.must(rule, map_style, "another kind")
+    checked.must("be map-style (__len__ and __getitem__)", map_style, "another kind")
     samples = len(dataset)  # type: ignore[arg-type]
     checked.must("hold at least two samples", samples >= 2, samples)
     for index in (0, samples - 1):

@@ -95,10 +95,5 @@ def known_device(device: str | torch.device) -> torch.device:
     except RuntimeError as error:
         raise ValueError(f"device must name a device, got {device!r}") from error
     there = place.type != "cuda" or torch.cuda.is_available()
-    require(
-        there,
-        "device",
-        "be available, but torch sees no CUDA device",
-        str(device),
-    )
+    require(there, "device", "be available, but torch sees no CUDA device", str(device))
     return place

@@ -405,6 +405,29 @@ def test_every_field_of_the_specifications_is_an_option(command, capsys):
     assert told - offered == LEFT_OUT[command]
 
 
+@pytest.mark.parametrize("words", [["compare"], ["train", "--method", "SAM"]])
+def test_a_printed_configuration_can_be_read_again(words, tmp_path, capsys):
+    printed = []
+    for more in ([], ["--config", str(tmp_path / "printed.yaml")]):
+        with pytest.raises(SystemExit):
+            main([words[0], *more, *words[1:], "--print-config"])
+        printed.append(capsys.readouterr().out)
+        (tmp_path / "printed.yaml").write_text(printed[0])
+    assert "batch_size: 64" in printed[0]
+    assert printed[0] == printed[1]
+
+
+def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
+    words = ["train", *SMALL, "--epochs", "2", "--out", str(tmp_path / "run")]
+    main([*words, "--stop-after", "1"])
+    assert (
+        "stopped after 1 of 2 epochs; continue with --resume --out"
+        in capsys.readouterr().out
+    )
+    main([*words, "--resume"])
+    assert "trained 2 members" in capsys.readouterr().out
+
+
 def test_flags_are_the_options_that_are_true_or_false():
     owners = [function for function, _ in COMMANDS.values()]
     kinds = {

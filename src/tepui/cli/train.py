@@ -103,7 +103,8 @@ def train(
         **settings,
     )
     if len(run.history) < epochs:
-        console().print(f"stopped after {len(run.history)} epochs; go on with --resume")
+        done = f"stopped after {len(run.history)} of {epochs} epochs"
+        console().print(f"{done}; continue with --resume --out {folder}", markup=False)
         return
     if extractor is not None:
         ensemble.save(folder, overwrite=True)

@@ -107,7 +107,7 @@ def place(tmp_path_factory):
         weights = {"model": "resnet18", "state_dict": Released(2, 100).state_dict()}
         torch.save({"epoch": 199, "best_acc": 0.8, **weights}, folder / file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tepui.data.sets.cifar.ROWS_PER_FILE", 8)
+        patch.setattr(CIFAR100, "num_samples", {True: 40, False: 8})
         patch.chdir(folder)
         yield folder
 

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize, to_float
+from tepui.data.files.origins import require_file
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -158,6 +159,15 @@ def class_folders(folder: Path) -> list[Path]:
     found = [path for path in found if not path.name.startswith(".")]
     require(len(found) > 0, str(folder), "hold one folder per class", "none")
     return found
+
+
+def listed_classes(path: Path, num_classes: int) -> tuple[str, ...]:
+    """Return the classes that a file lists, in sorted order."""
+    require_file(path)
+    names = sorted(path.read_text().split())
+    fits = len(names) == len(set(names)) == num_classes
+    require(fits, str(path), f"list {num_classes} classes", len(names))
+    return tuple(names)
 
 
 def labeled(

@@ -17,8 +17,7 @@ from torch import nn
 from data_layouts import cifar100_binary, images_and_labels
 from tepui import sharpness
 from tepui.cli.main import main
-from tepui.data import CIFAR100
-from tepui.data.corruptions import CORRUPTIONS
+from tepui.data import CIFAR100, CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
 from tepui.training.run_folder import RunFolder, to_jsonable

@@ -1,8 +1,8 @@
 """Fetching, installing and verifying the files of a data set.
 
 A set appears in the data folder by one rename, after every file was downloaded, hashed
-and unpacked; a failure at any point leaves the data folder as it was. With the set
-comes a record of the hash of each of its files, against which it can be verified.
+and unpacked; a failure leaves the data folder as it was. A record of the hash of each
+file comes with the set, so that it can be verified later.
 """
 
 import hashlib
@@ -44,22 +44,20 @@ def located(
 
 def advice(name: str, origin: Origin) -> str:
     """Return advice on how to get a missing data set."""
-    ways = []
-    if origin.downloads:
-        ways.append(f"Fetch it with: tepui data fetch {name} (or download=True).")
+    ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
     if origin.by_hand:
-        ways.append(f"{origin.by_hand} Then: tepui data verify {name}.")
-    ways.append(f"Another data folder: root, or the variable {ENVIRONMENT}.")
-    return " ".join(ways)
+        ways = f"{origin.by_hand} Then: tepui data verify {name}. {ways}"
+    if origin.downloads:
+        ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
+    return ways
 
 
 def install(origin: Origin, root: str | Path | None = None) -> Path:
     """Download a data set and put it in its folder, whole or not at all.
 
-    An archive that already lies in the data folder is used if it has the known hash,
-    and stays there; one that was downloaded goes when it is unpacked. What a killed
-    download of the same set left in the data folder is removed once nothing was written
-    there for a day.
+    An archive that is already in the data folder is used if it has the known hash, and
+    stays there; a downloaded one is removed after unpacking. So are the remains of a
+    killed download of the same set, once nothing was written there for a day.
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
@@ -71,12 +69,9 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
         ready = stage / target.name
         for download in origin.downloads:
             _add(download, base, stage, ready)
-        require(
-            ready.is_dir(),
-            origin.downloads[0].file,
-            f"hold a folder {target.name}",
-            sorted(path.name for path in stage.iterdir()),
-        )
+        unpacked = sorted(path.name for path in stage.iterdir())
+        rule = f"hold a folder {target.name}"
+        require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
         write_json(ready / RECORD, _record(origin, ready))
         ready.rename(target)
     return target
@@ -87,27 +82,23 @@ def verify(folder: Path) -> int | None:
     if not (folder / RECORD).exists():
         return None
     record = read_json(folder / RECORD)
-    known = record.get("files") if isinstance(record, dict) else None
-    if not isinstance(known, dict):
-        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {known!r}")
-    for name, expected in known.items():
+    hashes = record.get("files") if isinstance(record, dict) else None
+    if not isinstance(hashes, dict):
+        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {hashes}")
+    for name, expected in hashes.items():
         path = folder / name
         require(path.is_file(), str(path), "exist, as it was installed", "nothing")
-        found = _sha256(path)
-        require(found == expected, str(path), f"have sha256 {expected}", found)
-    return len(known)
+        sha256 = _sha256(path)
+        require(sha256 == expected, str(path), f"have sha256 {expected}", sha256)
+    return len(hashes)
 
 
 @contextmanager
 def _staging(base: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder on the file system of the data folder.
-
-    What a process that was killed left behind goes first: folders for the same set in
-    which nothing was written for a day.
-    """
-    for left in base.glob(f".{escape(name)}.*.partial"):
-        if _last_written(left) < time.time() - _ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
+    """Yield a temporary folder beside the set's; remove abandoned ones first."""
+    for partial in base.glob(f".{escape(name)}.*.partial"):
+        if _last_written(partial) < time.time() - _ABANDONED:
+            shutil.rmtree(partial, ignore_errors=True)
     stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=base))
     try:
         yield stage
@@ -116,13 +107,10 @@ def _staging(base: Path, name: str) -> Iterator[Path]:
 
 
 def _last_written(folder: Path) -> float:
-    """Return the latest modification time in a folder, in seconds since the epoch.
-
-    A file that vanishes meanwhile belongs to a process that is still running.
-    """
+    """Return the latest modification time in a folder, in seconds since the epoch."""
     try:
         return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
-    except FileNotFoundError:
+    except FileNotFoundError:  # removed meanwhile, by a process that is still running
         return time.time()
 
 
@@ -149,9 +137,9 @@ def _check_placed(path: Path, download: Download) -> None:
     import pooch
 
     algorithm, _, expected = download.known_hash.partition(":")
-    found = pooch.file_hash(str(path), alg=algorithm)
+    digest = pooch.file_hash(str(path), alg=algorithm)
     rule = f"have {algorithm} {expected} (remove it to download the file)"
-    require(found == expected, str(path), rule, found)
+    require(digest == expected, str(path), rule, digest)
 
 
 def _retrieve(download: Download, folder: Path) -> None:
@@ -172,9 +160,8 @@ def _retrieve(download: Download, folder: Path) -> None:
                 downloader=pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK),
             )
     except RequestException as error:
-        raise ConnectionError(
-            f"{download.url} could not be downloaded completely: {error}"
-        ) from error
+        message = f"{download.url} could not be downloaded completely: {error}"
+        raise ConnectionError(message) from error
     finally:
         logger.setLevel(level)
 

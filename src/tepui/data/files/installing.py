@@ -24,6 +24,7 @@ from tepui.data.files.unpacking import is_archive, unpack
 RECORD = ".tepui.json"
 FORMAT = 1
 _CHUNK = 1 << 20
+_TIMEOUT = 30  # seconds without an answer
 _ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
 
 
@@ -88,7 +89,7 @@ def verify(folder: Path) -> int | None:
     for name, expected in hashes.items():
         path = folder / name
         require(path.is_file(), str(path), "exist, as it was installed", "nothing")
-        sha256 = _sha256(path)
+        sha256 = _digest(path)
         require(sha256 == expected, str(path), f"have sha256 {expected}", sha256)
     return len(hashes)
 
@@ -116,12 +117,18 @@ def _last_written(folder: Path) -> float:
 
 def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
     """Bring one file of a set into the staging folder, unpacked if it is an archive."""
-    placed = base / download.file
-    archive = placed if placed.exists() else stage / download.file
-    if archive is placed:
-        _check_placed(placed, download)
+    placed, archive = base / download.file, stage / download.file
+    algorithm, _, expected = download.known_hash.partition(":")
+    rule = f"have {algorithm} {expected}"
+    if placed.exists():
+        digest = _digest(placed, algorithm)
+        hint = "(remove it to download the file)"
+        require(digest == expected, str(placed), f"{rule} {hint}", digest)
+        archive = placed
     else:
-        _retrieve(download, stage)
+        _retrieve(download, archive)
+        digest = _digest(archive, algorithm)
+        require(digest == expected, download.url, rule, digest)
     if is_archive(archive):
         unpack(archive, stage)
         (stage / download.file).unlink(missing_ok=True)
@@ -133,72 +140,27 @@ def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
         archive.rename(ready / download.file)
 
 
-def _check_placed(path: Path, download: Download) -> None:
-    import pooch
-
-    algorithm, _, expected = download.known_hash.partition(":")
-    digest = pooch.file_hash(str(path), alg=algorithm)
-    rule = f"have {algorithm} {expected} (remove it to download the file)"
-    require(digest == expected, str(path), rule, digest)
-
-
-def _retrieve(download: Download, folder: Path) -> None:
-    """Download one file; pooch checks its hash before it gets its name."""
-    import pooch
-    from requests import RequestException
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")
-    try:
-        with _bar(download) as bar:
-            pooch.retrieve(
-                download.url,
-                download.known_hash,
-                fname=download.file,
-                path=folder,
-                downloader=pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK),
-            )
-    except RequestException as error:
-        message = f"{download.url} could not be downloaded completely: {error}"
-        raise ConnectionError(message) from error
-    finally:
-        logger.setLevel(level)
-
-
-class _Bar:
-    """What pooch asks of a progress bar, shown by rich."""
-
-    def __init__(self, display: Any, task: Any) -> None:
-        self._display, self._task = display, task
-
-    @property
-    def total(self) -> int:
-        return 0
-
-    @total.setter
-    def total(self, size: int) -> None:
-        self._display.update(self._task, total=size or None)
-
-    def update(self, size: int) -> None:
-        self._display.advance(self._task, size)
-
-    def reset(self) -> None:
-        self._display.update(self._task, completed=0)
-
-    def close(self) -> None:
-        self._display.stop()
-
-
-@contextmanager
-def _bar(download: Download) -> Iterator[_Bar]:
+def _retrieve(download: Download, file: Path) -> None:
+    """Download one file; a progress bar shows on a terminal."""
+    import requests
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     hidden = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), disable=hidden) as display:
-        yield _Bar(display, display.add_task(download.file, total=None))
+    bar = Progress(*columns, console=Console(stderr=True), disable=hidden)
+    try:
+        with requests.get(download.url, stream=True, timeout=_TIMEOUT) as response:
+            response.raise_for_status()
+            size = int(response.headers.get("Content-Length", 0)) or None
+            with bar, file.open("wb") as stream:
+                task = bar.add_task(download.file, total=size)
+                for chunk in response.iter_content(_CHUNK):
+                    stream.write(chunk)
+                    bar.advance(task, len(chunk))
+    except requests.RequestException as error:
+        message = f"{download.url} could not be downloaded completely: {error}"
+        raise ConnectionError(message) from error
 
 
 def _record(origin: Origin, folder: Path) -> dict[str, Any]:
@@ -206,10 +168,10 @@ def _record(origin: Origin, folder: Path) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "from": {item.url: item.known_hash for item in origin.downloads},
-        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in files},
+        "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
     }
 
 
-def _sha256(path: Path) -> str:
+def _digest(path: Path, algorithm: str = "sha256") -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, algorithm).hexdigest()

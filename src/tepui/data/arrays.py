@@ -80,7 +80,7 @@ class Batch(NamedTuple):
             [[0], [1, 2]]
         """
         if self.division is None:
-            raise ValueError("division must be given to part a batch, got None")
+            raise ValueError("division must be given to divide a batch, got None")
         rows = self.division.rows
         return self.take(slice(rows)), self.take(slice(rows, None))
 

@@ -263,7 +263,7 @@ def _check_samples(
         labels, targets = labels.sort().values, targets.sort().values
         rule += " in any order"
     wrong = int((labels != targets).sum())
-    require(wrong == 0, place, rule, f"{wrong} others")
+    require(wrong == 0, place, rule, f"{wrong} different ones")
 
 
 def _shape(dataset: Arrays | ImageFiles) -> tuple[int, ...] | None:

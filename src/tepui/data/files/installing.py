@@ -88,7 +88,7 @@ def verify(folder: Path) -> int | None:
         raise ValueError(f"{folder / RECORD} must be a record of hashes, got {hashes}")
     for name, expected in hashes.items():
         path = folder / name
-        require(path.is_file(), str(path), "exist, as it was installed", "nothing")
+        require(path.is_file(), str(path), "exist, since it was installed", "nothing")
         sha256 = _digest(path)
         require(sha256 == expected, str(path), f"have sha256 {expected}", sha256)
     return len(hashes)

@@ -175,7 +175,12 @@ def _class_folders(dataset: Arrays) -> tuple[str, ...]:
     """Return one folder name per class."""
     assert isinstance(dataset.inputs, Tensor)
     channels = dataset.inputs.shape[1]
-    require(channels in (1, 3), "layout", "be arrays unless 1 or 3 channels", channels)
+    require(
+        channels in (1, 3),
+        "layout",
+        "be arrays unless images have 1 or 3 channels",
+        channels,
+    )
     names = dataset.classes or numbered_classes(dataset.targets)
     for name in names:
         plain = name == Path(name).name and name not in ("", ".", "..")

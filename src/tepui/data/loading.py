@@ -71,7 +71,7 @@ def loaded(
     device: torch.device,
     workers: int = 0,
     key: tuple[Key, ...] | None = None,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield the batches named by their indices, on ``device``."""
     loader = DataLoader(
@@ -84,8 +84,8 @@ def loaded(
         worker_init_fn=_ignore_signals,
     )
     for inputs, targets, index in loader:
-        if classes is not None:
-            class_indices(targets, classes)
+        if num_classes is not None:
+            class_indices(targets, num_classes)
         yield Batch(
             inputs_to(inputs, device),
             targets.to(device, non_blocking=True),
@@ -105,11 +105,12 @@ def in_order(
     *,
     device: torch.device,
     workers: int = 0,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield a data set from first to last sample, as :func:`at_rows` does."""
     rows = torch.arange(length(dataset)).split(batch_size)
-    yield from at_rows(dataset, rows, device=device, workers=workers, classes=classes)
+    options: dict[str, Any] = {"workers": workers, "num_classes": num_classes}
+    yield from at_rows(dataset, rows, device=device, **options)
 
 
 def at_rows(
@@ -118,7 +119,7 @@ def at_rows(
     *,
     device: torch.device,
     workers: int = 0,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield the batches at the given rows, as a model sees them.
 
@@ -128,7 +129,7 @@ def at_rows(
     if arrays is None:
         indices = [row.tolist() for row in rows]
         key = ("in order",)
-        options: dict[str, Any] = {"workers": workers, "classes": classes}
+        options: dict[str, Any] = {"workers": workers, "num_classes": num_classes}
         yield from loaded(dataset, indices, device=device, key=key, **options)
         return
     for row in rows:

@@ -68,7 +68,7 @@ class Model(nn.Module):
 
 
 @dataclass(frozen=True)
-class Origin:
+class CutFrom:
     """What a part of a model was cut from, so that a saved part can be rebuilt."""
 
     model: type[Model]
@@ -78,16 +78,16 @@ class Origin:
 
 @final
 class Composed(Model):
-    """A model put together from parts; a saved one needs its factory or its origin."""
+    """A model put together from parts, perhaps ones that were cut from another."""
 
     def __init__(
         self,
         layers: Iterable[nn.Module],
         classifier: nn.Linear,
-        origin: Origin | None = None,
+        cut_from: CutFrom | None = None,
     ) -> None:
         super().__init__()
-        self.origin = origin
+        self.cut_from = cut_from
         self.layers = nn.Sequential(*layers)
         self.classifier = classifier
 

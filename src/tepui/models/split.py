@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tepui.core.checks import require
-from tepui.models.base import Composed, Model, Origin, composed
+from tepui.models.base import Composed, CutFrom, Model, composed
 
 
 @final
@@ -22,7 +22,7 @@ class Frozen(nn.Module):
 
     Args:
         layers: Applied in order; the first may take several or named inputs.
-        origin: What they were cut from, if that is known.
+        cut_from: What they were cut from, if that is known.
 
     Example:
         >>> frozen = Frozen([nn.BatchNorm1d(3)])
@@ -30,10 +30,12 @@ class Frozen(nn.Module):
         False
     """
 
-    def __init__(self, layers: list[nn.Module], origin: Origin | None = None) -> None:
+    def __init__(
+        self, layers: list[nn.Module], cut_from: CutFrom | None = None
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.origin = origin
+        self.cut_from = cut_from
         self.requires_grad_(False)
         self.eval()
 
@@ -168,11 +170,11 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
     cut = heavy[-layers]
     front, rest, last = deepcopy((modules[:cut], modules[cut:-1], modules[-1]))
     assert isinstance(last, nn.Linear)
-    origin = None
+    cut_from = None
     if isinstance(model, Model):
-        origin = Origin(type(model), deepcopy(model.config), layers)
-    tail = Composed(rest, last, origin).requires_grad_(True)
-    return Split(Frozen(front, origin), tail)
+        cut_from = CutFrom(type(model), deepcopy(model.config), layers)
+    tail = Composed(rest, last, cut_from).requires_grad_(True)
+    return Split(Frozen(front, cut_from), tail)
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:

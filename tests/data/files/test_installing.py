@@ -115,9 +115,7 @@ def test_sha256_is_taken_too(server, tmp_path):
 
 
 def wrong_hash(server):
-    return [
-        serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")
-    ], "must have md5 0"
+    return [serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")], "must have md5 0"
 
 
 def interrupted(server):

@@ -52,7 +52,7 @@ class Draws:
     Attributes:
         key: What the numbers derive from besides the image.
         first: Number of the first image of the batch.
-        samples: How many images follow.
+        num_samples: Number of images in the batch.
         device: Where to draw.
 
     Example:
@@ -64,7 +64,7 @@ class Draws:
 
     key: tuple[Key, ...]
     first: int
-    samples: int
+    num_samples: int
     device: torch.device
 
     def uniform(self, *shape: int, stream: int = 0) -> Tensor:
@@ -75,7 +75,7 @@ class Draws:
             stream: Which of an image's streams; streams are independent.
 
         Returns:
-            Numbers of shape ``(samples, *shape)``, float32.
+            Numbers of shape ``(num_samples, *shape)``, float32.
         """
         return self._shaped(_fractions(self._words(shape, stream)), shape)
 
@@ -87,7 +87,7 @@ class Draws:
             stream: Which of an image's streams; streams are independent.
 
         Returns:
-            Numbers of shape ``(samples, *shape)``, float32.
+            Numbers of shape ``(num_samples, *shape)``, float32.
         """
         first, second = _fractions(self._words(shape, stream)).chunk(2, dim=1)
         radius = (1 - first).log_().mul_(-2).sqrt_()
@@ -102,14 +102,14 @@ class Draws:
             return torch.arange(first, first + count, device=self.device)
 
         position = numbers(0, -(-math.prod(shape) // 4))
-        image = numbers(self.first, self.samples)[:, None]
+        image = numbers(self.first, self.num_samples)[:, None]
         seed = derive(*self.key)
         counter = position, numbers(stream, 1), image, numbers(0, 1)
         return torch.stack(philox(counter, (seed & _LOW, seed >> 32)), dim=1)
 
     def _shaped(self, columns: Tensor, shape: tuple[int, ...]) -> Tensor:
         flat = columns.flatten(1)[:, : math.prod(shape)]
-        return flat.reshape(self.samples, *shape)
+        return flat.reshape(self.num_samples, *shape)
 
 
 def _fractions(words: Tensor) -> Tensor:

@@ -40,7 +40,14 @@ class Frozen(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in eval mode, whatever mode is requested."""
+        """Stay in eval mode.
+
+        Args:
+            mode: Has no effect.
+
+        Returns:
+            The module itself.
+        """
         return super().train(False)
 
     @torch.no_grad()

@@ -31,9 +31,6 @@ class _VGG(Model):
         in_channels: Channels of the images.
         width: Channels of the first stage.
         head: What follows the convolutions.
-
-    Raises:
-        ValueError: If a size is not positive, or the head is unknown.
     """
 
     norm: ClassVar[bool]

@@ -31,9 +31,6 @@ class _VisionTransformer(Model):
         image_size: Their height and width.
         patch_size: Height and width of a patch.
         depth: Number of blocks.
-
-    Raises:
-        ValueError: If a size is not positive, or patches do not tile the image.
     """
 
     width: ClassVar[int]

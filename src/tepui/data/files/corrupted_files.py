@@ -32,16 +32,9 @@ from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 
 
 class CorruptedFiles(Copies[Arrays | ImageFiles]):
-    """Corrupted copies of a test set, read from disk.
+    """Corrupted copies of a test set, read from disk."""
 
-    Attributes:
-        folder: Where they lie.
-        types: Names of the corruptions.
-        severities: Which of the severities 1 to 5.
-        like: The clean test set that every copy must match, if it is known.
-    """
-
-    like: Arrays | ImageFiles | None = None
+    like: Arrays | ImageFiles | None = None  # the clean test set, which copies match
 
     def __init__(
         self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]

@@ -58,9 +58,9 @@ class Indexed(Dataset[Any]):
 
     def _item(self, index: int) -> tuple[Any, Any, int]:
         item = self.dataset[index]
-        is_pair = isinstance(item, tuple | list) and len(item) == 2
-        got = f"{type(item).__name__} at index {index}"
-        require(is_pair, "dataset", "yield pairs (x, y)", got)
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            got = f"{type(item).__name__} at index {index}"
+            raise ValueError(f"dataset must yield pairs (x, y), got {got}")
         return item[0], item[1], index
 
 

@@ -82,7 +82,7 @@ def _read(dataset: Any, root: Path | None) -> Iterator[str]:
 def _table(root: Path | None) -> Table:
     known, files = known_names(), dict(_in_files())
     rows = [
-        (name, dataset.origin.about, *_presence(dataset.origin, root))
+        (name, _about(dataset), *_presence(dataset.origin, root))
         for name, dataset in files.items()
     ]
     for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
@@ -101,9 +101,12 @@ def _presence(origin: Origin, root: Path | None) -> tuple[str, str]:
     return "no" if folder is None else str(folder), f"{fetched}{origin.by_hand}".strip()
 
 
+def _about(dataset: Any) -> str:
+    return str(dataset.__doc__).splitlines()[0].rstrip(".")
+
+
 def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
-    about = (dataset.__doc__ or "").splitlines()[0].rstrip(".")
     needed = [
         name
         for name, parameter in inspect.signature(dataset).parameters.items()
@@ -113,7 +116,7 @@ def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
         needs = " ".join(f"--data.{name}" for name in needed) or "nothing"
     else:
         needs = f"{OOD} NAME={dataset.__name__}{':FOLDER' if needed else ''}"
-    return about, "" if needed else "yes", needs
+    return _about(dataset), "" if needed else "yes", needs
 
 
 def _in_files() -> Iterator[tuple[str, Any]]:

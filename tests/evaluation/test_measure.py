@@ -45,7 +45,7 @@ def test_defaults_cover_three_measures():
 def test_equal_members_meet_equal_draws():
     members = ensemble(2)
     members.members[1].load_state_dict(members.members[0].state_dict())
-    measure = partial(average_case, draws=3, num_samples=10)
+    measure = partial(average_case, num_draws=3, num_samples=10)
     found = tepui.measure(members, classified(), measure)["average_case"]
     assert found.standard_error == 0
     other = tepui.measure(members, classified(), measure, seed=1)["average_case"]
@@ -57,9 +57,9 @@ def test_several_values_are_numbered_and_names_may_be_given():
         ensemble(1),
         classified(),
         {
-            "box": partial(worst_case, rho=[0.1, 0.2], norm="linf", steps=3),
-            "ball": partial(worst_case, rho=0.1, steps=3),
-            "top": partial(hessian_eigenvalues, count=1),
+            "box": partial(worst_case, rho=[0.1, 0.2], norm="linf", num_steps=3),
+            "ball": partial(worst_case, rho=0.1, num_steps=3),
+            "top": partial(hessian_eigenvalues, num_eigenvalues=1),
         },
     )
     assert list(found) == ["box[0]", "box[1]", "ball", "top"]

@@ -295,11 +295,11 @@ def test_shift_of_the_logits(name):
 def test_working_on_parts_does_not_matter(name, monkeypatch):
     logits, labels = example()
     expected = evaluate(name, logits, labels)
-    monkeypatch.setattr(chunks, "_LOGITS_AT_ONCE", 5 * logits[:, 0].numel())
-    sizes = [chunk.logits.shape[1] for chunk in chunks._chunks(logits)]
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 5 * logits[:, 0].numel())
+    sizes = [chunk.logits.shape[1] for chunk in chunks.chunks_of(logits)]
     assert sizes == [5, 5, 5, 5, 3]
     assert_same(evaluate(name, logits, labels), expected)
-    monkeypatch.setattr(chunks, "_LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 1)
     assert_same(evaluate(name, logits, labels), expected)
 
 

@@ -1,4 +1,4 @@
-"""Detection against scikit-learn, definitions over all pairs, and limits."""
+"""ScoresStreaming against scikit-learn, definitions over all pairs, and limits."""
 
 from fractions import Fraction
 

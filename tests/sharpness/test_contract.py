@@ -26,16 +26,18 @@ OF_SAMPLES = {
 FOR_MEASURES = {"Measurement", "Selection", "WeightVector", "mean_of", "select"}
 OF_FEATURES = {"cka", "linear_cka", "pairwise_cka"}
 MEASURES = {
-    "average_case": partial(sharpness.average_case, draws=3),
+    "average_case": partial(sharpness.average_case, num_draws=3),
     "fisher_rao": partial(sharpness.fisher_rao, method="direct"),
-    "hessian_eigenvalues": partial(sharpness.hessian_eigenvalues, count=2),
-    "hessian_trace": partial(sharpness.hessian_trace, probes=2),
-    "input_curvature": partial(sharpness.input_curvature, probes=2),
+    "hessian_eigenvalues": partial(sharpness.hessian_eigenvalues, num_eigenvalues=2),
+    "hessian_trace": partial(sharpness.hessian_trace, num_probes=2),
+    "input_curvature": partial(sharpness.input_curvature, num_probes=2),
     "fisher_trace": sharpness.fisher_trace,
     "ntk_logdet": sharpness.ntk_logdet,
     "relative_flatness": partial(sharpness.relative_flatness, feature_norm=True),
-    "sam_sharpness": partial(sharpness.sam_sharpness, draws=3, perturb_buffers=True),
-    "worst_case": partial(sharpness.worst_case, rho=[0.1, 0.5], steps=6),
+    "sam_sharpness": partial(
+        sharpness.sam_sharpness, num_draws=3, perturb_buffers=True
+    ),
+    "worst_case": partial(sharpness.worst_case, rho=[0.1, 0.5], num_steps=6),
 }
 DEPEND_ON_BATCHES = {"ntk_logdet", "worst_case"}
 
@@ -207,7 +209,9 @@ def test_random_transforms_draw_alike_in_every_pass(name):
 def test_a_loader_that_shuffles_is_refused(name):
     data = classified()
     loader = DataLoader(TensorDataset(data.inputs, data.targets), shuffle=True)
-    message = r"data must keep one order.*\(shuffle=False\), got 'a loader with Random"
+    message = (
+        r"dataset must keep its order.*\(shuffle=False\), got 'a loader with Random"
+    )
     with pytest.raises(ValueError, match=message):
         MEASURES[name](network(), loader)
 

@@ -56,7 +56,7 @@ def test_probes_meet_the_dense_hessian(batch_size):
     found = hessian_trace(
         model,
         data,
-        probes=4,
+        num_probes=4,
         generator=torch.Generator().manual_seed(0),
         batch_size=batch_size,
     )
@@ -66,7 +66,7 @@ def test_probes_meet_the_dense_hessian(batch_size):
 def test_the_stated_error_is_that_of_the_probes():
     """Equal samples: one probe has the variance of twice the squared off-diagonal."""
     model = random_quadratic(2)
-    found = hessian_trace(model, inputs_of(1.0, 1.0), loss=own_value, probes=200)
+    found = hessian_trace(model, inputs_of(1.0, 1.0), loss=own_value, num_probes=200)
     off = model.hessian - model.hessian.diagonal().diag()
     expected = float((2 * off.square().sum() / 200).sqrt())
     assert found.standard_error == pytest.approx(expected, rel=0.2)
@@ -79,7 +79,7 @@ def test_eigenvalues_are_those_of_the_dense_hessian(which):
     exact = torch.linalg.eigvalsh(dense_hessian(model, data))
     order = {"LA": -exact, "SA": exact, "LM": -exact.abs()}[which].argsort()[:3]
     found = hessian_eigenvalues(
-        model, data, count=3, which=which, tolerance=1e-10, batch_size=7
+        model, data, num_eigenvalues=3, which=which, tolerance=1e-10, batch_size=7
     )
     values = torch.tensor([each.value for each in found], dtype=torch.float64)
     torch.testing.assert_close(values, exact[order], rtol=1e-7, atol=1e-9)
@@ -102,7 +102,7 @@ def test_masked_weights_have_no_curvature():
     part = dense_hessian(model, data)[free][:, free]
     (top,) = hessian_eigenvalues(model, data, masks=masks, tolerance=1e-10)
     assert top.value == pytest.approx(float(torch.linalg.eigvalsh(part)[-1]))
-    found = hessian_trace(model, data, masks=masks, probes=60)
+    found = hessian_trace(model, data, masks=masks, num_probes=60)
     assert abs(found.value - float(part.trace())) < 4 * found.standard_error
 
 
@@ -136,7 +136,7 @@ def test_products_and_eigenvalues_agree_with_curvlinops():
     found = hessian_product(WeightVector(model, cross_entropy), batches, way)
     torch.testing.assert_close(found, operator @ way)
     expected = eigsh(operator.to_scipy(), k=3, which="LA", return_eigenvectors=False)
-    tops = hessian_eigenvalues(model, data, count=3, tolerance=1e-10)
+    tops = hessian_eigenvalues(model, data, num_eigenvalues=3, tolerance=1e-10)
     assert [top.value for top in tops] == pytest.approx(sorted(expected)[::-1])
 
 
@@ -150,10 +150,13 @@ def test_the_fisher_trace_agrees_with_curvlinops():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, d: hessian_trace(m, d, probes=0), "probes must be positive, got 0"),
         (
-            lambda m, d: hessian_eigenvalues(m, d, count=43),
-            r"count must be positive and less than the number of weights \(43\)",
+            lambda m, d: hessian_trace(m, d, num_probes=0),
+            "num_probes must be positive, got 0",
+        ),
+        (
+            lambda m, d: hessian_eigenvalues(m, d, num_eigenvalues=43),
+            r"num_eigenvalues must be positive and less than the number of weights",
         ),
         (lambda m, d: hessian_eigenvalues(m, d, which="XX"), "which must be one of LA"),
     ],

@@ -86,9 +86,9 @@ def test_bad_arguments_are_named():
     model, data = logistic(), classified()
     with pytest.raises(ValueError, match="step must be finite and positive, got 0"):
         input_curvature(model, data, step=0)
-    with pytest.raises(ValueError, match="probes must be positive, got 0"):
-        input_curvature(model, data, probes=0)
+    with pytest.raises(ValueError, match="num_probes must be positive, got 0"):
+        input_curvature(model, data, num_probes=0)
     words = Arrays(torch.zeros(3, 4, dtype=torch.int64), torch.arange(3))
     reader = nn.Sequential(nn.Embedding(2, 3), nn.Flatten(), nn.Linear(12, 3))
-    with pytest.raises(ValueError, match="data must have floating inputs"):
+    with pytest.raises(ValueError, match="dataset must have floating inputs"):
         input_curvature(reader, words)

@@ -35,7 +35,7 @@ def test_hessian_trace_is_within_its_error():
     draws = torch.stack(
         [
             sample_hessian_trace(
-                model, data, loss=half_square, probes=1, generator=stream
+                model, data, loss=half_square, num_probes=1, generator=stream
             )
             for _ in range(400)
         ]
@@ -105,16 +105,19 @@ def test_batches_do_not_matter_and_the_model_is_left_alone(measure):
     ("call", "message"),
     [
         (lambda m, d: sample_sam_gap(m, d, rho=-1.0), "rho must be non-negative"),
-        (lambda m, d: sample_worst_case_gap(m, d, steps=0), "steps must be positive"),
+        (
+            lambda m, d: sample_worst_case_gap(m, d, num_steps=0),
+            "num_steps must be positive",
+        ),
         (
             lambda m, d: sample_sam_gap(m, d, batch_size=0),
             "batch_size must be positive",
         ),
         (
             lambda m, d: sample_hessian_trace(
-                m, d, probes=0, generator=torch.Generator()
+                m, d, num_probes=0, generator=torch.Generator()
             ),
-            "probes must be positive",
+            "num_probes must be positive",
         ),
     ],
 )

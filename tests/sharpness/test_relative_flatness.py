@@ -207,7 +207,7 @@ def test_convolutional_features():
     [
         ({"method": "dense"}, "method must be one of closed_form, hessian"),
         ({"reduction": "sum"}, "reduction must be one of mean, sum_batches"),
-        ({"weight_decay": -1.0}, "weight_decay must not be negative, got -1.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be non-negative, got -1.0"),
         (
             {"loss": lambda outputs, targets: outputs[:, 0]},
             "loss must be cross-entropy for the closed form",

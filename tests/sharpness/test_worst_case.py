@@ -170,10 +170,10 @@ def test_a_last_smaller_batch_is_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rho": -1.0}, "rho must be finite and not negative, got -1.0"),
-        ({"rho": float("nan")}, "rho must be finite and not negative, got nan"),
+        ({"rho": -1.0}, "rho must be finite and non-negative, got -1.0"),
+        ({"rho": float("nan")}, "rho must be finite and non-negative, got nan"),
         ({"rho": []}, r"rho must be a number, or several, got \[\]"),
-        ({"steps": 0}, "steps must be positive, got 0"),
+        ({"num_steps": 0}, "num_steps must be positive, got 0"),
         ({"norm": "l1"}, "norm must be one of l2, linf, got 'l1'"),
         ({"projection": "box"}, "projection must be one of exact, ellipsoid"),
         ({"masks": {"nobody": torch.ones(1)}}, "masks must name trainable parameters"),

@@ -56,7 +56,7 @@ class EnsembleMeasurement:
 
 def measure(
     ensemble: Ensemble,
-    data: Data,
+    dataset: Data,
     measures: Measure | Sequence[Measure] | Mapping[str, Measure] = (
         worst_case,
         fisher_rao,
@@ -70,7 +70,7 @@ def measure(
 
     Args:
         ensemble: Its members, on the device they are on; left unchanged.
-        data: A data set, or a loader that does not shuffle.
+        dataset: A data set, or a loader that does not shuffle.
         measures: One of :mod:`tepui.sharpness`, several, or several by name;
             ``functools.partial`` sets their options.
         loss: Returns one loss per sample.
@@ -95,7 +95,7 @@ def measure(
         rows = []
         for member in ensemble.members:
             stream = generator(seed, "measure", name)
-            value = function(member, data, loss=loss, generator=stream)
+            value = function(member, dataset, loss=loss, generator=stream)
             rows.append((value,) if isinstance(value, Measurement) else tuple(value))
         for number, column in enumerate(zip(*rows, strict=True)):
             single = len(rows[0]) == 1

@@ -81,12 +81,12 @@ def checkpoints(steps: int) -> list[int]:
         >>> checkpoints(20)
         [5, 9, 12, 14, 16, 18, 19]
     """
-    percent, gap, found = 22, 22, []
+    percent, gap, numbers = 22, 22, set()
     while percent <= 100:
-        found.append(-(-percent * steps // 100))
+        numbers.add(-(-percent * steps // 100))
         gap = max(gap - 3, 6)
         percent += gap
-    return sorted({number for number in found if number < steps})
+    return sorted(number for number in numbers if number < steps)
 
 
 class _Best(NamedTuple):
@@ -152,8 +152,6 @@ def ellipsoid_projection(point: Tensor, scale: Tensor, rho: float) -> Tensor:
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         outside = shrunk(middle).norm() > rho
-        low, high = (
-            torch.where(outside, middle, low),
-            torch.where(outside, high, middle),
-        )
+        low = torch.where(outside, middle, low)
+        high = torch.where(outside, high, middle)
     return torch.where(point.norm() > rho, shrunk(high), point)

@@ -29,7 +29,7 @@ from tepui.sharpness.weights import Masks, WeightVector
 
 def ntk_logdet(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     masks: Masks | None = None,
@@ -40,14 +40,14 @@ def ntk_logdet(
     """Return the mean log-determinant of the neural tangent kernel of a batch.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle.
-        loss: Only says which labels fit: the kernel is that of the outputs.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
+        loss: Only tells which labels fit; the kernel is that of the outputs.
         masks: Boolean tensors by parameter name; weights that are False do not count.
-        num_samples: How many samples in all; None takes every one.
+        num_samples: How many samples in total; None takes all.
         batch_size: Samples per kernel: the value depends on it. Memory grows with
             samples times parameters.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
         A value, with its standard error over batches; minus infinity where two
@@ -62,35 +62,24 @@ def ntk_logdet(
         4.1589
     """
     batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=generator,
-        mixed=True,
+        model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
     weights = WeightVector(model, loss)
     free = weights.scale(False, masks)
 
     def summed(vector: Tensor, inputs: Inputs) -> Tensor:
         nothing = torch.zeros(1, device=vector.device)
-        return weights.outputs(
-            vector, Batch(one_sample(inputs), nothing, nothing)
-        ).sum()
+        sample = Batch(one_sample(inputs), nothing, nothing)
+        return weights.outputs(vector, sample).sum()
 
     gradients = vmap(grad(summed), in_dims=(None, 0))
 
     def logdet(batch: Batch) -> Tensor:
         rows = (free * gradients(weights.vector, batch.inputs)).double()
-        found: Tensor = torch.linalg.slogdet(rows @ rows.T).logabsdet
-        return found
+        logarithm: Tensor = torch.linalg.slogdet(rows @ rows.T).logabsdet
+        return logarithm
 
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.stack([logdet(batch).detach() for batch in batches])
-    settings = {
-        "measure": "ntk_logdet",
-        "masked": weights.masked(masks),
-        **batches.settings,
-    }
-    return mean_of(values, settings, "batch")
+    about = {"measure": "ntk_logdet", "masked": weights.masked(masks)}
+    return mean_of(values, about | batches.sizes, "batch")

@@ -24,7 +24,7 @@ BATCHES_PER_LANE = 8
 def over_batches(
     measure: Callable[[Batch], Tensor], batches: Selection | Collection[Batch]
 ) -> Tensor:
-    """Return what a function says of every batch.
+    """Return a function's result for every batch.
 
     Example:
         >>> ones = Batch(torch.ones(2, 3), torch.zeros(2), torch.arange(2))
@@ -65,8 +65,8 @@ class _Lane:
 
     def fits(self, batch: Batch) -> bool:
         """Return whether a batch has the captured shapes."""
-        mine = [tensor.shape for tensor in self._inputs]
-        return mine == [tensor.shape for tensor in _tensors(batch)]
+        shapes = [tensor.shape for tensor in self._inputs]
+        return shapes == [tensor.shape for tensor in _tensors(batch)]
 
     def __call__(self, batch: Batch) -> Tensor:
         """Queue the function for a batch; the result is ready after :meth:`join`."""

@@ -1,5 +1,7 @@
 """Features on disk: equal to those computed anew, and never those of another."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ from tepui.core.seeding import generator
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
 from tepui.data.augment import augment
 from tepui.models import split_last_layers
-from tepui.modules.features import features_key, features_of
+from tepui.modules.features import Reading, features_key, features_of
 from training.cases import (
     Named,
     Noisy,
@@ -148,7 +150,9 @@ def test_depth_and_heads_show_in_the_key():
 def test_the_key_does_not_depend_on_batches_or_on_the_kind_of_data_set():
     extractor = nn.Flatten()
     plain = Plain(images())
-    keys = {features_key(extractor, plain, batch_size=size) for size in (1, 7, 100)}
+    keys = {
+        features_key(extractor, plain, Reading(batch_size=size)) for size in (1, 7, 100)
+    }
     assert len(keys) == 1
 
 
@@ -159,7 +163,7 @@ def test_what_a_key_cannot_see_is_found_on_reading(tmp_path):
     two.load_state_dict(one.state_dict())
     assert features_key(one, samples) == features_key(two, samples)
     cached_features(one, samples, tmp_path)
-    with pytest.raises(ValueError, match=r"must hold what the extractor says"):
+    with pytest.raises(ValueError, match=r"must hold the extractor's features"):
         cached_features(two, samples, tmp_path)
 
 
@@ -238,23 +242,23 @@ def test_augmented_passes_are_so_many_times_more_rows(tmp_path):
     [
         {"passes": 3},
         {"seed": 1},
-        {"augment": STEPS[:1]},
-        {"augment": (RandomCrop(padding=2), STEPS[1])},
-        {"augment": STEPS[::-1]},
-        {"passes": 1, "augment": ()},
+        {"augmentations": STEPS[:1]},
+        {"augmentations": (RandomCrop(padding=2), STEPS[1])},
+        {"augmentations": STEPS[::-1]},
+        {"passes": 1, "augmentations": ()},
     ],
     ids=["passes", "seed", "fewer", "option", "order", "none"],
 )
 def test_other_draws_have_another_key(changed):
-    how = {"passes": 2, "augment": STEPS, "seed": 0}
-    one = features_key(nn.Flatten(), other(), **how)
-    assert one != features_key(nn.Flatten(), other(), **{**how, **changed})
+    how = Reading(passes=2, augmentations=tuple(STEPS), seed=0)
+    one = features_key(nn.Flatten(), other(), how)
+    assert one != features_key(nn.Flatten(), other(), replace(how, **changed))
 
 
 def test_without_draws_the_seed_does_not_count():
-    assert features_key(nn.Flatten(), other(), seed=1) == features_key(
-        nn.Flatten(), other()
-    )
+    one, two = (Reading(seed=seed) for seed in (0, 1))
+    key = features_key(nn.Flatten(), other(), one)
+    assert key == features_key(nn.Flatten(), other(), two)
 
 
 def test_a_data_set_that_draws_draws_anew_in_every_pass(tmp_path):

@@ -109,7 +109,7 @@ def _measures():
         "sam_sharpness": lambda m, d: sharpness.sam_sharpness(m, d, num_draws=3).value,
         "worst_case": lambda m, d: sharpness.worst_case(m, d, num_steps=2).value,
         "sample_worst_case_gap": lambda m, d: sharpness.sample_worst_case_gap(
-            m, d, steps=2
+            m, d, num_steps=2
         ),
     }
 

@@ -63,11 +63,7 @@ def accuracy(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> T
 
 @final
 class Accuracy(WithRule, SampleMean):
-    """Streaming :func:`accuracy`.
-
-    Args:
-        rule: How members are combined.
-    """
+    """Streaming :func:`accuracy`, with its ``rule``."""
 
     def per_sample(self, chunk: Chunk) -> Tensor:
         """Return whether the ensemble is right."""

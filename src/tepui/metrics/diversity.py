@@ -151,11 +151,7 @@ def eir(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor
 
 @final
 class EIR(WithRule, LogitsStreaming[Tensor]):
-    """Streaming :func:`eir`, pooled over all samples seen.
-
-    Args:
-        rule: How members are combined.
-    """
+    """Streaming :func:`eir`, with its ``rule``, pooled over all samples seen."""
 
     num_states = 2
     undefined = "eir is NaN: no member makes an error"

@@ -57,11 +57,7 @@ def nll(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor
 
 @final
 class NLL(WithRule, SampleMean):
-    """Streaming :func:`nll`.
-
-    Args:
-        rule: How members are combined.
-    """
+    """Streaming :func:`nll`, with its ``rule``."""
 
     def per_sample(self, chunk: Chunk) -> Tensor:
         """Return the loss of each sample."""
@@ -123,11 +119,7 @@ def brier(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tens
 
 @final
 class Brier(WithRule, SampleMean):
-    """Streaming :func:`brier`.
-
-    Args:
-        rule: How members are combined.
-    """
+    """Streaming :func:`brier`, with its ``rule``."""
 
     def per_sample(self, chunk: Chunk) -> Tensor:
         """Return the squared error of each sample."""

@@ -57,11 +57,7 @@ def selective_curve(
 
 @final
 class SelectiveCurve(_Selective[RiskCoverage]):
-    """Streaming :func:`selective_curve`; keeps two numbers per sample.
-
-    Args:
-        rule: How members are combined.
-    """
+    """Streaming :func:`selective_curve`, with its ``rule``; keeps every sample."""
 
     def value(self, *state: Tensor) -> RiskCoverage:
         """Return the curve."""
@@ -92,11 +88,7 @@ def aurc(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tenso
 
 @final
 class AURC(_Selective[Tensor]):
-    """Streaming :func:`aurc`; keeps two numbers per sample.
-
-    Args:
-        rule: How members are combined.
-    """
+    """Streaming :func:`aurc`, with its ``rule``; keeps two numbers per sample."""
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean risk."""

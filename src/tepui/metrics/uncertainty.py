@@ -43,7 +43,7 @@ def max_mean_probability(logits: Tensor) -> Tensor:
         >>> max_mean_probability(logits)
         tensor([0.5000, 0.9999])
     """
-    return map_samples(_max_mean_probability, logits)
+    return map_samples(lambda chunk: chunk.ensemble_top("probability")[0], logits)
 
 
 def pds(logits: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def predictive_variance(logits: Tensor) -> Tensor:
         >>> predictive_variance(logits)
         tensor([1., 0.])
     """
-    return map_samples(_predictive_variance, logits)
+    return map_samples(lambda chunk: spread(chunk.probs), logits)
 
 
 def energy(logits: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def max_logit(logits: Tensor) -> Tensor:
         >>> max_logit(torch.tensor([[[0.0, 9.0]], [[4.0, 2.0]]]))
         tensor([6.5000])
     """
-    return map_samples(_max_logit, logits)
+    return map_samples(lambda chunk: chunk.top[0].mean(0), logits)
 
 
 def ood_scores(
@@ -193,10 +193,6 @@ def ood_scores(
     return {name: torch.cat(part) for name, part in zip(names, columns, strict=True)}
 
 
-def _max_mean_probability(chunk: Chunk) -> Tensor:
-    return chunk.ensemble_top("probability")[0]
-
-
 def _pds(chunk: Chunk) -> Tensor:
     if len(chunk.probs) == 1:  # rounding would put equal samples in an order
         return torch.full_like(chunk.probs[0, :, 0], 1 / chunk.probs.shape[2])
@@ -214,25 +210,17 @@ def _mutual_information(chunk: Chunk) -> Tensor:
     return (_entropy(chunk) - chunk.member_entropy.mean(0)).clamp(min=0)
 
 
-def _predictive_variance(chunk: Chunk) -> Tensor:
-    return spread(chunk.probs)
-
-
 def _energy(chunk: Chunk) -> Tensor:
     # The largest log-probability is the largest logit less the logarithm of the sum.
     return (chunk.log_probs.amax(-1) - chunk.top[0]).mean(0)
 
 
-def _max_logit(chunk: Chunk) -> Tensor:
-    return chunk.top[0].mean(0)
-
-
 _SCORES: dict[str, Callable[[Chunk], Tensor]] = {
-    "max_mean_probability": lambda chunk: 1 - _max_mean_probability(chunk),
+    "max_mean_probability": lambda chunk: 1 - chunk.ensemble_top("probability")[0],
     "pds": _pds,
     "entropy": _entropy,
     "mutual_information": _mutual_information,
     "energy": _energy,
-    "max_logit": lambda chunk: -_max_logit(chunk),
-    "predictive_variance": _predictive_variance,
+    "max_logit": lambda chunk: -chunk.top[0].mean(0),
+    "predictive_variance": lambda chunk: spread(chunk.probs),
 }

@@ -1,10 +1,10 @@
 r"""Automatic projected gradient ascent (APGD): the largest rise near a point.
 
 The maximum of a function over :math:`T u`, :math:`\lVert u \rVert_q \le \rho`, is
-sought by steps of length :math:`2 \rho` at first. At checkpoints that become ever
-denser the step is halved, with a return to the best point, when fewer than three
-quarters of the steps since the last checkpoint went up, or when neither the step nor
-the best value changed. Nothing is read back to the host: all decisions are tensors.
+sought by steps of length :math:`2 \rho` at first. At ever denser checkpoints the step
+is halved, with a return to the best point, when fewer than three quarters of the steps
+since the last checkpoint went up, or when neither the step nor the best value changed.
+Nothing is read back to the host: all decisions are tensors.
 
 References:
     Croce and Hein, Reliable Evaluation of Adversarial Robustness with an Ensemble of

@@ -9,8 +9,8 @@ normal :math:`z` (``norm="l2"``) or :math:`z` uniform in :math:`(-1, 1)`
 (``norm="linf"``). To second order it is :math:`\tfrac12 \rho^2 \sum_j t_j^2 H_{jj}`, a
 third of that for uniform :math:`z`.
 
-Differs from the released code: all batches meet the same draws, so that one pass over
-all samples serves a draw; with the same generator, so do all models.
+Differs from the released code: all batches share the same draws, so that each draw
+takes one pass over all samples; with the same generator, all models share them too.
 
 References:
     Andriushchenko et al., A Modern Look at the Relationship between Sharpness and
@@ -78,8 +78,8 @@ def average_case(
         >>> data = Arrays(torch.ones(1, 1), torch.zeros(1))
         >>> def half_square(outputs, targets):
         ...     return 0.5 * (outputs[:, 0] - targets).square()
-        >>> found = average_case(model, data, loss=half_square, rho=0.1, num_draws=999)
-        >>> abs(found.value - 0.5 * 0.1**2 * 2**2) < 3 * found.standard_error
+        >>> noisy = average_case(model, data, loss=half_square, rho=0.1, num_draws=999)
+        >>> abs(noisy.value - 0.5 * 0.1**2 * 2**2) < 3 * noisy.standard_error
         True
     """
     require(0 <= rho < float("inf"), "rho", "be finite and non-negative", rho)

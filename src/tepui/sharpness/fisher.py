@@ -2,15 +2,13 @@ r"""The trace of each sample's Fisher matrix: its squared gradient norm.
 
 .. math:: s(j) = \lVert \nabla_\theta \, \ell(f_\theta(x_j), y_j) \rVert_2^2
 
-over all trainable parameters that are not pruned, with the true label, with BatchNorm
-in eval mode, so that samples do not touch each other. One forward and one backward pass
-per batch suffice: each layer's share follows from its inputs and output gradients
-(:mod:`tepui.sharpness.layers`), and weight gradients are never formed.
-Parameters used more than once are summed over their uses before squaring; parameters
-outside known layers are differentiated per sample on their own. If the model computes
-with its parameters in ways no layer shows, the sum disagrees with plain differentiation
-of two samples, in strict float32 so that rounding is no reason to, and the whole model
-is differentiated per sample instead.
+over all trainable parameters that are not pruned, with the true label and with
+BatchNorm in eval mode, so that samples do not affect each other. One forward and one
+backward pass per batch suffice: each layer's share follows from its inputs and output
+gradients (:mod:`tepui.sharpness.layers`). Parameters used more than once are summed
+over their uses before squaring; parameters outside known layers are differentiated per
+sample. If that disagrees with plain differentiation of two samples, in strict float32,
+the whole model is differentiated per sample instead.
 
 Differs from the released code of SharpBalance: no per-sample gradient of the whole
 model is held in memory.

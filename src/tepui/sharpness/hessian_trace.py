@@ -8,8 +8,8 @@ unbiased, with variance :math:`2 \sum_{i \ne j} H_{ij}^2` per probe. Each produc
 :math:`v^\top H_j v` of a sample comes from forward differentiation alone, so that the
 standard error covers probes and samples.
 
-Differs from the released code: a fixed number of probes and a standard error in place
-of a stop at a small change.
+Differs from the released code: a fixed number of probes and a standard error instead
+of stopping at a small change.
 
 References:
     Hutchinson, A Stochastic Estimator of the Trace of the Influence Matrix, 1990.

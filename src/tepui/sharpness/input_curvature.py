@@ -5,8 +5,7 @@ r"""The curvature of the loss around an input.
     - \nabla_x \ell(x, y) \big\rVert_2, \qquad v_r \in \{-1, 1\}^d,
 
 about :math:`h \, \lVert H_x v \rVert` for the Hessian :math:`H_x` with respect to the
-input; neither squared nor divided by :math:`h`. The same sign vectors serve all
-samples.
+input; neither squared nor divided by :math:`h`. All samples share the sign vectors.
 
 References:
     Garg and Roy, Samples with Low Loss Curvature Improve Data Efficiency, CVPR 2023.

@@ -4,8 +4,8 @@ r"""The log-determinant of the neural tangent kernel on small batches.
     K_{ij} = \big\langle \nabla_\theta \textstyle\sum_c f_c(x_i), \,
     \nabla_\theta \sum_c f_c(x_j) \big\rangle, \qquad \log \det K,
 
-averaged over batches. It says how differently the model's outputs at different inputs
-depend on the weights; it knows no labels.
+averaged over batches. It tells how differently the model's outputs at different inputs
+depend on the weights, and does not use labels.
 
 Differs from the released code: all trainable parameters count, not only those called
 ``weight``.
@@ -51,14 +51,14 @@ def ntk_logdet(
 
     Returns:
         A value, with its standard error over batches; minus infinity where two
-        samples of a batch cannot be told apart.
+        samples of a batch are indistinguishable.
 
     Example:
         >>> from tepui.data import Arrays
         >>> data = Arrays(2 * torch.eye(3), torch.tensor([0, 0, 0]))
         >>> model = nn.Linear(3, 1, bias=False)
-        >>> found = ntk_logdet(model, data, batch_size=3)  # log det of 4 I
-        >>> round(found.value, 4)
+        >>> measured = ntk_logdet(model, data, batch_size=3)  # log det of 4 I
+        >>> round(measured.value, 4)
         4.1589
     """
     batches = select(

@@ -1,10 +1,9 @@
 """Applying one function to many batches, on a GPU as captured graphs.
 
-Small batches leave a GPU waiting for the host, which launches hundreds of kernels for
-every pass, and most of it idle. A function that reads nothing back can be captured
-once, with all its passes, and replayed for every further batch of the same shape: the
-host then only copies the batch into the graph's inputs. Several captures, each on a
-stream of its own, take batches in turn and run side by side.
+Small batches leave most of a GPU idle while the host launches hundreds of kernels for
+every pass. A function that reads nothing back can be captured once and replayed for
+every further batch of the same shape: the host then only copies the batch into the
+graph's inputs. Several captures, each on its own stream, run in parallel.
 """
 
 import warnings

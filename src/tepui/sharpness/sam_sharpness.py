@@ -8,10 +8,10 @@ with :math:`\delta_k` normal of standard deviation :math:`\rho` in every weight
 :math:`\tfrac12 \rho^2 \operatorname{tr} H`; the second is smaller by the number of
 weights, and for :math:`\rho` near 0.005 and millions of weights too small for float32.
 
-The paper that uses it (Understanding Deep Learning Requires Rethinking Sharpness)
-leaves the norm of the step open; only ``"elementwise"`` fits the size of its values.
+The paper that uses it (Understanding Deep Learning Requires Rethinking Sharpness) does
+not specify the norm of the step; only ``"elementwise"`` fits the size of its values.
 Its predecessor divides by :math:`\rho`, takes the largest of ten draws and moves
-BatchNorm's running statistics too: options here.
+BatchNorm's running statistics too; these are options here.
 
 References:
     Foret et al., Sharpness-Aware Minimization for Efficiently Improving
@@ -80,8 +80,8 @@ def sam_sharpness(
         >>> data = Arrays(torch.eye(3), torch.zeros(3))
         >>> def half_square(outputs, targets):
         ...     return 0.5 * (outputs[:, 0] - targets).square()
-        >>> found = sam_sharpness(nn.Linear(3, 1), data, loss=half_square, rho=0.1)
-        >>> found.settings["draws"]
+        >>> measured = sam_sharpness(nn.Linear(3, 1), data, loss=half_square, rho=0.1)
+        >>> measured.settings["draws"]
         100
     """
     require(0 < rho < float("inf"), "rho", "be finite and positive", rho)

@@ -5,8 +5,8 @@ r"""Worst-case sharpness: how far the loss can rise within a neighborhood.
     \max_{\lVert T^{-1} e \rVert_q \le \rho} L_b(\theta + e) - L_b(\theta) \Big],
     \qquad q \in \{2, \infty\},
 
-with :math:`T = \operatorname{diag}(|\theta|)` in the adaptive form, which does not see
-rescalings of weights that leave the function as it is, and :math:`T = I` otherwise. The
+with :math:`T = \operatorname{diag}(|\theta|)` in the adaptive form, which is blind to
+rescaled weights that leave the function unchanged, and :math:`T = I` otherwise. The
 maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
 
 The variable is :math:`u` with :math:`e = T u`, so that the neighborhood is a ball or a
@@ -15,10 +15,10 @@ cube, the projection is exact, and weights that are zero stay zero.
 normalized by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
 the ellipsoid.
 
-Differs from the released code: zero weights do not make the projection fail in
-silence; a return to the best point takes its gradient along; the schedule is computed
-in whole numbers (a checkpoint at step 14 of 20, not 15); nothing is read back to the
-host, so that on a GPU the ascent of a batch is one captured graph.
+Differs from the released code: zero weights do not make the projection fail silently;
+a return to the best point restores its gradient too; the schedule is computed in whole
+numbers (a checkpoint at step 14 of 20, not 15); on a GPU the ascent of a batch is one
+captured graph.
 
 References:
     Kwon et al., ASAM, ICML 2021. Andriushchenko et al., A Modern Look at the
@@ -100,8 +100,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         >>> data = Arrays(torch.tensor([[3.0, 4.0]]), torch.zeros(1))
         >>> def linear(outputs, targets):
         ...     return outputs[:, 0]
-        >>> found = worst_case(model, data, loss=linear, rho=0.5, norm="linf")
-        >>> round(found.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
+        >>> measured = worst_case(model, data, loss=linear, rho=0.5, norm="linf")
+        >>> round(measured.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
         5.0
     """
     radii = list(rho) if isinstance(rho, Sequence) else [rho]

@@ -290,7 +290,7 @@ def test_weights_go_only_where_an_extractor_is_or_is_not(tmp_path):
     other = on_features(members=2, seed=4)
     load_into(other, tmp_path)
     assert same_bits(other.state_dict(), ensemble.state_dict())
-    with pytest.raises(ValueError, match=r"must share an extractor if .* got True"):
+    with pytest.raises(ValueError, match=r"must share an extractor exactly if .* got True"):
         load_into(ensemble.heads, tmp_path)
 
 

@@ -83,7 +83,7 @@ def damaging(logits, labels):
 
 
 @pytest.mark.parametrize(
-    ("own", "message"),
+    ("metrics", "message"),
     [
         ([spread], r"^metrics must map names to functions of logits.*, got list"),
         ({1: spread}, r"^metrics must map names to functions .*, got 1"),
@@ -104,10 +104,10 @@ def damaging(logits, labels):
     ],
 )
 def test_bad_metrics_are_refused_and_nothing_is_stored(
-    ensemble, own, message, tmp_path
+    ensemble, metrics, message, tmp_path
 ):
     with pytest.raises(ValueError, match=message):
-        tepui.evaluate(ensemble, DATA, metrics=own, out=tmp_path)
+        tepui.evaluate(ensemble, DATA, metrics=metrics, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -192,10 +192,10 @@ def test_any_data_set_and_dict_inputs_will_do(tmp_path):
         def forward(self, left, right):
             return left - right
 
-    found = cached_features(Difference(), Plain(pairs()), tmp_path, batch_size=5)
+    actual = cached_features(Difference(), Plain(pairs()), tmp_path, batch_size=5)
     expected = pairs().inputs["left"] - pairs().inputs["right"]
-    assert torch.equal(found.inputs, expected)
-    assert torch.equal(found.targets, pairs().targets)
+    assert torch.equal(actual.inputs, expected)
+    assert torch.equal(actual.targets, pairs().targets)
 
 
 def test_the_extractor_is_left_as_it_was(tmp_path):
@@ -207,8 +207,8 @@ def test_the_extractor_is_left_as_it_was(tmp_path):
 
 
 def test_classes_keep_their_names(tmp_path):
-    found = cached_features(nn.Flatten(), other(), tmp_path)
-    assert found.classes == ("a", "b", "c")
+    actual = cached_features(nn.Flatten(), other(), tmp_path)
+    assert actual.classes == ("a", "b", "c")
 
 
 STEPS = (RandomCrop(padding=1), HorizontalFlip())
@@ -219,21 +219,21 @@ def test_augmented_passes_are_so_many_times_more_rows(tmp_path):
     torch.manual_seed(0)
     extractor = nn.Sequential(nn.Flatten(), nn.Linear(16, 5))
     how = {"passes": 3, "augment": STEPS, "seed": 7}
-    found = cached_features(extractor, samples, tmp_path, batch_size=7, **how)
-    assert found.inputs.shape == (3 * 24, 5)
-    assert torch.equal(found.targets, samples.targets.repeat(3))
-    assert found.classes == samples.classes
+    actual = cached_features(extractor, samples, tmp_path, batch_size=7, **how)
+    assert actual.inputs.shape == (3 * 24, 5)
+    assert torch.equal(actual.targets, samples.targets.repeat(3))
+    assert actual.classes == samples.classes
     for number in range(3):
         stream = generator(7, "features", number)
         uniform = torch.rand(24, 3, generator=stream)
         expected = extractor(samples.prepare(augment(samples.inputs, STEPS, uniform)))
-        rows = found.inputs[24 * number : 24 * (number + 1)]
+        rows = actual.inputs[24 * number : 24 * (number + 1)]
         torch.testing.assert_close(rows, expected)
-    first, second, _ = found.inputs.split(24)
+    first, second, _ = actual.inputs.split(24)
     assert not torch.allclose(first, second)
     calls = counted(extractor)
     again = cached_features(extractor, samples, tmp_path, batch_size=5, **how)
-    assert torch.equal(again.inputs, found.inputs)
+    assert torch.equal(again.inputs, actual.inputs)
     assert len(calls) == 1
 
 
@@ -263,8 +263,8 @@ def test_without_draws_the_seed_does_not_count():
 
 def test_a_data_set_that_draws_draws_anew_in_every_pass(tmp_path):
     samples, extractor = Noisy(numbers()), nn.Flatten()
-    found = cached_features(extractor, samples, tmp_path, passes=3, batch_size=7)
-    passes = found.inputs.split(24)
+    actual = cached_features(extractor, samples, tmp_path, passes=3, batch_size=7)
+    passes = actual.inputs.split(24)
     assert torch.equal(passes[0], cached_features(extractor, samples, tmp_path).inputs)
     assert all(
         not torch.allclose(passes[i], passes[j]) for i, j in ((0, 1), (0, 2), (1, 2))

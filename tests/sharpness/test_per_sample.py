@@ -48,10 +48,10 @@ def test_hessian_trace_of_one_weight_is_exact():
     model = nn.Linear(1, 1, bias=False).double()
     x = torch.tensor([[2.0], [3.0]], dtype=torch.float64)
     data = Arrays(x, torch.zeros(2, 1, dtype=torch.float64))
-    found = sample_hessian_trace(
+    measured = sample_hessian_trace(
         model, data, loss=half_square, generator=torch.Generator()
     )
-    torch.testing.assert_close(found, torch.tensor([4.0, 9.0], dtype=torch.float64))
+    torch.testing.assert_close(measured, torch.tensor([4.0, 9.0], dtype=torch.float64))
 
 
 def test_worst_case_of_linear_regression_has_a_closed_form():
@@ -60,8 +60,10 @@ def test_worst_case_of_linear_regression_has_a_closed_form():
     length = extended(data).norm(dim=1)
     r, rho = residuals(model, data).abs(), 0.1
     expected = 0.5 * ((r + rho * length) ** 2 - r**2)
-    found = sample_worst_case_gap(model, data, rho=rho, loss=half_square, batch_size=4)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    measured = sample_worst_case_gap(
+        model, data, rho=rho, loss=half_square, batch_size=4
+    )
+    torch.testing.assert_close(measured, expected, rtol=1e-6, atol=0)
 
 
 def test_sam_gap_is_the_rise_after_the_batch_perturbation():
@@ -73,8 +75,8 @@ def test_sam_gap_is_the_rise_after_the_batch_perturbation():
         step = rho * slope / slope.norm()
         moved = r[rows] + x[rows] @ step
         expected.append(0.5 * (moved**2 - r[rows] ** 2))
-    found = sample_sam_gap(model, data, rho=rho, loss=half_square, batch_size=4)
-    torch.testing.assert_close(found, torch.cat(expected), rtol=1e-9, atol=1e-12)
+    measured = sample_sam_gap(model, data, rho=rho, loss=half_square, batch_size=4)
+    torch.testing.assert_close(measured, torch.cat(expected), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_average_case_of_a_quadratic(norm, share, adaptive):
     w = model.weights.detach()
     squares = w.square() if adaptive else torch.ones_like(w)
     exact = 0.5 * 0.3**2 * share * float((squares * model.hessian.diagonal()).sum())
-    found = average_case(
+    measured = average_case(
         model,
         DATA,
         loss=own_value,
@@ -41,16 +41,16 @@ def test_average_case_of_a_quadratic(norm, share, adaptive):
         num_draws=1500,
         generator=stream(),
     )
-    assert abs(found.value - exact) < 4 * found.standard_error < 0.3 * exact
+    assert abs(measured.value - exact) < 4 * measured.standard_error < 0.3 * exact
 
 
 def test_sam_sharpness_is_half_of_rho_squared_times_the_trace():
     model = at_minimum()
     exact = 0.5 * 0.1**2 * float(model.hessian.trace())
-    found = sam_sharpness(
+    measured = sam_sharpness(
         model, DATA, loss=own_value, rho=0.1, num_draws=1500, generator=stream()
     )
-    assert abs(found.value - exact) < 4 * found.standard_error < 0.3 * exact
+    assert abs(measured.value - exact) < 4 * measured.standard_error < 0.3 * exact
     ball = sam_sharpness(
         model,
         DATA,
@@ -110,9 +110,9 @@ def test_masked_weights_stay(measure):
     model = nn.Linear(2, 1, bias=False).double()
     data = Arrays(torch.tensor([[1.0, 0.0]]).double(), torch.zeros(1))
     nobody = {"weight": torch.tensor([[False, True]])}
-    found = measure(model, data, loss=own_value, rho=0.3, num_draws=4, masks=nobody)
-    assert found.value == 0
-    assert found.settings["masked"]
+    measured = measure(model, data, loss=own_value, rho=0.3, num_draws=4, masks=nobody)
+    assert measured.value == 0
+    assert measured.settings["masked"]
 
 
 @pytest.mark.parametrize("measure", [average_case, sam_sharpness])
@@ -140,11 +140,11 @@ def test_unknown_choices_are_named():
 
 def test_standard_errors_of_crossed_draws_and_samples():
     values = torch.tensor([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]])
-    found = crossed_mean_of(values, {})
+    measured = crossed_mean_of(values, {})
     draws, samples = values.mean(1), values.mean(0)
     expected = math.hypot(draws.std() / 2**0.5, samples.std() / 3**0.5)
-    assert found.value == pytest.approx(4.0)
-    assert found.standard_error == pytest.approx(expected)
+    assert measured.value == pytest.approx(4.0)
+    assert measured.standard_error == pytest.approx(expected)
     one = crossed_mean_of(values[:1], {})
     assert one.standard_error == pytest.approx(float(values[0].std()) / 3**0.5)
     assert math.isnan(crossed_mean_of(values[:1, :1], {}).standard_error)

@@ -131,10 +131,10 @@ def test_published_ascent_reaches_the_maximum_to_four_digits():
     eigenvalues = np.linalg.eigvalsh(data.T @ data)
     gradient = eigenvalues * stream.standard_normal(150) * 0.1
     start = np.full(150, 0.005 / np.sqrt(150))
-    found = float(ascended_rise(eigenvalues, gradient, 0.01, start))
+    result = float(ascended_rise(eigenvalues, gradient, 0.01, start))
     best = float(largest_rise(eigenvalues, gradient, 0.01))
-    assert found <= best * (1 + 1e-12)
-    assert found == pytest.approx(best, rel=1e-4)
+    assert result <= best * (1 + 1e-12)
+    assert result == pytest.approx(best, rel=1e-4)
 
 
 def test_bad_input_is_named():

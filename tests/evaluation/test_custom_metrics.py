@@ -89,9 +89,9 @@ def damaging(logits, labels):
         ({1: spread}, r"^metrics must map names to functions .*, got 1"),
         ({"": spread}, r"^metrics must map names to functions .*, got ''"),
         ({"spread": 3}, r"^metrics\['spread'\] must be a function, got 3"),
-        ({"nll": spread}, r"^metrics must have another name than .*, got 'nll'"),
+        ({"nll": spread}, r"^metrics must have other names than .*, got 'nll'"),
         ({"member_nlls": spread}, r"^metrics must have another name .*'member_nlls'"),
-        ({"severity": spread}, r"^metrics must have another name than .*'severity'"),
+        ({"severity": spread}, r"^metrics must have other names than .*'severity'"),
         (
             {"rows": lambda logits, labels: logits.mean(0)},
             r"^metrics\['rows'\] must return a scalar, not a tensor of shape.*40, 3",

@@ -173,7 +173,7 @@ def test_a_renamed_cache_is_refused(tmp_path):
     cached_features(one, samples, tmp_path)
     (only,) = tmp_path.iterdir()
     only.rename(tmp_path / f"features-{features_key(two, samples)[:32]}.safetensors")
-    with pytest.raises(ValueError, match=r"must hold the features its name says"):
+    with pytest.raises(ValueError, match=r"must hold the features of its name"):
         cached_features(two, samples, tmp_path)
 
 

@@ -23,8 +23,8 @@ def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
     for name, metric in metrics.items():
         require(isinstance(name, str) and name != "", "metrics", rule, name)
         require(callable(metric), f"metrics[{name!r}]", "be a function", metric)
-        rule_of_names = "have another name than the built-in scores"
-        require(name not in taken, "metrics", rule_of_names, name)
+        free = name not in taken
+        require(free, "metrics", "have other names than the built-in scores", name)
 
 
 def metric_values(

@@ -115,7 +115,7 @@ def histograms(
 def detections_and_histograms(
     logits: Tensor, unfamiliar: Mapping[str, Mapping[str, Tensor]]
 ) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
-    """Return how well unfamiliar samples are told from those with these logits."""
+    """Return how well unfamiliar samples are distinguished from those of the logits."""
     if not unfamiliar:
         return {}, {}
     familiar = metrics.ood_scores(logits)

@@ -191,7 +191,7 @@ def _soup(
 
 
 def _check_alike(ensemble: Ensemble) -> None:
-    """Refuse members whose weights do not correspond."""
+    """Raise unless the members' weights correspond to each other."""
     first, *others = ensemble.heads.members
     for index, other in enumerate(others, start=1):
         alike = _architecture(other) == _architecture(first)

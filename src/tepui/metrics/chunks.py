@@ -196,8 +196,8 @@ def check_logits(
     if not math.isfinite(float(logits.detach().sum())):
         low, high = (float(bound) for bound in torch.aminmax(logits.detach()))
         finite = math.isfinite(low) and math.isfinite(high)
-        rule_of_values = "be finite (for an impossible class, large and negative)"
-        require(finite, "logits", rule_of_values, (low, high))
+        wanted = "be finite (a large negative number stands for an impossible class)"
+        require(finite, "logits", wanted, (low, high))
     one_of("rule", rule, get_args(Rule))
     if labels is not None:
         labels_match(labels, logits)

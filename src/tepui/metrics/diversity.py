@@ -235,7 +235,7 @@ class ProbabilityVariance(SampleMean):
 
 
 def pairwise_kl(logits: Tensor) -> Tensor:
-    """Kullback-Leibler divergence between each two members, mean over samples.
+    """Kullback-Leibler divergence between every two members, mean over samples.
 
     ``K_ij = (1/N) Σ_n Σ_c P_i (log P_i - log P_j)``, with ``P = softmax(f)``. Higher is
     more diverse; range [0, ∞).

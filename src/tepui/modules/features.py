@@ -78,7 +78,7 @@ def cached_features(
         write_tensors(file, "features", parts, {"key": key})
     tensors, document = read_tensors(file, "features")
     stored_key = document.get("key")
-    require(stored_key == key, str(file), "hold the features its name says", stored_key)
+    require(stored_key == key, str(file), "hold the features of its name", stored_key)
     fresh = _is_from(extractor, dataset, how, tensors["features"])
     rule = "hold the extractor's features (delete it to compute them anew)"
     require(fresh, str(file), rule, "other features")

@@ -34,6 +34,7 @@ from tepui.modules.running import (
     undisturbed,
 )
 from tepui.optim import sam_perturbation
+from tepui.sharpness.noise import stream_or_default
 from tepui.sharpness.weights import (
     Parameters,
     curvature_along,
@@ -141,29 +142,29 @@ def sample_hessian_trace(
     model: nn.Module,
     dataset: Dataset[Any],
     *,
-    generator: torch.Generator,
     num_probes: int = 10,
     loss: Loss = cross_entropy,
     batch_size: int = 256,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Estimate the trace of each sample's Hessian.
 
     Args:
         model: Any module; left unchanged.
         dataset: The samples.
-        generator: Draws the probes, on the CPU.
         num_probes: How many Rademacher vectors.
         loss: Returns one loss per sample.
         batch_size: Samples per pass; the result does not depend on it.
+        generator: Draws the probes, on the CPU; None always draws the same ones.
 
     Returns:
         Shape ``(samples,)``. Unbiased; the same probes serve all samples.
     """
     require(num_probes > 0, "num_probes", "be positive", num_probes)
-    alive = _masked_by(model)
+    alive, stream = _masked_by(model), stream_or_default(generator)
 
     def signs(parameter: Tensor) -> Tensor:
-        drawn = torch.randint(2, parameter.shape, generator=generator)
+        drawn = torch.randint(2, parameter.shape, generator=stream)
         return (2.0 * drawn - 1).to(parameter)
 
     vectors = [

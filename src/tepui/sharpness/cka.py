@@ -130,9 +130,15 @@ def cka(
         >>> round(cka(models, data).value, 6)  # the same inputs are the features
         1.0
     """
-    sizes = {"num_samples": num_samples, "batch_size": batch_size}
-    how = {"loss": loss, "representation": representation, "generator": generator}
-    alignment = pairwise_cka(models, dataset, **how, **sizes)  # type: ignore[arg-type]
+    alignment = pairwise_cka(
+        models,
+        dataset,
+        loss=loss,
+        representation=representation,
+        num_samples=num_samples,
+        batch_size=batch_size,
+        generator=generator,
+    )
     rows, columns = torch.triu_indices(len(models), len(models), offset=1)
     about = {"measure": "cka", "representation": representation, "models": len(models)}
     return mean_of(alignment[rows, columns], about, "pair")

@@ -36,7 +36,7 @@ from tepui.core.checks import one_of, require
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
-from tepui.sharpness.apgd import Norm, Projection, Slope, ascent
+from tepui.sharpness.apgd import Norm, Projection, ascent
 from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.replay import over_batches
 from tepui.sharpness.selection import Data, select
@@ -122,7 +122,13 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     )
 
     def rises(batch: Batch) -> Tensor:
-        slope = _slope(weights, scale, batch)
+        def slope(point: Tensor) -> tuple[Tensor, Tensor]:
+            moved = (weights.vector + scale * point).requires_grad_()
+            with torch.enable_grad():
+                value = weights.losses(moved, batch).mean()
+                (gradient,) = torch.autograd.grad(value, moved)
+            return value.detach(), gradient
+
         climb = partial(ascent, slope, scale, norm=norm, steps=num_steps)
         return torch.stack([climb(rho=r, projection=projection) for r in radii])
 
@@ -133,17 +139,6 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         for r, column in zip(radii, values.T, strict=True)
     )
     return several if isinstance(rho, Sequence) else several[0]
-
-
-def _slope(weights: WeightVector, scale: Tensor, batch: Batch) -> Slope:
-    def slope(point: Tensor) -> tuple[Tensor, Tensor]:
-        moved = (weights.vector + scale * point).requires_grad_()
-        with torch.enable_grad():
-            value = weights.losses(moved, batch).mean()
-            (gradient,) = torch.autograd.grad(value, moved)
-        return value.detach(), gradient
-
-    return slope
 
 
 def _check(radii: list[float], norm: str, num_steps: int, projection: str) -> None:

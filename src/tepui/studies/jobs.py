@@ -10,7 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 
 from tepui.core.checks import require
+from tepui.studies.beginnings import shared_beginnings
 from tepui.studies.given import Exam, Question
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
@@ -60,11 +61,13 @@ class Job:
         trial: What to train.
         exams: What to test it on.
         measures: What to measure of it.
+        beginnings: Epochs until which its training is one with that of other trials.
     """
 
     trial: Trial
     exams: tuple[Exam, ...] = ()
     measures: tuple[SharpnessSpec, ...] = ()
+    beginnings: tuple[int, ...] = ()
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -137,7 +140,7 @@ def carry_out(
     """
     require(workers > 0, "workers", "be positive", workers)
     left = []
-    for each in merged(work):
+    for each in with_beginnings(merged(work)):
         if each.steps_left(store):
             left.append(each)
         else:
@@ -159,6 +162,14 @@ def carry_out(
             LOG.info("%s: %s", event.failure or "finished", named[event.digest])
             ended()
     return given_up
+
+
+def with_beginnings(work: Sequence[Job]) -> list[Job]:
+    """Let trials share the training that they have in common."""
+    shared = shared_beginnings(each.trial for each in work)
+    return [
+        replace(each, beginnings=shared.get(each.trial.digest, ())) for each in work
+    ]
 
 
 def _in_turn(
@@ -201,7 +212,7 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
             done += 1
             advance(members)
 
-        store.run(work.trial, on_epoch=count)
+        store.run(work.trial, beginnings=work.beginnings, on_epoch=count)
         before = work.trial.training.epochs - done  # epochs of an earlier start
         advance(members * before)
     for question in work.questions:

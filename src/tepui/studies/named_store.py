@@ -39,7 +39,7 @@ class NamedStore(Store):
     def rescore(self, trial: Trial, exam: GivenTest) -> None:
         """Take the exam's own metrics anew from stored logits: names tell nothing."""
         file = self._file(trial, exam)
-        with self._lock(trial):
+        with self._lock(self.folder(trial)):
             stored = read_logits(file.parent)
             write_json(file, rescored(read_json(file), stored, exam.metrics))
 

@@ -206,3 +206,13 @@ def test_streams_on_a_gpu_agree_with_the_cpu_and_repeat_their_bits(case):
         torch.testing.assert_close(
             left.cpu(), right, rtol=1e-4, atol=1e-5, equal_nan=True
         )
+
+
+def test_once_forgets_what_came_before():
+    logits, labels = torch.eye(4).expand(2, 4, 4), torch.tensor([0, 1, 2, 0])
+    stream = Accuracy()
+    stream.update(logits, torch.tensor([3, 3, 3, 2]))
+    assert stream.once(logits, labels) == stream.compute() == 0.75
+    scores = metrics.AUROC()
+    scores.update(torch.tensor([9.0]), torch.tensor([0.0]))
+    assert scores.once(torch.tensor([0.0]), torch.tensor([1.0])) == 1.0

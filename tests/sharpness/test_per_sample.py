@@ -127,3 +127,13 @@ def test_bad_arguments_are_named(call, message):
     model, data = regression()
     with pytest.raises(ValueError, match=message):
         call(model, data)
+
+
+def test_without_a_generator_the_same_probes_are_drawn():
+    model, data = regression()
+    first, again = (
+        sample_hessian_trace(model, data, loss=half_square, num_probes=2)
+        for _ in range(2)
+    )
+    assert torch.equal(first, again)
+    assert first.std() > 0

@@ -87,8 +87,8 @@ def average_case(
     one_of("norm", norm, get_args(Norm))
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
-    reach = rho * weights.scale(adaptive, masks)
+    weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
+    reach = rho * weights.scale(adaptive=adaptive)
     draw = normal_like if norm == "l2" else uniform_like
     with undisturbed(model):
         offsets = (reach * draw(reach, stream) for _ in range(num_draws))
@@ -100,6 +100,6 @@ def average_case(
         adaptive=adaptive,
         draws=num_draws,
         normalize_logits=normalize_logits,
-        masked=weights.masked(masks),
+        masked=weights.masked,
     )
     return crossed_mean_of(values, settings)

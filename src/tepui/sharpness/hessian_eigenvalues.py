@@ -72,8 +72,8 @@ def hessian_eigenvalues(
     one_of("which", which, get_args(Which))
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss)
-    free = weights.scale(False, masks)
+    weights = WeightVector(model, loss, masks=masks)
+    free = weights.scale()
     rule = f"be positive and less than the number of weights ({len(free)})"
     few = 0 < num_eigenvalues < len(free)
     require(few, "num_eigenvalues", rule, num_eigenvalues)
@@ -82,7 +82,7 @@ def hessian_eigenvalues(
         count=num_eigenvalues,
         which=which,
         tolerance=tolerance,
-        masked=weights.masked(masks),
+        masked=weights.masked,
     )
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         start = free * normal_like(free, stream)

@@ -68,14 +68,14 @@ def hessian_trace(
     require(num_probes > 0, "num_probes", "be positive", num_probes)
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss)
-    free = weights.scale(False, masks)
+    weights = WeightVector(model, loss, masks=masks)
+    free = weights.scale()
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         ways = (free * signs_like(free, stream) for _ in range(num_probes))
         rows = [curvatures_along(weights, batches, way).detach() for way in ways]
     settings = batches.settings(
         "hessian_trace",
         probes=num_probes,
-        masked=weights.masked(masks),
+        masked=weights.masked,
     )
     return crossed_mean_of(torch.stack(rows), settings)

@@ -64,8 +64,8 @@ def ntk_logdet(
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
-    weights = WeightVector(model, loss)
-    free = weights.scale(False, masks)
+    weights = WeightVector(model, loss, masks=masks)
+    free = weights.scale()
 
     def summed(vector: Tensor, inputs: Inputs) -> Tensor:
         nothing = torch.zeros(1, device=vector.device)
@@ -81,5 +81,5 @@ def ntk_logdet(
 
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.stack([logdet(batch).detach() for batch in batches])
-    about = {"measure": "ntk_logdet", "masked": weights.masked(masks)}
+    about = {"measure": "ntk_logdet", "masked": weights.masked}
     return mean_of(values, about | batches.sizes, "batch")

@@ -90,8 +90,8 @@ def sam_sharpness(
     one_of("reduction", reduction, get_args(Reduction))
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss, with_buffers=perturb_buffers)
-    free = weights.scale(False, masks)
+    weights = WeightVector(model, loss, masks=masks, with_buffers=perturb_buffers)
+    free = weights.scale()
 
     def offsets() -> Iterator[Tensor]:
         for _ in range(num_draws):
@@ -108,7 +108,7 @@ def sam_sharpness(
         reduction=reduction,
         divide_by_rho=divide_by_rho,
         perturb_buffers=perturb_buffers,
-        masked=weights.masked(masks),
+        masked=weights.masked,
     )
     mean = crossed_mean_of(values / rho if divide_by_rho else values, settings)
     if reduction == "mean":

@@ -68,17 +68,20 @@ def normalized_logits(outputs: Tensor) -> Tensor:
 
 
 class WeightVector:
-    """A model's trainable parameters as one vector; the model stays as it is.
+    """A model's trainable parameters as one vector; the model is left unchanged.
 
     Args:
         model: The model.
         loss: Returns one loss per sample.
+        masks: Boolean tensors by parameter name; weights that are False may not move.
+            None takes the masks of a pruned model.
         normalize_logits: Divide logits by their norm first, so that their scale does
             not count.
         with_buffers: Let floating-point buffers be part of the vector.
 
     Attributes:
         vector: The weights as they are.
+        masked: Whether there is a mask.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class WeightVector:
         model: nn.Module,
         loss: Loss,
         *,
+        masks: Masks | None = None,
         normalize_logits: bool = False,
         with_buffers: bool = False,
     ) -> None:
@@ -93,7 +97,9 @@ class WeightVector:
         if with_buffers:
             values |= {n: b for n, b in model.named_buffers() if b.is_floating_point()}
         self._values = values
-        self._masks = {n: m for n, m in masks_of(model).items() if n in values}
+        pruned = {n: m for n, m in masks_of(model).items() if n in values}
+        self._masks: Masks = pruned if masks is None else masks
+        self.masked = bool(self._masks)
         self._sizes = [value.numel() for value in values.values()]
         self._outputs = outputs_at(model)
         self._loss = loss
@@ -151,38 +157,23 @@ class WeightVector:
         """
         return partial(self.losses, batch=batch)
 
-    def masked(self, masks: Masks | None) -> bool:
-        """Return whether some weights may not move under :meth:`scale`.
-
-        Args:
-            masks: As for :meth:`scale`.
-
-        Returns:
-            Whether there is a mask.
-        """
-        return bool(self._masks if masks is None else masks)
-
-    def scale(self, adaptive: bool, masks: Masks | None) -> Tensor:
+    def scale(self, *, adaptive: bool = False) -> Tensor:
         """Return how far each weight may move.
 
         Args:
-            adaptive: As far as the weight is large, instead of by one.
-            masks: Boolean tensors by parameter name; weights that are False may not
-                move. None takes the masks of a pruned model.
+            adaptive: By its own size instead of by one.
 
         Returns:
-            The shape of :attr:`vector`.
+            The shape of :attr:`vector`; zero where a mask is False.
         """
         far = self.vector.abs() if adaptive else torch.ones_like(self.vector)
-        if masks is None:
-            masks = self._masks
-        if not masks:
+        if not self.masked:
             return far
-        unknown = [name for name in masks if name not in self._values]
+        unknown = [name for name in self._masks if name not in self._values]
         require(not unknown, "masks", "name trainable parameters", unknown)
         free = []
         for name, value in self._values.items():
-            mask = masks.get(name)
+            mask = self._masks.get(name)
             if mask is None:
                 free.append(torch.ones_like(value, dtype=torch.bool).flatten())
                 continue

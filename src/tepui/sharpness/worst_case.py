@@ -109,8 +109,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
-    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
-    scale = weights.scale(adaptive, masks)
+    weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
+    scale = weights.scale(adaptive=adaptive)
     settings = batches.settings(
         "worst_case",
         norm=norm,
@@ -118,7 +118,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         steps=num_steps,
         projection=projection,
         normalize_logits=normalize_logits,
-        masked=weights.masked(masks),
+        masked=weights.masked,
     )
 
     def rises(batch: Batch) -> Tensor:

@@ -90,7 +90,7 @@ def damaging(logits, labels):
         ({"": spread}, r"^metrics must map names to functions .*, got ''"),
         ({"spread": 3}, r"^metrics\['spread'\] must be a function, got 3"),
         ({"nll": spread}, r"^metrics must have other names than .*, got 'nll'"),
-        ({"member_nlls": spread}, r"^metrics must have another name .*'member_nlls'"),
+        ({"member_nlls": spread}, r"^metrics must have other names .*'member_nlls'"),
         ({"severity": spread}, r"^metrics must have other names than .*'severity'"),
         (
             {"rows": lambda logits, labels: logits.mean(0)},

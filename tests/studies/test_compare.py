@@ -354,6 +354,6 @@ def test_a_resumed_comparison_takes_changed_metrics_anew(tmp_path, monkeypatch):
 
 
 def test_metrics_are_checked_before_anything_is_trained(tmp_path):
-    with pytest.raises(ValueError, match="metrics must have another name"):
+    with pytest.raises(ValueError, match="metrics must have other names"):
         small(tmp_path / "run", metrics={"nll": mean_margin})
     assert not (tmp_path / "run").exists()

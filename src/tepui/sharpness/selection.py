@@ -57,7 +57,7 @@ class Selection:
             yield from self._from_loader(self.dataset)
         else:
             yield from at_rows(
-                self.dataset, self.rows, device=self.device, classes=self.classes
+                self.dataset, self.rows, device=self.device, num_classes=self.classes
             )
 
     @property

@@ -271,7 +271,7 @@ def test_global_random_state_is_left_alone(tmp_path):
 
 
 def test_sharpness_is_measured_on_training_data_and_kept(tmp_path, monkeypatch):
-    options = {"num_samples": 10, "steps": 3}
+    options = {"num_samples": 10, "num_steps": 3}
     found = small(tmp_path, sharpness=options, ensembles=1)
     assert found.has_sharpness
     for method in found.methods:

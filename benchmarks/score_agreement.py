@@ -32,7 +32,9 @@ def scores(model, data) -> dict[str, torch.Tensor]:
     return {
         "worst_case": sample_worst_case_gap(model, data, rho=RHO),
         "sam_gap": sample_sam_gap(model, data, rho=RHO),
-        "hessian_trace": sample_hessian_trace(model, data, generator=stream, probes=50),
+        "hessian_trace": sample_hessian_trace(
+            model, data, generator=stream, num_probes=50
+        ),
         "loss": losses(model, data),
     }
 

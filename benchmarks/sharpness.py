@@ -60,7 +60,7 @@ def ascents(arguments, device) -> dict[str, float]:
     measure = partial(
         worst_case,
         rho=RHO,
-        steps=arguments.steps,
+        num_steps=arguments.steps,
         num_samples=samples,
         batch_size=arguments.batch_size,
     )

@@ -159,10 +159,10 @@ def test_perturbations_leave_pruned_weights_alone(measure):
 @pytest.mark.parametrize(
     "measure",
     [
-        partial(worst_case, adaptive=False, rho=0.2, steps=3),
-        partial(average_case, adaptive=False, rho=0.1, draws=3),
-        partial(sam_sharpness, draws=3),
-        partial(hessian_trace, probes=3),
+        partial(worst_case, adaptive=False, rho=0.2, num_steps=3),
+        partial(average_case, adaptive=False, rho=0.1, num_draws=3),
+        partial(sam_sharpness, num_draws=3),
+        partial(hessian_trace, num_probes=3),
     ],
     ids=lambda measure: measure.func.__name__,
 )

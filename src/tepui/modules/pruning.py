@@ -1,4 +1,4 @@
-r"""Sparse members: the smallest weights of a whole network become zero and stay so.
+r"""Sparse members: the smallest weights of a whole network are set to zero for good.
 
 Global magnitude pruning removes the share :math:`s` of smallest :math:`|w|` among all
 weights of linear and convolutional layers taken together; biases, normalization and
@@ -63,7 +63,7 @@ class Prune:
 
 
 def prune_(module: nn.Module, sparsity: float) -> None:
-    """Set the smallest weights of a network to zero, for good.
+    """Set the smallest weights of a network to zero for good.
 
     Example:
         >>> layer = nn.Linear(4, 1, bias=False)
@@ -93,11 +93,10 @@ def prune_(module: nn.Module, sparsity: float) -> None:
 
 def add_masks(module: nn.Module) -> None:
     """Give every weight that can be pruned a mask, true everywhere."""
-    found = list(_prunable(module))
-    require(
-        len(found) > 0, "module", "have linear or convolutional layers", type(module)
-    )
-    for layer, name, weight in found:
+    prunable = list(_prunable(module))
+    rule = "have linear or convolutional layers"
+    require(len(prunable) > 0, "module", rule, type(module))
+    for layer, name, weight in prunable:
         if name + SUFFIX not in layer._buffers:
             mask = torch.ones_like(weight, dtype=torch.bool, requires_grad=False)
             layer.register_buffer(name + SUFFIX, mask)
@@ -116,10 +115,10 @@ def masks_of(module: nn.Module) -> dict[str, Tensor]:
 def adopt_masks(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Give a module the masks that a state holds and the module lacks."""
     parameters = dict(module.named_parameters())
-    own = dict(module.named_buffers())
+    buffers = dict(module.named_buffers())
     for name in state:
         weight = name.removesuffix(SUFFIX)
-        if name.endswith(SUFFIX) and name not in own and weight in parameters:
+        if name.endswith(SUFFIX) and name not in buffers and weight in parameters:
             layer, _, leaf = weight.rpartition(".")
             mask = torch.ones_like(parameters[weight], dtype=torch.bool)
             module.get_submodule(layer).register_buffer(leaf + SUFFIX, mask)

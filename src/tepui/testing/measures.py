@@ -31,7 +31,7 @@ def check_measure(measure: Measure, *, depends_on_batches: bool = False) -> None
     data set and a loader.
 
     Args:
-        measure: Called as ``measure(model, data, loss=..., generator=...)``; returns a
+        measure: Called as ``measure(model, dataset, loss=..., generator=...)``; gives a
             :class:`tepui.sharpness.Measurement` or several. Where it has options
             ``batch_size`` and ``num_samples``, these are tried too.
         depends_on_batches: Whether samples of one batch are measured together, so that

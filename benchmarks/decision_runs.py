@@ -94,6 +94,9 @@ def _fit(
         data,
         method=method,
         epochs=epochs,
+        batch_size=128,
+        optimizer=tepui.SGD(lr=0.1, momentum=0.9, weight_decay=5e-4),
+        schedule=tepui.MultiStep(),
         augment=(RandomCrop(), HorizontalFlip()),
         compile=False,  # SharpBalance's shapes differ between members
         out=folder,
@@ -111,6 +114,9 @@ def recorded(run: tepui.Run) -> dict[str, Any]:
         "seeds": list(run.ensemble.seeds),
         "precision": config["precision"],
         "data": config["data"],
+        "training": {
+            name: config[name] for name in ("batch_size", "optimizer", "schedule")
+        },
         "environment": environment_of(the_device()),
         "loss": [list(record.loss) for record in run.history],
         "epoch_seconds": [round(record.seconds, 3) for record in run.history],
@@ -126,14 +132,14 @@ def exam_of(images: Arrays, file: Path | None = None) -> Exam:
     """
     lazy = corrupted(images, severities=SEVERITIES)
     if file is not None and file.exists():
-        stored = load_file(file, device=str(images.device))
-        made = {key: images.like(stored[name_of(key)], images.targets) for key in lazy}
+        copies = load_file(file, device=str(images.device))
     else:
-        made = dict(lazy)
+        # In one layout, made or read: a convolution's last bits depend on it.
+        copies = {name_of(key): lazy[key].inputs.contiguous() for key in lazy}
         if file is not None:
-            copies = {name_of(key): made[key].inputs.contiguous() for key in made}
             with replacing(file) as temporary:
                 save_file(copies, temporary)
+    made = {key: images.like(copies[name_of(key)], images.targets) for key in lazy}
     return {CLEAN: images, **made}
 
 

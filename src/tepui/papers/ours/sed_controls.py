@@ -55,7 +55,7 @@ from tepui.studies import (
 )
 from tepui.studies.derived_data import Copies, Features
 from tepui.studies.specifications import Shelf
-from tepui.training import AdamW, TrainingSpec
+from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -184,7 +184,12 @@ def extractor(effort: Effort, seed: int) -> Trial:
     return Trial(
         Drawn(effort.images, True, (0, effort.samples[0]), seed),
         partial(ConvNet, width=effort.width),
-        TrainingSpec(method=DeepEnsemble(), epochs=effort.extractor_epochs),
+        TrainingSpec(
+            method=DeepEnsemble(),
+            epochs=effort.extractor_epochs,
+            batch_size=128,
+            schedule=MultiStep(),
+        ),
         member_seeds(seed, 1),
     )
 
@@ -206,7 +211,9 @@ def heads(effort: Effort, variant: Variant, seed: int) -> Trial:
         TrainingSpec(
             method=method,
             epochs=round(effort.epochs * longer),
+            batch_size=128,
             optimizer=optimizer,
+            schedule=MultiStep(),
             loss=loss,
         ),
         member_seeds(seed, MEMBERS),

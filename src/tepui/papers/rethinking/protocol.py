@@ -247,7 +247,7 @@ def measures(study: ControlStudy) -> dict[tuple[str, str], SharpnessSpec]:
     functions: dict[str, Callable[..., Any]] = {
         "fisher_rao": fisher_rao,
         "sam_sharpness": partial(
-            sam_sharpness, draws=study.places, num_samples=study.sharp_samples
+            sam_sharpness, num_draws=study.places, num_samples=study.sharp_samples
         ),
         "relative_flatness": relative_flatness,
     }

@@ -186,7 +186,9 @@ def test_sharpness_is_taken_on_the_data_that_is_asked_for():
         )
     )
     for protocol, expected in (("paper", (1.0, 4.0)), ("clean", (1.0, 3.0))):
-        ((_, found),) = rethinking.sharpness(named, "fisher_rao", protocol)
+        ((_, found),) = rethinking.sharpness(
+            named, rethinking.TABLES, "fisher_rao", protocol
+        )
         values = (found["baseline"], found["augmentation_sam"])
         assert tuple(each.record.value for each in values) == expected
 

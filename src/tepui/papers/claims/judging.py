@@ -88,7 +88,7 @@ def _hearing(claim: Claim, evidence: Evidence) -> _Hearing:
         evidence += computed_evidence(claim.computed())
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     smoke = any(evidence.left_out(item) for item in missing)
-    findings = tuple(claim.judge(evidence))
+    findings = tuple(claim.judge(evidence, claim.needs))
     return _Hearing(claim, missing, smoke, findings, decide(findings, claim.scope))
 
 
@@ -131,7 +131,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
 
 @cache
 def _printed(claim: Claim) -> Printed | None:
-    findings = tuple(claim.judge(printed_evidence()))
+    findings = tuple(claim.judge(printed_evidence(), claim.needs))
     decision = decide(findings, claim.scope)
     if decision is None:
         return None

@@ -152,6 +152,13 @@ class Results:
         wanted = names.items()
         return [each for each in self.records if wanted <= each.names.items()]
 
+    def by(self, field: str, **names: Any) -> dict[Any, list[Record]]:
+        """Return the records with the given fields, parted by another field."""
+        parts: dict[Any, list[Record]] = {}
+        for record in self.find(**names):
+            parts.setdefault(record.names[field], []).append(record)
+        return parts
+
     def one(self, **names: Any) -> Record:
         """Return the only record with the given fields or coordinates."""
         found = self.find(**names)

@@ -26,7 +26,6 @@ from tepui.papers.sed.protocol import (
     INDEPENDENT,
     LABELED,
     METHODS,
-    Tested,
     features,
     of_its_classes,
     trial,
@@ -161,7 +160,7 @@ ANYTHING = {
 def saying_anything(store, study, runs, members):
     whole = SimpleNamespace(members=(), seeds=())
     unread = SimpleNamespace(run=lambda _: SimpleNamespace(ensemble=whole))
-    return [Tested(unread, study, 0, run, members, ANYTHING) for run in runs]
+    return [protocol.Tested(unread, study, 0, run, members, ANYTHING) for run in runs]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -23,6 +23,7 @@ from tepui.papers.sharpbalance.protocol import (
     trials,
 )
 from tepui.papers.sharpbalance.radius_sweep import (
+    Axes,
     Grid,
     beta_record,
     clouds,
@@ -247,7 +248,7 @@ def test_figure7_shows_the_papers_bars_at_the_papers_size_only():
 
 def test_clouds_hold_a_point_per_ensemble():
     _, found = planted("sharpbalance/figure4", "smoke", "b")
-    sam, deep = clouds(found, "cifar100", color="individual_accuracy")
+    sam, deep = clouds(found, "cifar100", Axes(color="individual_accuracy"))
     assert sam.slope == pytest.approx(0.5)
     assert sam.name.startswith("SAM, beta = 0.50 (")
     assert deep.slope is None

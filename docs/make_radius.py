@@ -12,7 +12,7 @@ from statistics import fmean
 import matplotlib.pyplot as plt
 from scipy import stats
 
-from tepui.report.figures import COLORS, MARKERS, STYLE
+from tepui.report.drawing import COLORS, MARKERS, STYLE
 from tepui.studies.statistics import estimate, holm, paired_difference
 
 HERE = Path(__file__).parent

@@ -30,7 +30,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     fitted,
     sweep,
 )
-from tepui.report.figures import as_svg
+from tepui.report.drawing import as_svg
 from tepui.sharpness import sample_input_curvature
 from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import results

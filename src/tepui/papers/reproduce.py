@@ -11,7 +11,7 @@ from tepui.core.seeding import seeded
 from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
-from tepui.report.figures import as_png, as_svg
+from tepui.report.drawing import as_png, as_svg
 from tepui.studies import (
     DataSource,
     EvaluationSpec,

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.core.checks import one_of
-from tepui.report.figures import COLORS
-from tepui.report.studies import grid
+from tepui.report.drawing import COLORS, grid
 from tepui.studies.results import Record, Results
 
 if TYPE_CHECKING:

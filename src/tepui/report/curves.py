@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tepui.report.figures import COLORS, MARKERS
-from tepui.report.studies import grid, legend_below
+from tepui.report.drawing import COLORS, MARKERS, grid, legend_below
 from tepui.studies.results import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tepui.report.figures import GRID, STYLE
+from tepui.report.drawing import GRID, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from tepui.metrics import Score
-from tepui.report.figures import STYLE
+from tepui.report.drawing import STYLE
 from tepui.report.markup import paragraph, part
 from tepui.report.tables import Column, Row, best_of, cell
 from tepui.studies import Comparison, MethodResult

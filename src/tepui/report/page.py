@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tepui.core.storage import replacing
-from tepui.report.figures import as_png, as_svg
+from tepui.report.drawing import as_png, as_svg
 from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tepui.report.figures import COLORS, MARKERS
-from tepui.report.studies import grid
-from tepui.report.trade_offs import few_ticks
+from tepui.report.drawing import COLORS, MARKERS, few_ticks, grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tepui.report.figures import STYLE
+from tepui.report.drawing import STYLE, few_ticks, legend_below
 from tepui.theory.moments import FloatArray
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 DIVERGENT = "#fbe3dc"
@@ -99,7 +97,7 @@ def trade_off_figure(
             axis.set_ylabel("diversity")
         for axis in axes[-1]:
             axis.set_xlabel("sharpness")
-        _legend(figure, list(axes.flat), width)
+        legend_below(figure, list(axes.flat), width)
     return figure
 
 
@@ -131,20 +129,6 @@ def _draw(axis: "Axes", panel: Panel, colors: Mapping[str, str]) -> None:
             few_ticks(side)
 
 
-def few_ticks(side: "Axis") -> None:
-    """Label round numbers on a short logarithmic axis, powers of ten on a long one."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-
-    low, high = side.get_view_interval()
-    if high / low < 5:
-        side.set_major_locator(MaxNLocator(4))
-    else:
-        between = (1, 2, 5) if high / low < 50 else (1,)
-        side.set_major_locator(LogLocator(subs=between, numticks=5))
-    side.set_major_formatter("{x:g}")
-    side.set_minor_formatter(NullFormatter())
-
-
 def _theory(
     axis: "Axes",
     curve: Curve,
@@ -168,18 +152,3 @@ def _theory(
                 linewidth=2,
                 label=label,
             )
-
-
-def _legend(figure: "Figure", axes: "list[Axes]", columns: int) -> None:
-    """Add one legend for all panels."""
-    entries: dict[str, Artist] = {}
-    for axis in axes:
-        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
-            entries.setdefault(name, handle)
-    figure.legend(
-        list(entries.values()),
-        list(entries),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-    )

@@ -41,8 +41,7 @@ from tepui.metrics import auroc, ood_scores
 from tepui.models import MLP, ConvNet
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sed.protocol import GRID, OOD_SCORES
-from tepui.report.figures import COLORS
-from tepui.report.studies import grid, legend_below
+from tepui.report.drawing import COLORS, grid, legend_below
 from tepui.studies import (
     DataSource,
     EvaluationSpec,

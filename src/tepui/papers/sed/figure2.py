@@ -19,7 +19,7 @@ from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sed import protocol
 from tepui.papers.sed.protocol import Quantity, Tested
 from tepui.papers.sed.scales import STUDIES
-from tepui.report.studies import grid
+from tepui.report.drawing import grid
 from tepui.studies import Results, Store
 from tepui.studies.gallery import class_name, images_at
 

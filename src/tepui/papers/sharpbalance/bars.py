@@ -3,7 +3,7 @@
 A panel is a data set, clean or corrupted; every method has a bar in it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.methods import Method, SharpBalance
@@ -20,7 +20,7 @@ from tepui.papers.sharpbalance.protocol import (
     trials,
 )
 from tepui.papers.sharpbalance.scores import score_records
-from tepui.report.studies import Bar, bar_panels
+from tepui.report.bars import Bar, bar_panels
 from tepui.studies import Job, Record, Results, Store
 
 if TYPE_CHECKING:
@@ -75,28 +75,36 @@ class Bars(NamedTuple):
 
         return Numbers([Job(trial, (test,)) for trial in runs], records)
 
-    def draw(self, found: Results) -> "Figure":
+    def draw(self, results: Results) -> "Figure":
         """Return bars of individual accuracy with the improvement on top."""
         panels = {}
-        for letter in found.settings["panels"]:
-            item = f"{self.item}{letter}"
-            shown = found.find(item=item, metric="individual_accuracy")
+        for letter in results.settings["panels"]:
             dataset, corrupted = self.panels[letter]
-            title = title_of(found, dataset, corrupted=corrupted)
+            title = title_of(results, dataset, corrupted=corrupted)
             panels[f"({letter}) {title}"] = [
-                self._bar(found, record) for record in shown
+                self._bar(results, record)
+                for record in results.find(
+                    item=f"{self.item}{letter}", metric="individual_accuracy"
+                )
             ]
-        shown_sets = {self.panels[each].dataset for each in found.settings["panels"]}
-        return bar_panels(panels, columns=len(shown_sets))
+        return bar_panels(
+            panels, columns=len(self._datasets(results.settings["panels"]))
+        )
 
-    def _bar(self, found: Results, members: Record) -> Bar:
-        ensemble = found.one(
-            item=members.item, method=members.method, metric="ensemble_accuracy"
-        )
-        row = printed(ensemble) if found.size.startswith("paper") else None
+    def _bar(self, results: Results, members: Record) -> Bar:
+        names = {"item": members.item, "method": members.method}
+        ensemble = results.one(metric="ensemble_accuracy", **names)
+        row = printed(ensemble) if results.size.startswith("paper") else None
         return Bar(
-            members.method, members, ensemble, None if row is None else row["value"]
+            members.method.replace("_", "\n"),
+            members.value or 0.0,
+            ensemble.value or 0.0,
+            ensemble.sem,
+            None if row is None else row["value"],
         )
+
+    def _datasets(self, letters: Iterable[str]) -> list[str]:
+        return [*dict.fromkeys(self.panels[letter].dataset for letter in letters)]
 
     def recipe(self, title: str) -> Recipe:
         """Return the recipe of the figure."""
@@ -105,7 +113,7 @@ class Bars(NamedTuple):
             numbers=self.numbers,
             settings=lambda order: settings(
                 order,
-                list(dict.fromkeys(self.panels[each].dataset for each in order.panels)),
+                self._datasets(order.panels),
                 protocols=self.protocols,
                 architecture=self.architecture,
             ),

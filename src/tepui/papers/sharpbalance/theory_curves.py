@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.report.figures import COLORS
+from tepui.report.drawing import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
 from tepui.studies import Record, Results
 from tepui.theory import (

@@ -181,7 +181,7 @@ class Made:
     def __init__(self):
         self.stored = logits_of()
 
-    def answers(self, trial, exam):
+    def logits(self, trial, exam):
         return self.stored
 
     def measured(self, trial, question):

@@ -69,7 +69,7 @@ class Planted:
         scores |= dict.fromkeys(("der", "mean_kl", "logit_variance"), diversity)
         return {"clean": scores, "shifted": scores}
 
-    def answers(self, trial, asked):
+    def logits(self, trial, asked):
         stream = torch.Generator().manual_seed(trial.seeds[0])
         logits = torch.randn(len(trial.seeds), 20, 3, generator=stream)
         pair = logits, torch.arange(20) % 3

@@ -149,7 +149,7 @@ def test_scoring_that_was_not_recorded_is_not_zero():
 
 def test_the_search_reads_no_test_data():
     for work in table1.RECIPE.plan(Order("small", ())):
-        sources = [work.trial.data, *(exam.test for exam in work.exams)]
+        sources = [work.trial.data, *(exam.test for exam in work.evaluations)]
         parts = {each.part for source in sources for each in samples_in(source)}
         assert parts == {"train"}
 

@@ -70,7 +70,7 @@ def sweep(
     if not isinstance(found, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {found.title}")
     jobs = found.plan(Order(size, panels))
-    trials = [each.trial for each in jobs if each.exams]
+    trials = [each.trial for each in jobs if each.evaluations]
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)

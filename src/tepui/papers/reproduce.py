@@ -222,7 +222,7 @@ def _sources(work: Job) -> Iterator[DataSource]:
     trial: Trial = work.trial
     found: list[DataSource] = [trial.data]
     found += [] if trial.unlabeled is None else [trial.unlabeled]
-    exams = [exam for exam in work.exams if isinstance(exam, EvaluationSpec)]
+    exams = [exam for exam in work.evaluations if isinstance(exam, EvaluationSpec)]
     found += [exam.test for exam in exams]
     found += [source for exam in exams for _, source in exam.ood]
     found += [m.data for m in work.measures if m.data is not None]

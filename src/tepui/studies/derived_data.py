@@ -20,7 +20,8 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
-from tepui.studies.specifications import DataSource, Shelf, Trial, digest
+from tepui.studies.specifications import DataSource, Trial, digest
+from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
@@ -39,7 +40,7 @@ class Features(DataSource):
     images: DataSource
     layers: int = 1  # how many of its last layers are cut off
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the features, from the store's folder if they are there."""
         file = store.path / FOLDER / f"{digest(self)}.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,7 @@ class Features(DataSource):
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
 
-    def _computed(self, store: Shelf) -> Arrays:
+    def _computed(self, store: Store) -> Arrays:
         images = self.images.load(store)
         if isinstance(self.extractor, Trial):
             model: nn.Module = store.run(self.extractor).ensemble.members[0]
@@ -74,7 +75,7 @@ class Copies(DataSource):
     strength: str = "cifar"  # whose parameters they take, see tepui.data.corrupt
     seed: int = 0  # same seed, same draws
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return as many times more images as there are types."""
         clean = to_arrays(store.dataset(self.images))
         copies = corrupted(
@@ -98,7 +99,7 @@ class ReleasedCopies(DataSource):
     types: tuple[str, ...]
     severity: int  # of all of them
 
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: Store) -> Dataset[Any]:
         """Return the copies of all types after each other."""
         cells = self.dataset(types=self.types, severities=(self.severity,))
         return ConcatDataset([cells[name, self.severity] for name in self.types])
@@ -113,7 +114,7 @@ class Changed(DataSource):
     # from images to images, floats in [0, 1], of any number
     change: Callable[[Tensor], Tensor]
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the changed images, as bytes."""
         found = to_arrays(store.dataset(self.images))
         assert isinstance(found.inputs, Tensor)
@@ -130,7 +131,7 @@ class Misjudged(DataSource):
     images: DataSource  # what to choose from
     judge: Trial  # the ensemble; it should not be the one that is to be tested
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return those images, in their order."""
         found = to_arrays(store.dataset(self.images))
         logits, labels = dataset_logits(store.run(self.judge).ensemble, found)

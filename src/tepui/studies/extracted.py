@@ -23,13 +23,13 @@ class Features(Arrays):
     class_subset: Tensor | None = None
 
 
-def on_features(exam: GivenTest, read: Read) -> GivenTest:
+def on_features(spec: GivenTest, read: Read) -> GivenTest:
     """Return the same test for heads; shifted data are read when asked for."""
     return replace(
-        exam,
-        test=_features(exam.test, read),
-        shifted=None if exam.shifted is None else _FeaturesOfCopies(read, exam.shifted),
-        ood={name: read(dataset) for name, dataset in exam.ood.items()},
+        spec,
+        test=_features(spec.test, read),
+        shifted=None if spec.shifted is None else _FeaturesOfCopies(read, spec.shifted),
+        ood={name: read(dataset) for name, dataset in spec.ood.items()},
     )
 
 

@@ -1,8 +1,8 @@
 """What a study trains and tests, as values: equal descriptions, equal results.
 
-A trial holds all that an ensemble's weights depend on, an exam all that its answers
-depend on beside them, a measure likewise. Each has a digest, by which a
-:class:`~tepui.studies.store.Store` knows what it has.
+A :class:`Trial` holds all that an ensemble's weights depend on, an
+:class:`EvaluationSpec` or :class:`SharpnessSpec` all that its scores depend on besides.
+Each has a digest, by which a :class:`~tepui.studies.store.Store` knows what it has.
 """
 
 import hashlib
@@ -10,8 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol, Self, final, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import torch
 from torch import nn
@@ -20,8 +19,11 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, split
-from tepui.training import Run, TrainingSpec
+from tepui.training import TrainingSpec
 from tepui.training.run_folder import to_jsonable
+
+if TYPE_CHECKING:
+    from tepui.studies.store import Store
 
 Part = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
@@ -53,29 +55,11 @@ class Described:
         return bool(document.get("about") == self.about)
 
 
-class Shelf(Protocol):
-    """What a source may ask for: other data, trained ensembles, and where they lie.
-
-    Attributes:
-        path: The folder.
-        device: Where ensembles are trained.
-    """
-
-    path: Path
-    device: torch.device
-
-    def dataset(self, source: "DataSource") -> Dataset[Any]:
-        """Return the data of a source."""
-
-    def run(self, trial: "Trial") -> Run:
-        """Return a trained trial."""
-
-
 class DataSource(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: "Store") -> Dataset[Any]:
         """Return the data."""
 
 
@@ -108,7 +92,7 @@ class Samples(DataSource):
             self.held_out,
         )
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: "Store") -> Arrays:
         """Return the samples, in the order of the data set."""
         found: Arrays = self.dataset(train=self.part != "test")
         if self.count is not None:

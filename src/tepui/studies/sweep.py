@@ -24,7 +24,6 @@ from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
     Samples,
-    Shelf,
     Trial,
     samples_in,
 )
@@ -50,7 +49,7 @@ class HoldOut(DataSource):
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
         require(not (test := _test_data(self.source)), "data", _TRAINING, test)
 
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: Store) -> Dataset[Any]:
         """Return the samples of the part."""
         kept, held_out = split(store.dataset(self.source), self.share, seed=self.seed)
         return kept if self.part == "kept" else held_out
@@ -263,9 +262,9 @@ def _row(tried: Combination, store: Store, diverged: Container[str]) -> Row:
     if any(trial.digest in diverged for trial in tried.trials):
         return Row(tried.values)
     scores = [
-        store.evaluation(each.trial, exam)["clean"]
+        store.evaluation(each.trial, spec)["clean"]
         for each in tried.work
-        for exam in each.exams
+        for spec in each.evaluations
     ]
     return Row(
         tried.values,

@@ -53,7 +53,6 @@ from tepui.studies import (
     averaged,
 )
 from tepui.studies.derived_data import Copies, Features
-from tepui.studies.specifications import Shelf
 from tepui.training import AdamW, TrainingSpec
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ class Drawn(DataSource):
     places: tuple[int, int]  # the first place, and the one after the last
     seed: int  # same seed, same order
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the images in their random order."""
         whole = self.images(train=self.train)
         stream = generator(self.seed, "offline_sed")
@@ -154,7 +153,7 @@ class Unfamiliar(DataSource):
     like: DataSource
     seed: int  # same seed, same noise
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the images, without labels."""
         like = store.dataset(self.like)
         assert isinstance(like, Arrays)
@@ -240,7 +239,7 @@ def of_variant(effort: Effort, name: str, variant: Variant) -> Numbers:
 
     def records(store: Store) -> Iterator[Record]:
         found = [
-            scores(store.answers(trial, test), len(effort.types))
+            scores(store.logits(trial, test), len(effort.types))
             for trial, test in zip(runs, tests, strict=True)
         ]
         for metric, dataset, score in found[0]:

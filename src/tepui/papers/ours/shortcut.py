@@ -44,7 +44,6 @@ from tepui.studies import (
     Trial,
     averaged,
 )
-from tepui.studies.specifications import Shelf
 from tepui.training import AdamW, TrainingSpec
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class Painted(DataSource):
     part: Part  # which: color as the class, color at random, each image in both colors
     seed: int  # what the split and the random colors derive from
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the images."""
         if self.part == "test":
             return PaintedDigits(Digits(train=False), "both")
@@ -182,7 +181,7 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
         images = store.dataset(Painted("test", 0)).inputs  # type: ignore[attr-defined]
         found = [
             scores(
-                store.answers(trial, test),
+                store.logits(trial, test),
                 colors_of(images),
                 store.dataset(trial.data).targets,  # type: ignore[attr-defined]
             )

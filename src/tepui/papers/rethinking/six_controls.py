@@ -62,7 +62,7 @@ def of_control(
     test, asked = evaluation_spec(study), measures(study)
 
     def records(store: Store) -> Iterator[Record]:
-        scores = member_scores(store.answers(trial, test))
+        scores = member_scores(store.logits(trial, test))
         for metric, values in scores.items():
             of = f"{dataset}_c" if metric == "corruption_accuracy" else dataset
             more = {"dataset": of, "metric": metric, "unit": UNITS[metric]}

@@ -187,7 +187,7 @@ def tested(
     """Yield what the first members say of every set, for each repetition."""
     for repetition, run in enumerate(runs):
         test = evaluation_spec(study, repetition)
-        stored = store.answers(run, test)
+        stored = store.logits(run, test)
         sets = {"imagenet_val": (stored.clean[0][:members], stored.clean[1])}
         for name, source in test.ood:
             images = store.dataset(source)

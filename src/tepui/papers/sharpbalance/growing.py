@@ -70,7 +70,7 @@ def group_scores(
     store: Store, group: JoinedEnsemble, test: EvaluationSpec
 ) -> dict[str, Scored]:
     """Return the scores of an ensemble, clean and corrupted."""
-    found = [store.answers(trial, test) for trial in group.trials]
+    found = [store.logits(trial, test) for trial in group.trials]
 
     def joined(parts: Sequence[tuple[Tensor, Tensor]]) -> Any:
         logits = torch.cat([logits for logits, _ in parts])[: group.members]

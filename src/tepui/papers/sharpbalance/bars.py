@@ -12,12 +12,9 @@ from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
 from tepui.papers.sharpbalance.protocol import (
     Protocol,
     Protocols,
-    evaluation_spec,
-    methods,
     protocol_of,
     settings,
     title_of,
-    trials,
 )
 from tepui.papers.sharpbalance.scores import score_records
 from tepui.report.bars import Bar, bar_panels
@@ -49,7 +46,7 @@ class Bars(NamedTuple):
         for letter in order.panels:
             dataset = self.panels[letter].dataset
             protocol = protocol_of(order, dataset, self.protocols)
-            compared = order.choose(methods(protocol), released(protocol, dataset))
+            compared = order.choose(protocol.methods(), released(protocol, dataset))
             for name, method in compared.items():
                 yield self.bar(letter, protocol, name, method)
 
@@ -58,7 +55,7 @@ class Bars(NamedTuple):
     ) -> Numbers:
         """Return one method's accuracy in one panel."""
         dataset, corrupted = self.panels[letter]
-        runs, test = trials(protocol, method), evaluation_spec(protocol)
+        runs, test = protocol.trials(method), protocol.evaluation_spec()
 
         def records(store: Store) -> Iterator[Record]:
             part = "shifted" if corrupted else "clean"

@@ -15,12 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    LENGTHS,
-    balanced,
-    protocol_of,
-    title_of,
-)
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
 from tepui.papers.sharpbalance.radius_sweep import (
     GRIDS,
     Axes,
@@ -65,7 +60,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
                 "cifar10",
                 grid=grid,
                 name="sharpbalance",
-                method=lambda rho: balanced(protocol, rho=rho),
+                method=lambda rho: protocol.balanced(rho=rho),
             ),
         ):
             yield sweep_numbers(swept, METRICS, diversities=(), **names)

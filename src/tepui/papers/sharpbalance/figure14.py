@@ -22,14 +22,7 @@ from tepui.losses import Loss
 from tepui.metrics.ranks import rank_correlation, ranks
 from tepui.modules.running import device_of, evaluating, forward
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    LENGTHS,
-    methods,
-    protocol_of,
-    settings,
-    title_of,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, settings, title_of
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import (
     Measurement,
@@ -120,7 +113,7 @@ MEASURES: Mapping[Size, SharpnessSpec] = {
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return rank correlations, and the ranks of one member's samples."""
     protocol = protocol_of(order, DATASET)
-    runs = trials(protocol, methods(protocol)["sam"])
+    runs = protocol.trials(protocol.methods()["sam"])
     agreement = MEASURES[order.size]
     names: dict[str, Any] = {
         "item": "sharpbalance/figure14",

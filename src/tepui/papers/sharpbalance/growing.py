@@ -17,14 +17,7 @@ from torch import Tensor
 from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Numbers, Order, Size
-from tepui.papers.sharpbalance.protocol import (
-    evaluation_spec,
-    few_ensembles,
-    methods,
-    protocol_of,
-    settings,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import few_ensembles, protocol_of, settings
 from tepui.papers.sharpbalance.scores import Scored, score_records
 from tepui.studies import EvaluationSpec, Job, Record, Results, Store, Trial, seeds
 
@@ -48,13 +41,13 @@ def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEn
     """Return an ensemble of some number of members per repetition."""
     protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
     largest = max(MEMBERS[order.size][dataset])
-    method = methods(protocol)[name]
+    method = protocol.methods()[name]
     if isinstance(method, ExchangingMethod):
         if members > 1:
-            whole = trials(protocol, method, members=members)
+            whole = protocol.trials(method, members=members)
             return [JoinedEnsemble((trial,), members) for trial in whole]
-        method = methods(protocol)["sam"]
-    usual = trials(protocol, method)
+        method = protocol.methods()["sam"]
+    usual = protocol.trials(method)
     if members <= protocol.members:
         return [JoinedEnsemble((trial,), members) for trial in usual]
     return [
@@ -90,8 +83,8 @@ def growing_numbers(
 ) -> Iterator[Numbers]:
     """Return metrics of every method by ensemble size."""
     protocol = protocol_of(order, dataset)
-    test = evaluation_spec(protocol)
-    for name in methods(protocol):
+    test = protocol.evaluation_spec()
+    for name in protocol.methods():
         for members in MEMBERS[order.size][dataset]:
             several = groups(order, dataset, name, members)
             named = {"method": name, "at": {"ensemble_size": members}, **names}

@@ -17,11 +17,9 @@ from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
     LENGTHS,
-    evaluation_spec,
     protocol_of,
     settings,
     title_of,
-    trials,
 )
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
@@ -133,10 +131,10 @@ def sweep(
     protocol = protocol_of(order, dataset)
     protocol = protocol._replace(ensembles=order.ensembles or ensembles)
     at = {
-        rho: trials(protocol, method(rho) if rho else DeepEnsemble(), **changes)
+        rho: protocol.trials(method(rho) if rho else DeepEnsemble(), **changes)
         for rho in radii
     }
-    test = evaluation_spec(protocol)
+    test = protocol.evaluation_spec()
     return Sweep(dataset, name, at, test, SHARPNESS[order.size])
 
 

@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 
 from tepui.methods import SharpBalance
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    DATASETS,
-    Protocol,
-    methods,
-    protocol_of,
-    settings,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import DATASETS, Protocol, protocol_of, settings
 from tepui.studies import Record, Store
 from tepui.studies.results import config_hash
 from tepui.studies.sweep import Search, search, searches
@@ -93,7 +86,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
     for dataset in DATASETS:
         protocol = search_protocol(order, dataset)
         for method, grid in {"sam": rho, "sharpbalance": rho | rest}.items():
-            runs = trials(protocol, methods(protocol)[method])
+            runs = protocol.trials(protocol.methods()[method])
             (planned,) = searches(runs, grid, held_out=extent.held_out)
             yield Numbers(planned.work, partial(_records, planned, method, dataset))
 

@@ -69,7 +69,7 @@ class ControlStudy(NamedTuple):
     sharp_samples: int | None = None
 
     def controls(self) -> dict[str, Trial]:
-        """Return the six controls by their names, an ensemble with a member per seed."""
+        """Return the six controls by name: ensembles with a member per seed."""
         plain = SGD(lr=self.rate, momentum=0.9, weight_decay=0.0)
         baseline = Trial(
             data=Samples(self.dataset, count=self.train),

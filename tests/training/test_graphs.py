@@ -21,10 +21,12 @@ pytestmark = [
 METHODS = [
     DeepEnsemble(),
     SAM(rho=0.1),
+    SAM(rho=0.1, start_at=1),
     SAM(rho=0.5, adaptive=True),
     GSAM(rho=0.1, rho_min=0.05),
     Lookahead(),
     SharpBalance(rho=0.1, switch_at=1),
+    SharpBalance(rho=0.1, switch_at=1, before="plain"),
     SharpBalance.paper(rho=0.1, switch_at=1),
 ]
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]

@@ -51,6 +51,7 @@ METHODS = [
     A2D(weight=0.5),
     DivDis(weight=0.5, regularizer=0.5),
     SED(base=SAM(rho=0.1)),
+    SED(base=SAM(rho=0.1, start_at=1)),
     A2D(weight=0.5, base=GSAM(rho=0.1, rho_min=0.05)),
 ]
 OPTIMIZERS = [

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod
+from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 
 # Probabilities keep this distance from 0 and 1.
 EPSILON = 1e-7

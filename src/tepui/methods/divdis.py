@@ -32,7 +32,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.methods.a2d import pairs_of
-from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod
+from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 
 # Probabilities inside logarithms are at least this.
 SMALLEST = 1e-12

@@ -31,8 +31,8 @@ from torch.nn.utils import get_total_norm
 from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.core.per_member import per_member, values_of
-from tepui.methods.base import SharpnessAware
 from tepui.methods.member import Member
+from tepui.methods.sharpness_aware import SharpnessAware
 from tepui.optim import EPSILON
 
 
@@ -62,6 +62,8 @@ class GSAM(SharpnessAware):
             per member.
         adaptive: Measure the perturbation relative to each weight.
         update_statistics: Let the perturbed pass update BatchNorm's running statistics.
+        start_at: When perturbing begins, an epoch or a share of the run; plain
+            gradients before.
         rho_min: Length of the perturbation as the learning rate goes to zero; the same
             as ``rho`` by default.
         alpha: How much of the orthogonal component is removed; zero is SAM.

@@ -35,6 +35,8 @@ class Member(Protocol):
         learning_rate: The learning rate of this step, a scalar tensor.
         peak_learning_rate: The learning rate before any schedule.
         progress: Share of the run's steps that are done, a scalar tensor.
+        phase: What the method calls the present part of the run
+            (:meth:`tepui.methods.Method.phase`).
         samples: How many training samples there are.
         state: The tensors that the method declared in ``start``, by name.
     """
@@ -45,6 +47,7 @@ class Member(Protocol):
     learning_rate: Tensor
     peak_learning_rate: float
     progress: Tensor
+    phase: str
     samples: int
     state: dict[str, Tensor]
 

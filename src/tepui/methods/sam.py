@@ -22,7 +22,7 @@ from typing import final
 
 from torch import Tensor
 
-from tepui.methods.base import SharpnessAware
+from tepui.methods.sharpness_aware import SharpnessAware
 
 
 @final
@@ -35,6 +35,8 @@ class SAM(SharpnessAware):
         adaptive: Measure the perturbation relative to each weight (ASAM).
         update_statistics: Let the perturbed pass update BatchNorm's running
             statistics too.
+        start_at: When perturbing begins, an epoch or a share of the run; plain
+            gradients before.
     """
 
     def combined(

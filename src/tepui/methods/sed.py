@@ -41,7 +41,7 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.losses import cross_entropy
 from tepui.methods.a2d import PairNorm, a2d_of_pairs, over_pairs
-from tepui.methods.base import ActiveMembers, CoupledBatch, CoupledMethod
+from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.methods.divdis import divdis_mutual_information
 
 Kernel = Literal["a2d", "divdis"]

@@ -7,7 +7,8 @@ Plain SAM makes members flat but alike. Here member :math:`i` minimizes
 
 where :math:`D_S^i` holds the samples that the *other* members select by their
 sharpness, with some that nobody selects, and :math:`D_N^i` the rest. Until
-``switch_at`` all members train with full SAM; then every member scores all samples
+``switch_at`` all members train with full SAM, or with plain gradients
+(``before="plain"``), as a deep ensemble would; then every member scores all samples
 by the trace of their Fisher matrix, selects the extreme ones, and the sets of
 :mod:`tepui.methods.sets` follow from all selections together.
 
@@ -42,9 +43,11 @@ from torch.utils.data import Dataset
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
+from tepui.core.moments import check_moment, epoch_of
 from tepui.data.arrays import Batch, Division
 from tepui.data.loading import length
-from tepui.methods.base import ExchangingMethod
+from tepui.methods.base import ExchangingMethod, Method
+from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.gsam import GSAM
 from tepui.methods.member import Gradient, Member
 from tepui.methods.sam import SAM
@@ -61,6 +64,7 @@ from tepui.sharpness import (
     sample_worst_case_gap,
 )
 
+Before = Literal["sam", "plain"]
 Select = Literal["highest", "lowest", "random", "same"]
 Score = Callable[[nn.Module, Dataset[Any]], Tensor]
 ScoreName = Literal["fisher", "sam_gap", "worst_case", "hessian_trace"]
@@ -84,7 +88,9 @@ class SharpBalance(ExchangingMethod):
         rho: Length of the perturbation.
         fraction: Share of the samples that each member selects.
         switch_at: When members score the data and the sets begin to matter: an
-            epoch, or a share of the run. All data are sharpness-aware before.
+            epoch, or a share of the run.
+        before: How members train until then: all samples with ``"sam"``, or with
+            ``"plain"`` gradients, which costs half as much.
         select: Which scores a member selects; ``"random"`` gives every member a random
             set of its own and ``"same"`` one random set to all, as controls.
         leftover: What happens to samples that no member selected; without effect on
@@ -101,6 +107,7 @@ class SharpBalance(ExchangingMethod):
     rho: float = 0.2
     fraction: float = 0.4
     switch_at: int | float = 0.5
+    before: Before = "sam"
     select: Select = "lowest"
     leftover: Leftover = "boost"
     score: ScoreName | Score = "fisher"
@@ -112,13 +119,10 @@ class SharpBalance(ExchangingMethod):
     def __post_init__(self) -> None:
         require(self.rho >= 0, "rho", "be non-negative", self.rho)
         require(0 < self.fraction <= 1, "fraction", "lie in (0, 1]", self.fraction)
-        shares = isinstance(self.switch_at, float)
-        require(
-            self.switch_at >= 0 and (not shares or self.switch_at <= 1),
-            "switch_at",
-            "be a non-negative epoch or a share of the run in [0, 1]",
-            self.switch_at,
-        )
+        check_moment("switch_at", self.switch_at)
+        one_of("before", self.before, get_args(Before))
+        rule = 'have start_at = 0: before="plain" is how SharpBalance starts late'
+        require(self.base.start_at == 0, "base", rule, self.base)
         one_of("select", self.select, get_args(Select))
         one_of("leftover", self.leftover, get_args(Leftover))
         if isinstance(self.score, str):
@@ -177,16 +181,12 @@ class SharpBalance(ExchangingMethod):
         Raises:
             ValueError: If it lies past the end of the run.
         """
-        epoch = self.switch_at
-        if isinstance(epoch, float):
-            epoch = round(epoch * epochs)
-        require(
-            epoch <= epochs,
-            "switch_at",
-            f"lie within the run ({epochs} epochs)",
-            self.switch_at,
-        )
-        return int(epoch) + self.off_by_one
+        return epoch_of("switch_at", self.switch_at, epochs) + self.off_by_one
+
+    def prefix(self, epochs: int) -> tuple[Method, int]:
+        """Return plain SAM or a deep ensemble, until members score the data."""
+        before = self._base if self.before == "sam" else DeepEnsemble()
+        return before, min(self.first_exchange(epochs), epochs)
 
     def exchanges_before(self, epoch: int, epochs: int) -> bool:
         """Return whether members score the data before this epoch."""
@@ -196,10 +196,10 @@ class SharpBalance(ExchangingMethod):
         return since >= 0 and since % self.refresh_every == 0
 
     def start(self, member: Member) -> dict[str, Tensor]:
-        """Begin with all samples in the sharpness-aware set."""
-        device = member.learning_rate.device
+        """Begin with all samples in the sharpness-aware set, or with none."""
+        device, sharp = member.learning_rate.device, self.before == "sam"
         return {
-            "sharp": torch.ones(member.samples, dtype=torch.bool, device=device),
+            "sharp": torch.full((member.samples,), sharp, device=device),
             "switched": torch.zeros((), dtype=torch.bool, device=device),
         }
 
@@ -250,7 +250,7 @@ class SharpBalance(ExchangingMethod):
         return member.state["sharp"] if self.stratified else None
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
-        """Return the full SAM gradient before the switch, the mixed one after."""
+        """Return SAM's or the plain gradient before the switch, the mixed one after."""
         if not self.stratified:
             batch = _divided(batch, member.state["sharp"][batch.index])
         if batch.division is None or batch.division.share == 1:

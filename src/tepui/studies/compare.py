@@ -32,6 +32,7 @@ from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
 from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult
+from tepui.studies.describe import as_written
 from tepui.studies.extracted import on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
@@ -163,11 +164,13 @@ def labels(methods: Sequence[Method]) -> list[str]:
         >>> from tepui.methods import SAM, DeepEnsemble
         >>> labels([DeepEnsemble(), SAM(rho=0.1)])
         ['DeepEnsemble', 'SAM']
+        >>> labels([SAM(), SAM(rho=0.1)])
+        ['SAM()', 'SAM(rho=0.1)']
     """
     names = [type(method).__name__ for method in methods]
     counts = Counter(names)
     shown = [
-        repr(method) if counts[name] > 1 else name
+        as_written(method) if counts[name] > 1 else name
         for name, method in zip(names, methods, strict=True)
     ]
     for label, times in Counter(shown).items():

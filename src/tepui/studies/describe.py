@@ -33,7 +33,7 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
     """
     samples = next(samples_in(trial.data), None)
     data = type(trial.data) if samples is None else samples.dataset
-    method = _text(trial.training.method, {*hidden, *_SEEDS})
+    method = as_written(trial.training.method, {*hidden, *_SEEDS})
     found = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
     found["members"] = str(len(trial.seeds))
     for name, value in {**vars(trial), **vars(trial.training)}.items():
@@ -41,9 +41,9 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
             found[name] = "None" if value is None else _name(value)
             for argument, given in (_arguments(value) or {}).items():
                 if argument not in hidden and (name, argument) != ("model", "start"):
-                    found[f"{name}.{argument}"] = _text(given)
+                    found[f"{name}.{argument}"] = as_written(given)
         elif name not in ("seeds", "training", "method"):
-            found[name] = _text(value)
+            found[name] = as_written(value)
     return found
 
 
@@ -71,16 +71,16 @@ def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list
     ]
 
 
-def _text(value: Any, hidden: Collection[str] = _SEEDS) -> str:
+def as_written(value: Any, hidden: Collection[str] = _SEEDS) -> str:
     """Return a value as it is written, without fields that have their defaults."""
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(as_written, value))}]"
     given = _arguments(value)
     if given is None:
         return _name(value) if callable(value) else repr(value)
     usual = _defaults(value)
     shown = ", ".join(
-        f"{name}={_text(own)}"
+        f"{name}={as_written(own)}"
         for name, own in given.items()
         if name not in hidden and (name not in usual or own != usual[name])
     )

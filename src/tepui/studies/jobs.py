@@ -10,7 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 import torch
 
 from tepui.core.checks import require
+from tepui.studies.beginnings import shared_beginnings
 from tepui.studies.given import EvaluationRequest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
@@ -61,11 +62,13 @@ class Job:
         trial: What to train.
         evaluations: What to evaluate it on.
         measures: What to measure of it.
+        beginnings: Epochs until which its training is one with that of other trials.
     """
 
     trial: Trial
     evaluations: tuple[EvaluationRequest, ...] = ()
     measures: tuple[SharpnessSpec, ...] = ()
+    beginnings: tuple[int, ...] = ()
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -146,7 +149,7 @@ def carry_out(
     """
     require(workers > 0, "workers", "be positive", workers)
     left = []
-    for job in merged(jobs):
+    for job in with_beginnings(merged(jobs)):
         if job.steps_left(store):
             left.append(job)
         else:
@@ -168,6 +171,12 @@ def carry_out(
             LOG.info("%s: %s", event.failure or "finished", named[event.digest])
             ended()
     return given_up
+
+
+def with_beginnings(jobs: Sequence[Job]) -> list[Job]:
+    """Let trials share the training that they have in common."""
+    shared = shared_beginnings(job.trial for job in jobs)
+    return [replace(job, beginnings=shared.get(job.trial.digest, ())) for job in jobs]
 
 
 def _in_turn(
@@ -210,7 +219,7 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
             done += 1
             advance(members)
 
-        store.run(work.trial, on_epoch=count)
+        store.run(work.trial, beginnings=work.beginnings, on_epoch=count)
         before = work.trial.training.epochs - done  # epochs of an earlier start
         advance(members * before)
     for request in work.requests:

@@ -6,7 +6,7 @@ that several processes can share a store and an interrupted one loses no finishe
 What a digest cannot identify, such as a lambda, is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
+from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.specifications import (
@@ -35,6 +36,7 @@ from tepui.studies.trained import EVALUATION
 from tepui.training import ExecutionSpec, Run, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
+BEGINNINGS = "beginnings"
 KEPT_BYTES = 2**29
 IN_SILENCE = ExecutionSpec(progress="none")
 
@@ -125,13 +127,19 @@ class Store:
         return self._datasets[name]
 
     def run(
-        self, trial: Trial, *, on_epoch: Callable[[EpochRecord], None] | None = None
+        self,
+        trial: Trial,
+        *,
+        beginnings: Sequence[int] = (),
+        on_epoch: Callable[[EpochRecord], None] | None = None,
     ) -> Run:
         """Return a trained trial; train it, or what is left of it, if necessary.
 
         Args:
             trial: The trial.
-            on_epoch: Called after every epoch that is trained.
+            beginnings: Epochs, ascending, until which the run is one with others; each
+                of these parts is trained once and kept.
+            on_epoch: Called with the record of every epoch that is not shared.
 
         Returns:
             The run with its ensemble.
@@ -140,20 +148,18 @@ class Store:
             ValueError: If a digest cannot identify the trial.
         """
         self._check_importable(trial=trial)
-        unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
-        dataset = self.dataset(trial.data)
+        origin = None
+        if beginnings and not RunFolder(self.folder(trial)).checkpoint.exists():
+            origin = self._begun(common_part(trial)[0], beginnings)
         callbacks = [*self.shared.get("callbacks", ())]
         callbacks += [] if on_epoch is None else [on_epoch]
-        with self._lock(trial):
-            return train(
-                Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
-                dataset,
-                trial.training,
+        with self._lock(self.folder(trial)):
+            return self._train(
+                trial,
+                self.folder(trial),
                 self.execution,
-                unlabeled=unlabeled,
-                out=self.folder(trial),
-                resume=True,
-                **{**self.shared, "callbacks": callbacks},
+                branch_from=origin,
+                callbacks=callbacks,
             )
 
     def logits(self, trial: Trial, spec: EvaluationRequest) -> StoredLogits:
@@ -198,7 +204,7 @@ class Store:
         if not self.has(trial, spec):
             ensemble = self.run(trial).ensemble
             dataset = self.dataset(spec.data or trial.data)
-            with self._lock(trial):
+            with self._lock(self.folder(trial)):
                 if isinstance(dataset, Arrays):
                     dataset = dataset.to(self.device)
                 measures = measure(ensemble, dataset, spec.function)
@@ -207,6 +213,33 @@ class Store:
         result: dict[str, Any] = read_json(file)["found"]
         return result
 
+    def _begun(self, trial: Trial, ends: Sequence[int]) -> Path:
+        """Return the folder of a trial that has been trained until the last epoch."""
+        *earlier, last = ends
+        folder = self.path / BEGINNINGS / f"{trial.digest}-{last}"
+        with self._lock(folder):
+            checkpoint = RunFolder(folder).load_checkpoint()
+            if checkpoint is None or len(checkpoint.history) < last:
+                origin = self._begun(trial, earlier) if earlier else None
+                execution = replace(self.execution, stop_after=last)
+                self._train(trial, folder, execution, branch_from=origin)
+        return folder
+
+    def _train(
+        self, trial: Trial, folder: Path, execution: ExecutionSpec, **how: Any
+    ) -> Run:
+        unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
+        return train(
+            Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
+            self.dataset(trial.data),
+            trial.training,
+            execution,
+            unlabeled=unlabeled,
+            out=folder,
+            resume=True,
+            **{**self.shared, **how},
+        )
+
     def _evaluate(self, trial: Trial, spec: EvaluationRequest) -> None:
         self._check_importable(trial=trial, evaluation=spec)
         if self.has(trial, spec):
@@ -214,7 +247,7 @@ class Store:
         ensemble = self.run(trial).ensemble
         given = spec if isinstance(spec, GivenTest) else self._test(spec)
         file = self._file(trial, spec)
-        with self._lock(trial):
+        with self._lock(self.folder(trial)):
             scores = evaluate(
                 ensemble,
                 given.test,
@@ -264,8 +297,7 @@ class Store:
             return folder / f"measure-{request.digest}.json"
         return folder / f"exam-{request.digest}" / EVALUATION
 
-    def _lock(self, trial: Trial) -> FileLock:
-        folder = self.folder(trial)
+    def _lock(self, folder: Path) -> FileLock:
         folder.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(folder.with_name(f".{folder.name}.lock"))
 

@@ -46,9 +46,16 @@ def document_of(member: TrainingMember) -> dict[str, Any]:
 
 
 def restore(
-    member: TrainingMember, tensors: Mapping[str, Tensor], document: dict[str, Any]
+    member: TrainingMember,
+    tensors: Mapping[str, Tensor],
+    document: dict[str, Any],
+    *,
+    branches: bool = False,
 ) -> None:
-    """Put back what :func:`tensors_of` and :func:`document_of` took out."""
+    """Put back what :func:`tensors_of` and :func:`document_of` took out.
+
+    A run that branches off one whose method kept no state begins with its own.
+    """
     where = f"checkpoint of member {member.index}"
     load_tensor_state(member.module, _under("module", tensors), where)
     member.step_losses.copy_(tensors["losses"])
@@ -61,7 +68,9 @@ def restore(
         copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
         loss, epoch = document["best"]
         member.best = Best(loss, epoch, copies)
-    _refill(member.state, _under("method", tensors), f"method's state in {where}")
+    state = _under("method", tensors)
+    if state or not branches:
+        _refill(member.state, state, f"method's state in {where}")
     _refill(member.average, _under("average", tensors), f"average in {where}")
     restore_optimizer(
         member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}

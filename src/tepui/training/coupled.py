@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
-from tepui.methods.base import CoupledBatch, CoupledMethod
+from tepui.methods.coupled import CoupledBatch, CoupledMethod
 from tepui.modules.running import evaluating
 from tepui.training.member import TrainingMember
 from tepui.training.runner import Runner
@@ -122,7 +122,7 @@ def coupled_step(
     """
     loss, values = joint_gradient(method, active, observed, batches)
     base = method.base
-    if base is not None:
+    if base is not None and active[0].phase != "plain":
         with ExitStack() as stack:
             for member, here in zip(active, values, strict=True):
                 offsets = base.offsets(member, here)

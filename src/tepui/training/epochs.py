@@ -27,7 +27,7 @@ from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
 from tepui.training.member import TrainingDiverged, TrainingMember
 from tepui.training.progress import Progress
-from tepui.training.run_folder import EpochRecord, RunFolder
+from tepui.training.run_folder import Checkpoint, EpochRecord, RunFolder
 from tepui.training.runner import Runner
 
 log = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ class Training:
         callbacks: Called with the record of every epoch.
         progress: Shows the run to a person.
         interruption: Whether a signal asked to stop.
+        origin: The checkpoint of another run from which this one goes on, if any.
+        stop_after: The epochs after which to leave, if not at the end.
         history: Records of the epochs done.
         generation: How many checkpoints the run has written.
     """
@@ -68,6 +70,8 @@ class Training:
     callbacks: Sequence[Callable[[EpochRecord], None]]
     progress: Progress
     interruption: Interruption
+    origin: Checkpoint | None = None
+    stop_after: int | None = None
     history: list[EpochRecord] = field(default_factory=list)
     generation: int = 0
 
@@ -76,9 +80,11 @@ class Training:
         epochs = self.runner.plan.epochs
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        for epoch in range(len(self.history), epochs):
+        last = epochs if self.stop_after is None else min(self.stop_after, epochs)
+        for epoch in range(len(self.history), last):
             self._prune_before(epoch)
             exchanging = self._exchange_before(epoch)
+            self._enter_phase(epoch)
             started, before = time.perf_counter(), self.steps_done()
             self.runner.run_epoch(self.members, epoch)
             self._check_finite(epoch)
@@ -88,8 +94,13 @@ class Training:
             seconds = time.perf_counter() - started
             steps = self.steps_done() - before
             self._record(epoch, seconds, steps, exchanging=exchanging)
-            if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == epochs:
+            if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last:
                 self._save()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all epochs are done."""
+        return len(self.history) == self.runner.plan.epochs
 
     @property
     def device(self) -> torch.device:
@@ -100,20 +111,23 @@ class Training:
         """Take up the last checkpoint of the run folder, if there is one."""
         for member in self.members:
             self._divide(member)
-        if self.folder is None:
-            return
-        saved = self.folder.load_checkpoint()
-        if saved is None:
-            self.folder.write_history([])
-            return
+        own = None if self.folder is None else self.folder.load_checkpoint()
+        if own is not None:
+            self._go_on_from(own, branches=False)
+            self.generation = own.generation
+        elif self.origin is not None:
+            self._go_on_from(self.origin, branches=True)
+        if self.folder is not None:
+            self.folder.write_history(self.history)
+
+    def _go_on_from(self, saved: Checkpoint, *, branches: bool) -> None:
         for member in self.members:
-            restore(member, *saved.member(member.index))
+            restore(member, *saved.member(member.index), branches=branches)
             if member.step:
                 member.set_time(*self.runner.plan.time(member.step - 1))
             self._divide(member)
-        self.history, self.generation = [*saved.history], saved.generation
-        self.folder.write_history(self.history)
-        log.info("resumed %s after %d epochs", self.folder.path, len(self.history))
+        self.history = [*saved.history]
+        log.info("went on from %s after %d epochs", saved.path, len(self.history))
 
     def finish(self, member: TrainingMember) -> None:
         """Put in place what a member predicts with once the run has ended."""
@@ -166,6 +180,13 @@ class Training:
         seconds = time.perf_counter() - began
         self._say_exchanged(epoch, seconds)
         return seconds
+
+    def _enter_phase(self, epoch: int) -> None:
+        for member in self.members:
+            phase = member.method.phase(epoch, self.runner.plan.epochs)
+            if member.phase != phase and member.index == self.members[0].index:
+                log.info("phase %r begins before epoch %d", phase, epoch)
+            member.phase = phase
 
     def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
         assert isinstance(member.method, ExchangingMethod)

@@ -52,7 +52,9 @@ def fit(
     callbacks: Sequence[Callable[[EpochRecord], None]] = (),
     out: str | Path | None = None,
     resume: bool = False,
+    branch_from: str | Path | None = None,
     checkpoint_every: int = 1,
+    stop_after: int | None = None,
     progress: Style = "auto",
     exchange: Exchange | None = None,
 ) -> Run:
@@ -95,7 +97,12 @@ def fit(
         callbacks: Called with the record of every epoch.
         out: A run folder for configuration, metrics, checkpoints and the ensemble.
         resume: Continue the run in ``out``, to the same bits; start it if new.
+        branch_from: The folder of a run that began like this one, with a method that
+            trains as this one does at first (:meth:`tepui.methods.Method.prefix`): go
+            on from its last checkpoint, to the bits of a run that began here.
         checkpoint_every: Epochs between checkpoints.
+        stop_after: Leave after this many epochs of the run, with a checkpoint from
+            which it can be resumed or branched.
         progress: ``"bar"``, ``"lines"``, ``"none"``; ``"auto"`` fits the terminal.
         exchange: Which members this process trains, and how those in other processes
             are reached; all are here by default.
@@ -140,6 +147,7 @@ def fit(
         workers=workers,
         offload=offload,
         checkpoint_every=checkpoint_every,
+        stop_after=stop_after,
         progress=progress,
     )
     return train(
@@ -152,5 +160,6 @@ def fit(
         callbacks=callbacks,
         out=out,
         resume=resume,
+        branch_from=branch_from,
         exchange=exchange,
     )

@@ -59,7 +59,7 @@ class GraphRunner(Runner):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._captured: dict[int, Captured] = {}
-        self._exchanged: dict[int, int] = {}
+        self._captured_for: list[tuple[int, str]] = []
         self._eager: EagerRunner | None = None
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
@@ -71,10 +71,10 @@ class GraphRunner(Runner):
             self._run(members, epoch)
 
     def _run(self, members: Sequence[TrainingMember], epoch: int) -> None:
-        exchanged = {member.index: member.exchanged for member in members}
-        if self._eager is None and (not self._captured or exchanged != self._exchanged):
-            # What members received changes their steps.
-            self._captured, self._exchanged = {}, exchanged
+        # What members received changes their steps, and so does another phase.
+        now = [(member.exchanged, member.phase) for member in members]
+        if self._eager is None and now != self._captured_for:
+            self._captured, self._captured_for = {}, now
             self._capture_all(members, epoch)
         if self._eager is not None:
             self._eager.run_epoch(members, epoch)

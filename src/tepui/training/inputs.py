@@ -12,7 +12,8 @@ from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss, cross_entropy
-from tepui.methods.base import CoupledMethod, ExchangingMethod, Method
+from tepui.methods.base import ExchangingMethod, Method
+from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description
 from tepui.training.numerics import Numerics
@@ -35,7 +36,7 @@ class RunData(NamedTuple):
 
 
 def check_execution(
-    spec: TrainingSpec, execution: ExecutionSpec, validation: object
+    spec: TrainingSpec, execution: ExecutionSpec, validation: object, out: object
 ) -> None:
     """Check what two of the values together must fulfill."""
     require(
@@ -50,6 +51,8 @@ def check_execution(
         "be false where members are coupled inside the loss",
         execution.offload,
     )
+    rule = "be given to go on after stop_after"
+    require(execution.stop_after is None or out is not None, "out", rule, out)
 
 
 def divide(
@@ -97,8 +100,10 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
         f"{members} members can have a turn",
         f"{spec.epochs} of {steps} step(s)",
     )
+    # Each refuses a plan that does not fit.
+    method.phase(0, spec.epochs)
     if isinstance(method, ExchangingMethod):
-        method.exchanges_before(0, spec.epochs)  # refuses a plan that does not fit
+        method.exchanges_before(0, spec.epochs)
 
 
 def classes_of(

@@ -48,6 +48,7 @@ class MemberPasses:
         self.learning_rate = learning_rate
         self.peak_learning_rate = float(learning_rate)
         self.progress = torch.zeros_like(learning_rate)
+        self.phase = "main"
         self.samples = samples
         self.state: dict[str, Tensor] = {}
         self.noise_seed: int | None = None

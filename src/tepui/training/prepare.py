@@ -12,7 +12,7 @@ from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
-from tepui.methods.base import CoupledMethod
+from tepui.methods.coupled import CoupledMethod
 from tepui.training.batches import steps_per_epoch
 from tepui.training.coupled import CoupledRunner
 from tepui.training.graphs import GraphRunner

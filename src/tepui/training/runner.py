@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch
-from tepui.methods.base import ActiveMembers, CoupledMethod, MemberMethod
+from tepui.methods.base import MemberMethod
+from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
     Source,
     index_stream,

@@ -8,7 +8,7 @@ from typing import final
 import torch
 
 from tepui.core.seeding import derive
-from tepui.methods.base import ActiveMembers, CoupledMethod
+from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.coupled import (
     BatchPair,
     CoupledRunner,
@@ -60,6 +60,7 @@ class SlotRunner(Runner):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._slots: Slots | None = None
+        self._phase = ""
         self._captured: CapturedStep | None = None
         self._eager: CoupledRunner | None = None
 
@@ -75,7 +76,8 @@ class SlotRunner(Runner):
         ]
         for member in members:
             member.module.train()
-        if self._slots is None and self._eager is None:
+        if self._eager is None and self._phase != members[0].phase:
+            self._phase, self._slots = members[0].phase, None
             batches = next(self.plan.pairs(seed, first, epoch))
             self._prepare(members, method, turns[0], batches)
         if self._slots is None:

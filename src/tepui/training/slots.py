@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.methods.base import ActiveMembers, CoupledMethod
+from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.coupled import (
     BatchPair,
     JointLoss,

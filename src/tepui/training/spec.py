@@ -14,7 +14,8 @@ import torch
 from tepui.core.checks import one_of, require
 from tepui.data.augment import Augmentation
 from tepui.losses import CrossEntropy, Loss
-from tepui.methods.base import CoupledMethod, Method
+from tepui.methods.base import Method
+from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer
@@ -111,6 +112,7 @@ class ExecutionSpec:
         workers: Processes that load data not held in tensors.
         offload: Keep only one member at a time on the device.
         checkpoint_every: Epochs between checkpoints.
+        stop_after: Leave after this many epochs, with a checkpoint to go on from.
         progress: How the run is shown to a person.
     """
 
@@ -122,6 +124,7 @@ class ExecutionSpec:
     workers: int = 0
     offload: bool = False
     checkpoint_every: int = 1
+    stop_after: int | None = None
     progress: Style = "auto"
 
     def __post_init__(self) -> None:
@@ -130,6 +133,8 @@ class ExecutionSpec:
         one_of("progress", self.progress, get_args(Style))
         require(self.workers >= 0, "workers", "be non-negative", self.workers)
         _positive_integer("checkpoint_every", self.checkpoint_every)
+        if self.stop_after is not None:
+            _positive_integer("stop_after", self.stop_after)
         require(
             not (self.offload and self.runner == "graph"),
             "offload",

@@ -17,6 +17,7 @@ from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.modules.pruning import add_masks
 from tepui.training.batches import Source, source_of, steps_per_epoch
+from tepui.training.branching import branch_point
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
@@ -52,6 +53,7 @@ def train(
     callbacks: Sequence[Callable[[EpochRecord], None]] = (),
     out: str | Path | None = None,
     resume: bool = False,
+    branch_from: str | Path | None = None,
     exchange: Exchange | None = None,
 ) -> Run:
     """Train an ensemble in place, as :func:`tepui.fit` does, from values.
@@ -66,17 +68,19 @@ def train(
         callbacks: Called with the record of every epoch.
         out: A run folder.
         resume: Continue the run in ``out``, to the same bits; start it if new.
+        branch_from: The folder of a run that began like this one; go on from there.
         exchange: Which members this process trains, and how others are reached.
 
     Returns:
-        The run: trained ensemble, history and folder.
+        The run: trained ensemble, history and folder. One that was told to stop
+            after some epochs has its history and weights so far.
 
     Raises:
         ValueError: If an argument breaks its rule.
         FileExistsError: If ``out`` holds something and ``resume`` is false.
         TrainingDiverged: If a loss becomes infinite or NaN.
     """
-    check_execution(spec, execution, validation)
+    check_execution(spec, execution, validation, out)
     data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
     folder = None if out is None else RunFolder(out)
     threads = folder.threads() if folder is not None and resume else None
@@ -84,9 +88,11 @@ def train(
         execution.device, execution.precision, execution.deterministic, threads
     )
     config: dict[str, Any] = {}
-    if folder is not None:
+    if folder is not None or branch_from is not None:
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
+    if folder is not None:
         folder.check(config, resume=resume)
+    origin = None if branch_from is None else branch_point(branch_from, config, spec)
     _place(ensemble, spec, execution, numerics)
     if folder is not None and folder.finished:
         log.info("the run in %s has ended before", folder.path)
@@ -109,7 +115,9 @@ def train(
             keeps_best=spec.keep == "best",
             exchange=exchange,
             folder=folder,
+            origin=origin,
             checkpoint_every=execution.checkpoint_every,
+            stop_after=execution.stop_after,
             callbacks=callbacks,
             progress=shown,
             interruption=interruption,
@@ -122,6 +130,9 @@ def train(
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
+        if not training.ended:
+            path = None if folder is None else folder.path
+            return Run(ensemble, tuple(training.history), (), {}, path)
         for member in ready.members:
             training.finish(member)
     return _concluded(ensemble, spec, training)

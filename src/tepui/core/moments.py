@@ -1,0 +1,22 @@
+"""When in a run something happens: at an epoch, or after a share of the run."""
+
+from tepui.core.checks import require
+
+
+def check_moment(name: str, at: int | float) -> None:
+    """Require an epoch or a share of the run."""
+    share = isinstance(at, float)
+    rule = "be a non-negative epoch or a share of the run in [0, 1]"
+    require(at >= 0 and (not share or at <= 1), name, rule, at)
+
+
+def epoch_of(name: str, at: int | float, epochs: int) -> int:
+    """Return the epoch before which something happens, within a run.
+
+    Example:
+        >>> epoch_of("start_at", 0.5, epochs=30), epoch_of("start_at", 7, epochs=30)
+        (15, 7)
+    """
+    epoch = round(at * epochs) if isinstance(at, float) else at
+    require(epoch <= epochs, name, f"lie within the run ({epochs} epochs)", at)
+    return epoch

@@ -1,0 +1,40 @@
+"""What trials have in common at first, so that it is trained once.
+
+SAM and all variants of SharpBalance with its radius are one run until the switch, and
+so are a deep ensemble and all methods that begin late
+(:meth:`tepui.methods.Method.prefix`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tepui.studies.specifications import Trial
+
+
+def common_part(trial: Trial) -> tuple[Trial, int]:
+    """Return the simpler trial that a trial is at first, and for how many epochs."""
+    method, epochs = trial.training.method.prefix(trial.training.epochs)
+    return trial.trained_with(method=method), epochs
+
+
+def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:
+    """Return the epochs until which each trial shares its run with others.
+
+    Args:
+        trials: All of a study.
+
+    Returns:
+        By the trial's digest, ascending; nothing for a trial that shares nothing.
+    """
+    lengths: dict[str, dict[str, int]] = defaultdict(dict)
+    for trial in trials:
+        begins, epochs = common_part(trial)
+        lengths[begins.digest][trial.digest] = epochs
+    shared = {}
+    for group in lengths.values():
+        ascending = sorted(group.values())
+        # The longest is not shared, unless by two.
+        ends = sorted(set(ascending[:-1]) - {0})
+        for name, epochs in group.items():
+            shared[name] = tuple(end for end in ends if end <= epochs)
+    return {name: ends for name, ends in shared.items() if ends}

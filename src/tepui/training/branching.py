@@ -1,0 +1,48 @@
+"""Going on from where another run stands that has begun alike."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tepui.core.checks import require
+from tepui.training.run_folder import Checkpoint, RunFolder, to_jsonable
+from tepui.training.spec import TrainingSpec
+
+
+def branch_point(
+    folder: str | Path, config: dict[str, Any], spec: TrainingSpec
+) -> Checkpoint:
+    """Return the checkpoint of a run from which another one may go on.
+
+    Both runs must have been told the same but for their methods, and up to the
+    checkpoint the methods must do the same.
+    """
+    origin = RunFolder(folder)
+    checkpoint = origin.load_checkpoint()
+    if checkpoint is None:
+        raise ValueError(f"branch_from must hold a run with a checkpoint, got {folder}")
+    recorded = origin.recorded()["config"]
+    asked = json.loads(json.dumps(config))
+    for name in sorted((asked.keys() | recorded.keys()) - {"method"}):
+        value, there = asked.get(name), recorded.get(name)
+        rule = f"be that of the run in {folder} to branch from it ({there!r})"
+        require(value == there, name, rule, value)
+    if asked["method"] != recorded["method"]:
+        _check_prefix(recorded["method"], len(checkpoint.history), spec, folder)
+    return checkpoint
+
+
+def _check_prefix(
+    trained: dict[str, Any], epochs: int, spec: TrainingSpec, folder: str | Path
+) -> None:
+    method, alike = spec.method.prefix(spec.epochs)
+    begins = json.loads(json.dumps(to_jsonable(method)))
+    rule = f"begin like the run in {folder} ({trained}), but it begins like {begins}"
+    require(begins == trained, "method", rule, spec.method)
+    require(
+        epochs <= alike,
+        "branch_from",
+        f"stand at epoch {alike} or before, where {type(spec.method).__name__} begins "
+        f"to differ from {type(method).__name__}",
+        f"{folder}, after {epochs} epochs",
+    )

@@ -1,0 +1,115 @@
+"""Trials that begin alike are trained once until they part."""
+
+from collections import Counter
+
+import pytest
+
+from study_cases import EXAM, TRIAL
+from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
+from tepui.studies import store as store_module
+from tepui.studies.beginnings import common_part, shared_beginnings
+from tepui.studies.jobs import Job, carry_out, merged, with_beginnings
+from tepui.studies.store import Store
+from training.cases import assert_same_runs
+
+EPOCHS = 8
+
+
+def trial(method):
+    return TRIAL.trained_with(method=method, epochs=EPOCHS)
+
+
+def shared(*methods):
+    """Return the epochs that each method shares, by position."""
+    trials = [trial(method) for method in methods]
+    epochs = shared_beginnings(trials)
+    return [epochs.get(each.digest, ()) for each in trials]
+
+
+@pytest.mark.parametrize(
+    ("method", "simpler", "epochs"),
+    [
+        (SharpBalance(rho=0.1), SAM(rho=0.1), 4),
+        (SharpBalance.paper(rho=0.1, switch_at=3), SAM(rho=0.1), 3),
+        (SharpBalance(rho=0.1, base=GSAM(alpha=0.2)), GSAM(rho=0.1, alpha=0.2), 4),
+        (SharpBalance.released(rho=0.1), SAM(rho=0.1), 5),
+        (SharpBalance(before="plain"), DeepEnsemble(), 4),
+        (SAM(start_at=0.75), DeepEnsemble(), 6),
+        (SAM(), SAM(), 8),
+        (DeepEnsemble(), DeepEnsemble(), 8),
+    ],
+)
+def test_what_a_method_is_at_first(method, simpler, epochs):
+    assert common_part(trial(method)) == (trial(simpler), epochs)
+
+
+def test_all_that_is_shared_is_trained_once_and_nothing_else():
+    late = [SAM(start_at=epoch) for epoch in (2, 4, 6)]
+    assert shared(DeepEnsemble(), *late) == [(2, 4, 6), (2,), (2, 4), (2, 4, 6)]
+    assert shared(*late) == [(2,), (2, 4), (2, 4)]
+    assert shared(SAM(rho=0.1), SharpBalance(rho=0.1)) == [(4,), (4,)]
+    rules = [SharpBalance(rho=0.1), SharpBalance.paper(rho=0.1)]
+    assert shared(*rules, SAM(rho=0.1)) == [(4,), (4,), (4,)]
+
+
+def test_what_differs_from_the_first_epoch_on_shares_nothing():
+    assert shared(SAM(rho=0.1), SharpBalance(rho=0.2)) == [(), ()]
+    assert shared(DeepEnsemble(), SAM()) == [(), ()]
+    assert shared(DeepEnsemble(), SharpBalance(before="plain", switch_at=0)) == [(), ()]
+    assert shared(SharpBalance(rho=0.1)) == [()]
+
+
+METHODS = [
+    SAM(rho=0.1),
+    SharpBalance(rho=0.1),
+    SharpBalance.paper(rho=0.1),
+    DeepEnsemble(),
+    SharpBalance(rho=0.1, before="plain"),
+    SAM(start_at=6),
+]
+JOBS = [Job(trial(method), (EXAM,)) for method in METHODS]
+
+
+def trained_epochs(monkeypatch):
+    """Count the epochs that are trained, by the simple name of the method."""
+    counts = Counter()
+    train = store_module.train
+
+    def counting(ensemble, data, spec, execution, *, callbacks=(), **how):
+        def count(record):
+            counts[type(spec.method).__name__] += 1
+
+        callbacks = [*callbacks, count]
+        return train(ensemble, data, spec, execution, callbacks=callbacks, **how)
+
+    monkeypatch.setattr(store_module, "train", counting)
+    return counts
+
+
+def test_a_study_equals_trials_one_by_one_and_trains_no_epoch_twice(
+    tmp_path, monkeypatch
+):
+    whole = Store(tmp_path / "whole", device="cpu")
+    alone = [(whole.run(job.trial), whole.evaluation(job.trial, EXAM)) for job in JOBS]
+    counts, steps = trained_epochs(monkeypatch), []
+    store = Store(tmp_path / "shared", device="cpu")
+    carry_out(JOBS, store, advance=steps.append)
+    assert counts == {"SAM": 4 + 4 + 2, "SharpBalance": 4 + 4 + 4, "DeepEnsemble": 8}
+    assert sum(steps) == sum(len(j.trial.seeds) * (EPOCHS + 1) for j in JOBS)
+    for job, (run, evaluation) in zip(JOBS, alone, strict=True):
+        assert_same_runs(store.run(job.trial), run)
+        assert store.evaluation(job.trial, EXAM) == evaluation
+    carry_out(JOBS, store)
+    assert sum(counts.values()) == 30
+
+
+def test_a_study_that_was_stopped_uses_the_beginnings_that_are_there(
+    tmp_path, monkeypatch
+):
+    counts, store = trained_epochs(monkeypatch), Store(tmp_path, device="cpu")
+    sam, balanced, *_ = with_beginnings(merged(JOBS))
+    store.run(sam.trial, beginnings=sam.beginnings)
+    assert counts == {"SAM": EPOCHS}
+    carry_out(JOBS[:2], store)
+    assert counts == {"SAM": EPOCHS, "SharpBalance": 4}
+    assert store.is_trained(balanced.trial)

@@ -1,0 +1,110 @@
+"""Runs that share their beginning, against whole runs."""
+
+import pytest
+
+import tepui
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from training.cases import (
+    assert_different,
+    assert_same_bits,
+    assert_same_runs,
+    fitted,
+    images,
+    one_thread,
+    untimed,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+EPOCHS, HALF = 4, 2
+BRANCHES = [
+    SharpBalance(rho=0.3),
+    SharpBalance(rho=0.3, stratified=False, refresh_every=1),
+    SharpBalance.paper(rho=0.3, before="plain"),
+    SharpBalance(rho=0.3, base=GSAM(alpha=0.5)),
+    SAM(rho=0.3, start_at=0.5),
+    GSAM(rho=0.3, start_at=3),
+    SAM(rho=0.3),
+    SED(base=SAM(rho=0.3)),
+]
+
+
+def trained(method, folder, **how):
+    settings = {"epochs": EPOCHS, "members": 3, "average": 0.75, "validation": 0.25}
+    settings |= {"augment": [tepui.data.HorizontalFlip()], "out": folder, **how}
+    return fitted(images(48), method=method, **settings)
+
+
+@pytest.mark.parametrize("method", BRANCHES, ids=repr)
+def test_a_branch_equals_the_whole_run_to_the_bit(tmp_path, method):
+    """Weights, records, checkpoint and what the method shows of itself."""
+    whole = trained(method, tmp_path / "whole")
+    prefix, _ = method.prefix(EPOCHS)
+    begun = trained(prefix, tmp_path / "prefix", stop_after=HALF)
+    assert untimed(begun.history) == untimed(whole.history[:HALF])
+    assert_different(begun, whole)
+    branch = trained(method, tmp_path / "branch", branch_from=tmp_path / "prefix")
+    assert_same_runs(branch, whole)
+    assert branch.summary == whole.summary
+
+
+def test_a_branch_can_be_killed_and_resumed(tmp_path):
+    method = SharpBalance(rho=0.3)
+    trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
+    how = {"branch_from": tmp_path / "prefix", "resume": True}
+    trained(method, tmp_path / "branch", stop_after=HALF + 1, **how)
+    branch = trained(method, tmp_path / "branch", **how)
+    assert_same_runs(branch, trained(method, tmp_path / "whole"))
+
+
+def test_a_branch_may_be_taken_earlier_than_methods_part(tmp_path):
+    trained(DeepEnsemble(), tmp_path / "prefix", stop_after=1)
+    method = SAM(rho=0.3, start_at=3)
+    branch = trained(method, tmp_path / "branch", branch_from=tmp_path / "prefix")
+    assert_same_runs(branch, trained(method, tmp_path / "whole"))
+
+
+def test_a_branch_needs_no_folder(tmp_path):
+    trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
+    branch = trained(SAM(rho=0.3), None, branch_from=tmp_path / "prefix")
+    assert_same_bits(branch, trained(SAM(rho=0.3), None))
+
+
+def test_a_stopped_run_is_not_finished_and_goes_on(tmp_path):
+    stopped = trained(SAM(rho=0.3), tmp_path, stop_after=1)
+    assert [record.epoch for record in stopped.history] == [0]
+    assert not (tmp_path / "outcome.json").exists()
+    resumed = trained(SAM(rho=0.3), tmp_path, resume=True)
+    assert_same_bits(resumed, trained(SAM(rho=0.3), None))
+
+
+@pytest.mark.parametrize(
+    ("method", "how", "said"),
+    [
+        (SharpBalance(rho=0.2), {}, "method must begin like the run in"),
+        (
+            SharpBalance(rho=0.3, before="plain"),
+            {},
+            "it begins like .*DeepEnsemble",
+        ),
+        (SharpBalance(rho=0.3, switch_at=1), {}, "branch_from must stand at epoch 1"),
+        (SAM(rho=0.3), {"batch_size": 6}, r"batch_size must be that .* \(8\), got 6"),
+        (SAM(rho=0.3), {"seed": 4}, "seeds must be that of the run in"),
+        (SAM(rho=0.3), {"epochs": 5}, "epochs must be that of the run in"),
+        (SAM(rho=0.3), {"schedule": tepui.Cosine()}, "schedule must be that"),
+    ],
+)
+def test_a_prefix_that_differs_is_refused_by_name(tmp_path, method, how, said):
+    trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
+    with pytest.raises(ValueError, match=said):
+        trained(method, tmp_path / "new", branch_from=tmp_path / "prefix", **how)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_a_branch_needs_is_said(tmp_path):
+    with pytest.raises(ValueError, match="branch_from must hold a run with a checkp"):
+        trained(SAM(rho=0.3), None, branch_from=tmp_path)
+    with pytest.raises(ValueError, match="out must be given to go on after stop_after"):
+        trained(SAM(rho=0.3), None, stop_after=1)
+    with pytest.raises(ValueError, match="stop_after must be"):
+        trained(SAM(rho=0.3), tmp_path, stop_after=0)

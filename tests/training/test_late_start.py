@@ -1,0 +1,141 @@
+"""Methods that begin late: plain gradients first, then what they are for."""
+
+from dataclasses import dataclass
+
+import pytest
+
+import tepui
+from tepui.methods import (
+    A2D,
+    GSAM,
+    SAM,
+    SED,
+    DeepEnsemble,
+    MemberMethod,
+    SharpBalance,
+)
+from training.cases import (
+    assert_different,
+    assert_same_bits,
+    fitted,
+    images,
+    noisy_net,
+    one_thread,
+    untimed,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+EPOCHS = 4
+HALF = EPOCHS // 2
+LATE = [
+    SharpBalance(rho=0.3, before="plain"),
+    SharpBalance.paper(rho=0.3, before="plain"),
+    SharpBalance.released(rho=0.3, before="plain", off_by_one=False),
+    SharpBalance(rho=0.3, before="plain", base=GSAM(alpha=0.5)),
+    SAM(rho=0.3, start_at=0.5),
+    SAM(rho=0.3, start_at=HALF, adaptive=True),
+    GSAM(rho=0.3, start_at=0.5),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twin(MemberMethod):
+    """Begins after half of the run by the clock that every step can read."""
+
+    after: SAM | GSAM
+
+    def gradient(self, member, batch):
+        late = float(member.progress) >= 0.5
+        return (self.after if late else DeepEnsemble()).gradient(member, batch)
+
+
+def weights_by_epoch(method, **how):
+    """Train, and return the run with the weights after every epoch."""
+    ensemble = tepui.Ensemble.build(noisy_net, members=2, seed=5)
+    copies = []
+
+    def keep(record):
+        copies.append({k: v.clone() for k, v in ensemble.state_dict().items()})
+
+    settings = {"epochs": EPOCHS, "batch_size": 8, "optimizer": tepui.SGD(lr=0.05)}
+    settings |= {"progress": "none", "device": "cpu", "callbacks": [keep], **how}
+    return tepui.fit(ensemble, images(), method=method, **settings), copies
+
+
+@pytest.mark.parametrize("method", LATE, ids=repr)
+def test_until_then_the_run_is_a_deep_ensembles_to_the_bit(method):
+    (late, weights), (plain, expected) = (
+        weights_by_epoch(chosen) for chosen in (method, DeepEnsemble())
+    )
+    for epoch in range(HALF):
+        assert_same_bits(weights[epoch], expected[epoch])
+    assert untimed(late.history[:HALF]) == untimed(plain.history[:HALF])
+    assert_different(weights[HALF], expected[HALF])
+
+
+@pytest.mark.parametrize("after", [SAM(rho=0.3), GSAM(rho=0.3, alpha=0.5)], ids=repr)
+def test_the_whole_run_is_that_of_a_method_that_reads_the_clock(after):
+    late = type(after)(**{**vars(after), "start_at": 0.5})
+    _, weights = weights_by_epoch(late)
+    _, expected = weights_by_epoch(Twin(after=after))
+    assert_same_bits(weights[-1], expected[-1])
+
+
+@pytest.mark.parametrize("never", [1.0, EPOCHS])
+def test_the_end_of_the_run_is_a_start_that_never_comes(never):
+    _, weights = weights_by_epoch(SAM(rho=0.3, start_at=never))
+    assert_same_bits(weights[-1], weights_by_epoch(DeepEnsemble())[1][-1])
+
+
+@pytest.mark.parametrize("coupled", [SED, A2D])
+def test_coupled_members_meet_without_their_base_until_it_starts(coupled):
+    data = images()
+    how = {"members": 3, "epochs": EPOCHS}
+    if coupled is A2D:
+        how["unlabeled"] = images(16, seed=1)
+    never = fitted(data, method=coupled(base=SAM(rho=0.3, start_at=1.0)), **how)
+    without = fitted(data, method=coupled(), **how)
+    late = fitted(data, method=coupled(base=SAM(rho=0.3, start_at=0.5)), **how)
+    assert_same_bits(never.ensemble.state_dict(), without.ensemble.state_dict())
+    assert untimed(late.history[:HALF]) == untimed(without.history[:HALF])
+    assert_different(late.ensemble.state_dict(), without.ensemble.state_dict())
+
+
+@pytest.mark.parametrize("method", [LATE[0], LATE[4]], ids=repr)
+@pytest.mark.parametrize("last", [HALF - 2, HALF - 1, HALF])
+def test_a_late_run_resumes_to_the_same_bits(tmp_path, method, last):
+    whole, _ = weights_by_epoch(method)
+
+    def stop(record):
+        if record.epoch == last:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        weights_by_epoch(method, out=tmp_path, callbacks=[stop])
+    resumed, _ = weights_by_epoch(method, out=tmp_path, resume=True)
+    assert_same_bits(resumed.ensemble.state_dict(), whole.ensemble.state_dict())
+    assert untimed(resumed.history) == untimed(whole.history)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: SharpBalance(before="later"), "before must be one of"),
+        (lambda: SAM(start_at=-1), "start_at must be a non-negative epoch"),
+        (lambda: GSAM(start_at=1.5), "start_at must be .* share of the run"),
+        (lambda: SharpBalance(base=SAM(start_at=0.5)), "base must have start_at = 0"),
+    ],
+)
+def test_bad_values_are_refused_by_name(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    "method", [SAM(start_at=EPOCHS + 1), SED(base=SAM(start_at=EPOCHS + 1))], ids=repr
+)
+def test_a_start_past_the_end_is_refused_before_anything_is_written(tmp_path, method):
+    with pytest.raises(ValueError, match=r"start_at must lie within the run \(4 ep"):
+        weights_by_epoch(method, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from scipy import stats
 
 from tepui.report.drawing import COLORS, MARKERS, STYLE
-from tepui.studies.statistics import estimate, holm, paired_difference
+from tepui.studies import estimate, holm, paired_difference
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"

@@ -22,11 +22,11 @@ from tepui.papers.rethinking.protocol import (
     settings,
 )
 from tepui.papers.rethinking.six_controls import member_scores
+from tepui.studies import estimate_pairs
 from tepui.studies import store as stores
 from tepui.studies.augmented_copies import Augmented
 from tepui.studies.results import Results
 from tepui.studies.specifications import DataSource
-from tepui.studies.statistics import estimate_pairs
 from tepui.studies.store import Store
 from tepui.training.batches import TensorSource
 

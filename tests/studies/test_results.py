@@ -7,6 +7,7 @@ import torch
 from scipy import stats
 
 from study_cases import TRIAL
+from tepui.studies import t_interval
 from tepui.studies.results import (
     FILE,
     Record,
@@ -17,7 +18,6 @@ from tepui.studies.results import (
     results,
     write_results,
 )
-from tepui.studies.statistics import t_interval
 
 NAMES = {
     "item": "sharpbalance/figure7a",

@@ -15,8 +15,8 @@ from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
+from tepui.studies import estimate
 from tepui.studies.jobs import merged
-from tepui.studies.statistics import estimate
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
 from tepui.studies.sweep import sweep as carry_out_all

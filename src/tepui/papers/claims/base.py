@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tepui.studies.results import Record
-from tepui.studies.statistics import tails
+from tepui.studies.significance import tails
 
 if TYPE_CHECKING:
     from tepui.papers.claims.evidence import Evidence

@@ -25,7 +25,7 @@ from tepui.papers.claims.evidence import (
     computed_evidence,
     printed_evidence,
 )
-from tepui.studies.statistics import holm
+from tepui.studies.significance import holm
 
 CLAIMS: tuple[Claim, ...] = (
     *sharpbalance.CLAIMS,

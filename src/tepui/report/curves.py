@@ -77,6 +77,6 @@ def _whole_ticks(axis: "Axes", panel: Curves) -> None:
     """Label whole numbers only, where the coordinate has no others."""
     from matplotlib.ticker import MaxNLocator
 
-    where = [each.at[panel.along] for line in panel.lines.values() for each in line]
+    where = [record.at[panel.along] for line in panel.lines.values() for record in line]
     if all(isinstance(x, int) for x in where):
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))

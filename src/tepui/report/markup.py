@@ -34,7 +34,7 @@ class Drawing:
     figure: "Figure"
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell of a table.
 
     Attributes:
@@ -73,7 +73,7 @@ def part(name: str, *values: object) -> Markup:
 def table(
     caption: str,
     headings: Sequence[str],
-    rows: Iterable[Sequence[str | Cell]],
+    rows: Iterable[Sequence[str | TableCell]],
     *,
     words: int = 1,
     above: Sequence[tuple[str, int]] = (),
@@ -81,7 +81,8 @@ def table(
 ) -> Markup:
     """Return a table that can be scrolled sideways, with the keyboard too."""
     cells = [
-        [each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows
+        [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
+        for row in rows
     ]
     return part("table", caption, headings, cells, words, above, kind)
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
+def sharpness_of_members(measures: Mapping[str, EnsembleMeasurement]) -> "Figure":
     """Every measure in a panel of its own, one bar per member."""
-    figure, axes = grid(len(found), size=(3.4, 2.8))
-    for axis, (name, measured) in zip(axes, found.items(), strict=True):
+    figure, axes = grid(len(measures), size=(3.4, 2.8))
+    for axis, (name, measured) in zip(axes, measures.items(), strict=True):
         errors = [member.standard_error for member in measured.members]
         places = range(1, len(measured.members) + 1)
         axis.bar(

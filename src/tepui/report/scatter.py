@@ -94,15 +94,15 @@ def _draw(figure: "Figure", axis: "Axes", panel: Scatter) -> None:
         if not points:
             continue
         x, y, color = zip(*points, strict=True)
-        own = COLORS[number % len(COLORS)]
+        plain = COLORS[number % len(COLORS)]
         if cloud.joined:
-            axis.plot(x, y, color=own)
+            axis.plot(x, y, color=plain)
         if cloud.slope is not None:
             axis.plot(*_line(x, y, cloud.slope, panel.log), color="#666666", zorder=1)
         axis.scatter(
             x,
             y,
-            c=own
+            c=plain
             if cloud.color is None or scale is None
             else scale.to_rgba(np.asarray(color)),
             marker=MARKERS[number % len(MARKERS)],

@@ -152,7 +152,7 @@ def _estimate(method: MethodResult, data: str, column: Column) -> Estimate:
 
 def best_of(values: list[float], column: Column) -> float | None:
     """Return the best of a column's means; None where none is better than others."""
-    known = [value for value in values if not math.isnan(value)]
-    if column.best is None or len(known) < 2:
+    defined = [value for value in values if not math.isnan(value)]
+    if column.best is None or len(defined) < 2:
         return None
-    return max(known) if column.best == "max" else min(known)
+    return max(defined) if column.best == "max" else min(defined)

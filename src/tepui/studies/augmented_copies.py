@@ -36,7 +36,7 @@ class Augmented(DataSource):
             raise ValueError(
                 f"of must give images held in tensors, got {type(data).__name__}"
             )
-        columns = sum(each.draws for each in self.augment)
+        columns = sum(augmentation.draws for augmentation in self.augment)
         stream = generator(self.seed, "augmented")
         uniform = torch.rand(len(data), columns, generator=stream).to(images.device)
         parts = [

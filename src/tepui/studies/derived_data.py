@@ -46,9 +46,9 @@ class Features(DataSource):
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_suffix(".lock")):
             if not file.exists():
-                found = self._computed(store)
-                assert isinstance(found.inputs, Tensor)
-                tensors = {"features": found.inputs, "targets": found.targets}
+                features = self._computed(store)
+                assert isinstance(features.inputs, Tensor)
+                tensors = {"features": features.inputs, "targets": features.targets}
                 write_tensors(file, "data", tensors, {"about": to_jsonable(self)})
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
@@ -116,11 +116,11 @@ class Changed(DataSource):
 
     def load(self, store: Store) -> Arrays:
         """Return the changed images, as bytes."""
-        found = to_arrays(store.dataset(self.images))
-        assert isinstance(found.inputs, Tensor)
-        full = 255 if found.inputs.dtype == torch.uint8 else 1
-        changed = self.change(found.inputs.float() / full)
-        return found.like(changed.mul(255).round().byte(), found.targets)
+        images = to_arrays(store.dataset(self.images))
+        assert isinstance(images.inputs, Tensor)
+        full = 255 if images.inputs.dtype == torch.uint8 else 1
+        changed = self.change(images.inputs.float() / full)
+        return images.like(changed.mul(255).round().byte(), images.targets)
 
 
 @final
@@ -133,8 +133,8 @@ class Misjudged(DataSource):
 
     def load(self, store: Store) -> Arrays:
         """Return those images, in their order."""
-        found = to_arrays(store.dataset(self.images))
-        logits, labels = dataset_logits(store.run(self.judge).ensemble, found)
+        images = to_arrays(store.dataset(self.images))
+        logits, labels = dataset_logits(store.run(self.judge).ensemble, images)
         wrong = (ensemble_predictions(logits) != labels).nonzero().flatten().cpu()
         require(len(wrong) > 0, "images", "hold one that the judge gets wrong", 0)
-        return found.subset(wrong)
+        return images.subset(wrong)

@@ -186,11 +186,11 @@ def _in_turn(
     tolerated: Errors,
     threads: int | None,
 ) -> Events:
-    for each in work:
-        yield Started(each.trial.digest)
+    for job in work:
+        yield Started(job.trial.digest)
         with _threads(store, threads):
-            found = _try(each, store, advance, tolerated)
-        yield found
+            ended = _try(job, store, advance, tolerated)
+        yield ended
 
 
 def _try(work: Job, store: Store, advance: Advance, tolerated: Errors) -> Ended:
@@ -253,8 +253,8 @@ def _in_processes(
     context = multiprocessing.get_context("spawn")
     tasks: Queue[Job | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
-    for each in (*work, *[None] * workers):
-        tasks.put(each)
+    for task in (*work, *[None] * workers):
+        tasks.put(task)
     given = (store.path, str(store.device), tasks, messages, tolerated)
     processes: list[BaseProcess] = [
         context.Process(target=_serve, args=given, daemon=True) for _ in range(workers)

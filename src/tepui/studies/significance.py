@@ -49,8 +49,8 @@ def differences(
     alike = len(first) == len(second)
     require(alike, "second", f"hold {len(first)} values", len(second))
     pairs = zip(first, second, strict=True)
-    found = (a - b for a, b in pairs if a is not None and b is not None)
-    return [value for value in found if not math.isnan(value)]
+    gaps = (a - b for a, b in pairs if a is not None and b is not None)
+    return [value for value in gaps if not math.isnan(value)]
 
 
 def paired_difference(
@@ -82,10 +82,10 @@ def paired_difference(
     """
     values = differences(first, second)
     low, high = t_interval(values, confidence)
-    found = estimate(values)
-    below, above = tails(found.mean, found.error, found.count - 1, 0.0)
+    mean = estimate(values)
+    below, above = tails(mean.mean, mean.error, mean.count - 1, 0.0)
     return Difference(
-        found.mean, low, high, min(1.0, 2 * min(below, above)), len(values)
+        mean.mean, low, high, min(1.0, 2 * min(below, above)), len(values)
     )
 
 
@@ -130,9 +130,9 @@ def equivalence(values: Sequence[float], margin: float | tuple[float, float]) ->
     low, high = (-margin, margin) if isinstance(margin, int | float) else margin
     require(low < high, "margin", "leave room between its ends", margin)
     require(len(values) >= 2, "values", "hold at least two", len(values))
-    found = estimate(values)
-    above = tails(found.mean, found.error, found.count - 1, low)[1]
-    below = tails(found.mean, found.error, found.count - 1, high)[0]
+    mean = estimate(values)
+    above = tails(mean.mean, mean.error, mean.count - 1, low)[1]
+    below = tails(mean.mean, mean.error, mean.count - 1, high)[0]
     return max(above, below)
 
 

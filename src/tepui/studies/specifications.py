@@ -25,7 +25,7 @@ from tepui.training.run_folder import to_jsonable
 if TYPE_CHECKING:
     from tepui.studies.store import Store
 
-Part = Literal["train", "held_out", "test"]
+SamplesPart = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
 GENERATION = 1
 
@@ -77,13 +77,13 @@ class Samples(DataSource):
     """
 
     dataset: Callable[..., Any]
-    part: Part = "train"
+    part: SamplesPart = "train"
     held_out: float = 0.0
     count: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("part", self.part, get_args(Part))
+        one_of("part", self.part, get_args(SamplesPart))
         require(0 <= self.held_out < 1, "held_out", "lie in [0, 1)", self.held_out)
         require(
             self.part != "held_out" or self.held_out > 0,
@@ -94,16 +94,16 @@ class Samples(DataSource):
 
     def load(self, store: "Store") -> Arrays:
         """Return the samples, in the order of the data set."""
-        found: Arrays = self.dataset(train=self.part != "test")
+        samples: Arrays = self.dataset(train=self.part != "test")
         if self.count is not None:
-            rule = f"be at most {len(found)}, the samples there are"
-            require(0 < self.count <= len(found), "count", rule, self.count)
+            rule = f"be at most {len(samples)}, the samples there are"
+            require(0 < self.count <= len(samples), "count", rule, self.count)
             stream = generator(self.seed, "drawn", self.part == "test")
-            rows = torch.randperm(len(found), generator=stream)[: self.count]
-            found = found.subset(rows.sort().values)
+            rows = torch.randperm(len(samples), generator=stream)[: self.count]
+            samples = samples.subset(rows.sort().values)
         if self.part == "test" or not self.held_out:
-            return found
-        kept, held_out = split(found, self.held_out, seed=self.seed)
+            return samples
+        kept, held_out = split(samples, self.held_out, seed=self.seed)
         return held_out if self.part == "held_out" else kept
 
 
@@ -176,11 +176,11 @@ class SharpnessSpec(Described):
 
 def made_from(source: DataSource) -> list[DataSource]:
     """Return the sources that another is directly made from."""
-    found: list[DataSource] = []
+    sources: list[DataSource] = []
     for value in vars(source).values():
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
-        found += [each for each in held if isinstance(each, DataSource)]
-    return found
+        sources += [inner for inner in held if isinstance(inner, DataSource)]
+    return sources
 
 
 def sources_in(source: DataSource) -> Iterator[DataSource]:
@@ -192,7 +192,7 @@ def sources_in(source: DataSource) -> Iterator[DataSource]:
 
 def samples_in(source: DataSource) -> Iterator[Samples]:
     """Yield the samples that a source is made from, itself if it is that."""
-    return (each for each in sources_in(source) if isinstance(each, Samples))
+    return (inner for inner in sources_in(source) if isinstance(inner, Samples))
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:

@@ -39,11 +39,11 @@ def estimate(values: Iterable[float | None]) -> Estimate:
         >>> estimate([1.0, 3.0])
         Estimate(mean=2.0, error=1.0, count=2)
     """
-    known = [value for value in values if value is not None and not math.isnan(value)]
-    if not known:
+    defined = [value for value in values if value is not None and not math.isnan(value)]
+    if not defined:
         return Estimate(math.nan, math.nan, 0)
-    error = stdev(known) / math.sqrt(len(known)) if len(known) > 1 else math.nan
-    return Estimate(fmean(known), error, len(known))
+    error = stdev(defined) / math.sqrt(len(defined)) if len(defined) > 1 else math.nan
+    return Estimate(fmean(defined), error, len(defined))
 
 
 def t_interval(
@@ -70,10 +70,10 @@ def t_interval(
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
     require(len(values) >= 2, "values", "hold at least two", len(values))
-    found = estimate(values)
-    quantile = float(stats.t.ppf((1 + confidence) / 2, found.count - 1))
-    reach = quantile * found.error
-    return found.mean - reach, found.mean + reach
+    mean = estimate(values)
+    quantile = float(stats.t.ppf((1 + confidence) / 2, mean.count - 1))
+    reach = quantile * mean.error
+    return mean.mean - reach, mean.mean + reach
 
 
 def bootstrap_interval(

@@ -115,12 +115,12 @@ class Decision(NamedTuple):
 
 def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
     """Join findings."""
-    known = [finding for finding in findings if finding.error is not None]
-    if not known:
+    certain = [finding for finding in findings if finding.error is not None]
+    if not certain:
         return None
-    support = sorted(known, key=lambda finding: (finding.p_for, -finding.depth))
-    doubt = sorted(known, key=lambda finding: (finding.p_against, finding.depth))
-    count = len(known)
+    support = sorted(certain, key=lambda finding: (finding.p_for, -finding.depth))
+    doubt = sorted(certain, key=lambda finding: (finding.p_against, finding.depth))
+    count = len(certain)
     if scope == "somewhere":
         holding, for_it, role = support[0], count * support[0].p_for, "best support"
     else:

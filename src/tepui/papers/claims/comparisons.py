@@ -212,7 +212,7 @@ def _finding(
     freedom: float,
     n: int,
 ) -> Finding:
-    commands = dict.fromkeys(each.command for each in data if each.command)
+    commands = dict.fromkeys(datum.command for datum in data if datum.command)
     return Finding(
         where=where,
         effect=effect,

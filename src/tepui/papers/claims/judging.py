@@ -65,11 +65,13 @@ class Verdict:
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
     """Judge all claims."""
     hearings = [_hearing(claim, evidence) for claim in claims]
-    judged = [each for each in hearings if each.decision is not None]
-    corrected = iter(holm([each.decision.p for each in judged if each.decision]))
+    judged = [hearing for hearing in hearings if hearing.decision is not None]
+    corrected = iter(
+        holm([hearing.decision.p for hearing in judged if hearing.decision])
+    )
     return [
-        _verdict(each, None if each.decision is None else next(corrected))
-        for each in hearings
+        _verdict(hearing, None if hearing.decision is None else next(corrected))
+        for hearing in hearings
     ]
 
 
@@ -161,8 +163,10 @@ def _state(finding: Finding) -> str:
 
 def _shown(decision: Decision) -> str:
     finding = decision.finding
-    known = f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
-    return f"{decision.role}: {finding.where}: {finding.effect:.4g}{known}"
+    interval = (
+        f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
+    )
+    return f"{decision.role}: {finding.where}: {finding.effect:.4g}{interval}"
 
 
 def _listed(items: Sequence[str]) -> str:

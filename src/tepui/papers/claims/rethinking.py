@@ -110,8 +110,8 @@ def _sharper_against_rest(
     if not sharper:
         candidates = [name for name in flat if name != BASELINE]
         where = f"no control is sharper than the baseline; {where}"
-        found = difference(best(flat, candidates, 1), flat[BASELINE], where)
-        return replace(found, looks=len(candidates))
+        finding = difference(best(flat, candidates, 1), flat[BASELINE], where)
+        return replace(finding, looks=len(candidates))
     rest = [BASELINE, *(name for name in others if name not in sharper)]
     pair = best(safety, sharper, sign), best(safety, rest, sign)
     first, second = (datum.record.method for datum in pair)

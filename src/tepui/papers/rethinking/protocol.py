@@ -288,16 +288,16 @@ def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
 def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
     study = study_of(order, dataset, architecture)
     paper = STUDIES["paper"][dataset, architecture]
-    found = [
+    differences = [
         "corrupted copies are made by tepui",
         "relative flatness is the exact mean over all training samples, where the "
         "paper's size suggests a sum over batches",
     ]
     if architecture == "vit":
-        found.append("the paper names no size of its vision transformer")
+        differences.append("the paper names no size of its vision transformer")
     if order.size == "paper":
         smooth = "the learning rate falls at every step, not once an epoch"
-        return [*found, smooth] if study.schedule == Cosine() else found
+        return [*differences, smooth] if study.schedule == Cosine() else differences
     inner = study.model.func if isinstance(study.model, partial) else study.model
     count = study.train or "all"
     return [
@@ -310,5 +310,5 @@ def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
         f"corruptions of severities {study.severities}",
         f"SAM-sharpness at {study.places} places and of {study.sharp_samples} samples",
         "another augmentation",
-        *found,
+        *differences,
     ]

@@ -85,7 +85,12 @@ def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
             float(ece(one[None], labels, torchmetrics_bins=True)) for one in logits
         ],
         "corruption_accuracy": [
-            100 * float(corruption_accuracy({c: each[n] for c, each in copies.items()}))
+            100
+            * float(
+                corruption_accuracy(
+                    {c: accuracies[n] for c, accuracies in copies.items()}
+                )
+            )
             for n in range(len(logits))
         ],
         "disagreement": pair_pseudo_values(pairwise_disagreement(logits)),

@@ -66,14 +66,16 @@ def pictures(size: Size, store: Store) -> Dataset[Any]:
     return STUDIES[size].images(0)[SET].load(store)
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return the most divergent images above the least divergent ones."""
-    size: Any = found.size.split("+")[0]
+    size: Any = results.size.split("+")[0]
     images = pictures(size, Store(".", device="cpu"))
-    figure, axes = grid(len(found.records), columns=EACH)
+    figure, axes = grid(len(results.records), columns=EACH)
     figure.set_size_inches(2.3 * EACH, 2 * 3.2)
-    shown = images_at(images, torch.tensor([each.at["row"] for each in found.records]))
-    for axis, record, image in zip(axes, found.records, shown, strict=True):
+    shown = images_at(
+        images, torch.tensor([record.at["row"] for record in results.records])
+    )
+    for axis, record, image in zip(axes, results.records, shown, strict=True):
         axis.imshow(image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray")
         label = f"GT: {record.at['label']}, PDS {record.value:.3f}"
         axis.set_title(label, fontsize=9)
@@ -93,8 +95,8 @@ def draw(found: Results) -> "Figure":
 
 def _others(images: Dataset[Any], chosen: Tensor, together: Tensor) -> str:
     """Return what members say that the ensemble does not, each once."""
-    other = [int(each) for each in chosen.unique() if each != together]
-    return ", ".join(class_name(images, torch.tensor(each)) for each in other)
+    other = [int(choice) for choice in chosen.unique() if choice != together]
+    return ", ".join(class_name(images, torch.tensor(choice)) for choice in other)
 
 
 RECIPE = Recipe(

@@ -51,11 +51,13 @@ def effects(tested: Tested) -> dict[Quantity, float]:
     return values
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel for diversity, one for detection and one for the cost."""
     return curve_panels(
         [
-            Curves(title, "lambda", axis, found.by("dataset", metric=metric), log=True)
+            Curves(
+                title, "lambda", axis, results.by("dataset", metric=metric), log=True
+            )
             for metric, (title, axis) in PANELS.items()
         ]
     )

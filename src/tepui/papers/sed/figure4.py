@@ -67,10 +67,10 @@ def step_times(study: HeadStudy, name: str) -> Numbers:
     return Numbers([Job(run) for runs in short.values() for run in runs], records)
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel for detection and one for the time of a step."""
-    axis, auroc = "ensemble_size", found.by("dataset", metric="auroc")
-    times = found.by("method", metric="relative_step_time")
+    axis, auroc = "ensemble_size", results.by("dataset", metric="auroc")
+    times = results.by("method", metric="relative_step_time")
     return curve_panels(
         [
             Curves("SED's detection", axis, "AUROC of PDS", auroc),

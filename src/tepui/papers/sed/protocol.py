@@ -164,7 +164,7 @@ def head_numbers(
     where = {"ensemble_size": size} if at is None else at
 
     def records(store: Store) -> Iterator[Record]:
-        rows = [values(each) for each in tested(store, study, runs, size)]
+        rows = [values(answers) for answers in tested(store, study, runs, size)]
         for quantity in rows[0]:
             yield averaged(
                 [row[quantity] for row in rows],
@@ -234,7 +234,7 @@ def settings(order: Order, **further: Any) -> dict[str, Any]:
         "optimizer": "AdamW, learning rate 0.001, weight decay 0.01",
         "lambda": LAMBDA,
         "active members of SED": SED_A2D.active,
-        "varied hyperparameters": {name: list(each) for name, each in GRID.items()},
+        "varied hyperparameters": {name: list(values) for name, values in GRID.items()},
         "DivDis": "both weights 10, as published with DivDis",
         **further,
     }

@@ -131,8 +131,8 @@ def near_start(start: int, in_features: int, hidden: int) -> MLP:
     with seeded(start, "shared head"):
         shared = make()
     with torch.no_grad():
-        for own, first in zip(head.parameters(), shared.parameters(), strict=True):
-            own.mul_(SPREAD).add_(first)
+        for weights, first in zip(head.parameters(), shared.parameters(), strict=True):
+            weights.mul_(SPREAD).add_(first)
     return head
 
 

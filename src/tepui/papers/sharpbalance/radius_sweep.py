@@ -154,7 +154,7 @@ def sweep_numbers(
 
     asked = tuple(swept.measures[measure] for measure in measures)
     runs = chain.from_iterable(swept.trials.values())
-    return Numbers([Job(each, (swept.test,), asked) for each in runs], records)
+    return Numbers([Job(trial, (swept.test,), asked) for trial in runs], records)
 
 
 def point_records(
@@ -215,7 +215,7 @@ def beta_record(
         for rho in with_sam
     ]
     line = fitted(list(chain.from_iterable(points)))
-    repetitions = [fitted(list(each)) for each in zip(*points, strict=True)]
+    repetitions = [fitted(list(repetition)) for repetition in zip(*points, strict=True)]
     runs = [*chain.from_iterable(with_sam.values())]
     return Record(
         dataset=swept.dataset,
@@ -225,7 +225,7 @@ def beta_record(
         unit="none",
         n=line.count if line else 0,
         interval=(line.low, line.high) if line and line.count > 2 else None,
-        values=tuple(own.slope if own else None for own in repetitions),
+        values=tuple(line.slope if line else None for line in repetitions),
         at={
             "ensemble_size": len(runs[0].seeds),
             "sharpness_measure": measure,
@@ -246,10 +246,10 @@ def fitted(points: Sequence[tuple[float | None, float | None]]) -> Slope | None:
         >>> round(line.slope, 6), line.count
         (2.0, 2)
     """
-    known = [(x, y) for x, y in points if x and y and x > 0 and y > 0]
-    if len({x for x, _ in known}) < 2:
+    positive = [(x, y) for x, y in points if x and y and x > 0 and y > 0]
+    if len({x for x, _ in positive}) < 2:
         return None
-    return tradeoff_slope([x for x, _ in known], [y for _, y in known])
+    return tradeoff_slope([x for x, _ in positive], [y for _, y in positive])
 
 
 class Axes(NamedTuple):

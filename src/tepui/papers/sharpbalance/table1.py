@@ -102,7 +102,9 @@ def _records(
         "architecture": "resnet18",
         "method": method,
     }
-    trained = [trial for each in planned.combinations for trial in each.trials]
+    trained = [
+        trial for combination in planned.combinations for trial in combination.trials
+    ]
     best = planned.combinations[outcome.rows.index(outcome.chosen)]
     chosen = dict(best.values)
     trial = best.trials[0]
@@ -144,7 +146,7 @@ def described(order: Order) -> dict[str, Any]:
     if order.size != "paper":
         used = [search_protocol(order, dataset) for dataset in DATASETS]
         sizes = ", ".join(
-            f"{each.train} samples, {each.epochs} epochs" for each in used
+            f"{protocol.train} samples, {protocol.epochs} epochs" for protocol in used
         )
         notes.append(f"the search itself trains on less: {sizes}")
     grid = {

@@ -83,8 +83,8 @@ def cost_records(
 
 
 def _minutes(seconds: Sequence[float | None]) -> float | None:
-    known = [each for each in seconds if each is not None]
-    return sum(known) / 60 if len(known) == len(seconds) else None
+    recorded = [value for value in seconds if value is not None]
+    return sum(recorded) / 60 if len(recorded) == len(seconds) else None
 
 
 RECIPE = Recipe(

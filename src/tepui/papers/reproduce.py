@@ -1,4 +1,4 @@
-"""Carrying out a recipe: train what is missing, then write numbers, table and picture."""
+"""Carrying out a recipe: train what is missing, write numbers, table and picture."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

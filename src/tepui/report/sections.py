@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tepui.report import figures
 from tepui.report.cost import cost_table
 from tepui.report.heat_map import heat_map
-from tepui.report.markup import TableCell, Drawing, definitions, paragraph, table
+from tepui.report.markup import Drawing, TableCell, definitions, paragraph, table
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
 from tepui.report.tables import DATA, Row, columns, headings, rows, shown_name
 from tepui.studies import Comparison

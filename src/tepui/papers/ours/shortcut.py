@@ -133,7 +133,7 @@ def colors_of(images: Any) -> Tensor:
 class Painted(DataSource):
     """Labeled, unlabeled or test images; no digit is in two of them."""
 
-    part: PaintedPart  # which: color as the class, color at random, each image in both colors
+    part: PaintedPart  # color as the class, at random, or each image in both colors
     seed: int  # what the split and the random colors derive from
 
     def load(self, store: Store) -> Arrays:

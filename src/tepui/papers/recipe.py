@@ -155,9 +155,14 @@ class Recipe:
             ValueError: If the recipe does not take an override.
         """
         for name, value in order.overrides.items():
-            require(name in self.overrides, name, "be left out for this item", value)
+            require(
+                name in self.overrides,
+                name,
+                "be left out: this item does not take it",
+                value,
+            )
             some = len(value) if name == "methods" else value
-            require(some > 0, name, "be positive, or name some", value)
+            require(some > 0, name, "be positive, or name at least one", value)
         return merged(job for part in self.numbers(order) for job in part.jobs)
 
     def records(self, store: Store, order: Order) -> Iterator[Record]:

@@ -70,7 +70,7 @@ def reproduce(
     Args:
         item: Its name.
         recipe: What it is.
-        order: The size and panels asked for, and what to override.
+        order: The size and panels to make, and what to override.
         store: Where trained ensembles are kept.
         out: The folder to write to.
         workers: Ensembles trained at a time.

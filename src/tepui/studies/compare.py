@@ -116,7 +116,9 @@ def compare(
     learned, beside = train, unlabeled
     if extractor is not None:
         augment = training.get("augment")
-        require(not augment, "augment", "be left out beside an extractor", augment)
+        require(
+            not augment, "augment", "be left out when there is an extractor", augment
+        )
         front = frozen(extractor).to(place)
         read = partial(cached_features, front, folder=folder / FEATURES)
         learned, spec = read(train), on_features(on_images, read)
@@ -190,7 +192,7 @@ def _check(
     require(
         unlabeled is None or any(method.needs_unlabeled for method in methods),
         "unlabeled",
-        "be None where no method uses such data",
+        "be None unless a method uses unlabeled data",
         type(unlabeled).__name__,
     )
 

@@ -136,5 +136,7 @@ class Misjudged(DataSource):
         images = to_arrays(store.dataset(self.images))
         logits, labels = dataset_logits(store.run(self.judge).ensemble, images)
         wrong = (ensemble_predictions(logits) != labels).nonzero().flatten().cpu()
-        require(len(wrong) > 0, "images", "hold one that the judge gets wrong", 0)
+        require(
+            len(wrong) > 0, "images", "hold at least one that the judge gets wrong", 0
+        )
         return images.subset(wrong)

@@ -24,7 +24,7 @@ class Features(Arrays):
 
 
 def on_features(spec: GivenTest, read: Read) -> GivenTest:
-    """Return the same test for heads; shifted data are read when asked for."""
+    """Return the same test for heads; shifted data are read when needed."""
     return replace(
         spec,
         test=_features(spec.test, read),

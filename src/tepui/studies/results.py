@@ -208,9 +208,9 @@ def results(
     seen: set[str] = set()
     for record in kept:
         taken = {*record.at} & {*FIELDS}
-        require(not taken, "at", "have names that no field has", taken)
+        require(not taken, "at", "use names that are not fields of a record", taken)
         key = repr(sorted(record.names.items()))
-        require(key not in seen, "records", "differ in their names", record.names)
+        require(key not in seen, "records", "have different names", record.names)
         seen.add(key)
     here = environment_of(device)
     places: list[dict[str, Any]] = []

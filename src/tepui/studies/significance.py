@@ -128,7 +128,7 @@ def equivalence(values: Sequence[float], margin: float | tuple[float, float]) ->
         0.0007
     """
     low, high = (-margin, margin) if isinstance(margin, int | float) else margin
-    require(low < high, "margin", "leave room between its ends", margin)
+    require(low < high, "margin", "have its lower end below its upper end", margin)
     require(len(values) >= 2, "values", "hold at least two", len(values))
     mean = estimate(values)
     above = tails(mean.mean, mean.error, mean.count - 1, low)[1]

@@ -85,7 +85,9 @@ def read_evidence(folder: str | Path) -> Evidence:
     """Read all results below a folder, as ``tepui reproduce --out`` writes them."""
     root = Path(folder)
     if not root.is_dir():
-        raise FileNotFoundError(f"{root} is no folder; make one with: tepui reproduce")
+        raise FileNotFoundError(
+            f"{root} is not a directory; make one with: tepui reproduce"
+        )
     seen: dict[str, tuple[Datum, Path]] = {}
     smoke: set[str] = set()
     for file in sorted(root.rglob(FILE)):

@@ -31,7 +31,7 @@ def sharpness(
 ) -> Iterator[tuple[str, dict[str, Datum]]]:
     """Yield the sharpness of all controls, table by table.
 
-    Tables in which a control was not measured on the data asked for are left out.
+    Tables in which a control was not measured on the wanted data are left out.
     """
     tables: dict[str, dict[str, Datum]] = {}
     measured: dict[str, set[str]] = {}

@@ -45,7 +45,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
 
 
 def _lettered(numbers: Numbers, order: Order, store: Store) -> Iterator[Record]:
-    """Return the numbers of the panels asked for, each with its panel's name."""
+    """Return the numbers of the chosen panels, each with its panel's name."""
     letters = {what: letter for letter, what in PANELS.items()}
     for record in numbers.records(store):
         letter = letters[record.metric, record.dataset]

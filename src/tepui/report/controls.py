@@ -31,17 +31,11 @@ NEAR, NARROW = 3, 30
 
 
 class Look(NamedTuple):
-    """How a control is drawn.
+    """How a control is drawn."""
 
-    Attributes:
-        label: Its name in words.
-        color: Of what is applied.
-        marker: A circle, or with SAM a square.
-    """
-
-    label: str
-    color: str
-    marker: str
+    label: str  # its name in words
+    color: str  # of what is applied
+    marker: str  # A circle, or with SAM a square
 
 
 def look(control: str) -> Look:

@@ -14,21 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curves:
-    """One panel.
+    """One panel."""
 
-    Attributes:
-        title: Above it.
-        along: Name of the records' coordinate that runs along the axis.
-        value: What is drawn, in words.
-        lines: Records by the name of their line.
-        log: Whether the axis of the coordinate is logarithmic.
-    """
-
-    title: str
-    along: str
-    value: str
-    lines: Mapping[str, Sequence[Record]]
-    log: bool = False
+    title: str  # above it
+    along: str  # name of the records' coordinate that runs along the axis
+    value: str  # what is drawn, in words
+    lines: Mapping[str, Sequence[Record]]  # records by the name of their line
+    log: bool = False  # whether the axis of the coordinate is logarithmic
 
 
 def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":

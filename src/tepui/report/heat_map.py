@@ -12,12 +12,8 @@ Cells = dict[tuple[str, int], float]
 def heat_map(comparison: Comparison) -> str:
     """Return accuracy of the first method, and how others differ from it.
 
-    Args:
-        comparison: A comparison with shifted data.
-
-    Returns:
-        A table with a row per type and a column per method and severity, in percent
-        for the first method and in points for the others.
+    A row per type and a column per method and severity, in percent for the first method
+    and in points for the others.
     """
     first, *others = comparison.methods
     base = accuracies(first)
@@ -58,15 +54,7 @@ def accuracies(method: MethodResult) -> Cells:
 
 
 def differences(method: MethodResult, first: MethodResult) -> Cells:
-    """Return by how much a method is more accurate than another, cell by cell.
-
-    Args:
-        method: The method.
-        first: The other.
-
-    Returns:
-        Differences for cells that both have.
-    """
+    """Return by how much a method is more accurate than another, cell by cell."""
     base = accuracies(first)
     compared = accuracies(method)
     return {place: compared[place] - base[place] for place in compared if place in base}

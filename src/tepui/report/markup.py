@@ -19,35 +19,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure of a page.
+    """A figure of a page."""
 
-    Attributes:
-        name: Names its files.
-        alt: What it shows, for those who cannot see it.
-        caption: How to read it.
-        figure: The figure.
-    """
-
-    name: str
-    alt: str
-    caption: str
-    figure: "Figure"
+    name: str  # names its files
+    alt: str  # what it shows, for those who cannot see it
+    caption: str  # how to read it
+    figure: "Figure"  # the figure
 
 
 class TableCell(NamedTuple):
-    """A cell of a table.
+    """A cell of a table."""
 
-    Attributes:
-        text: What it says.
-        best: Whether it is set off as the best of its column.
-        color: Its background, as CSS; none if empty.
-        edge: Whether a group of columns begins with it.
-    """
-
-    text: str
-    best: bool = False
-    color: str = ""
-    edge: bool = False
+    text: str  # what it says
+    best: bool = False  # whether it is set off as the best of its column
+    color: str = ""  # its background, as CSS; none if empty
+    edge: bool = False  # whether a group of columns begins with it
 
 
 @cache

@@ -21,17 +21,11 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a heading.
+    """A part of the page with a heading."""
 
-    Attributes:
-        title: The heading.
-        level: Its level, from 2.
-        parts: HTML and drawings.
-    """
-
-    title: str
-    level: int
-    parts: Parts
+    title: str  # the heading
+    level: int  # its level, from 2
+    parts: Parts  # HTML and drawings
 
 
 def write_report(

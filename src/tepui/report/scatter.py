@@ -19,24 +19,16 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of one kind; those with a coordinate that is not defined are left out.
+    """Points of one kind; those with a coordinate that is not defined are left out."""
 
-    Attributes:
-        name: Of the kind.
-        x: Along the first axis.
-        y: Along the second.
-        color: What colors each point; without it they share a color.
-        slope: Of a line through the points' center, in logarithms where the panel's
-            axes are logarithmic; None draws none.
-        joined: Whether a line runs from point to point.
-    """
-
-    name: str
-    x: Values
-    y: Values
-    color: Values | None = None
+    name: str  # of the kind
+    x: Values  # along the first axis
+    y: Values  # along the second
+    color: Values | None = None  # what colors each point; without it they share a color
+    # of a line through the points' center, in logarithms where the panel's axes are
+    # logarithmic; None draws none
     slope: float | None = None
-    joined: bool = False
+    joined: bool = False  # whether a line runs from point to point
 
     def points(self, log: bool = False) -> list[tuple[float, float, float]]:
         """Return x, y and color of the points that can be drawn."""
@@ -53,23 +45,14 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Scatter:
-    """One panel.
+    """One panel."""
 
-    Attributes:
-        title: Above it.
-        x: What runs along the first axis.
-        y: Along the second.
-        clouds: The points.
-        color: What the color says; empty where points have none.
-        log: Whether both axes are logarithmic.
-    """
-
-    title: str
-    x: str
-    y: str
-    clouds: tuple[Cloud, ...]
-    color: str = ""
-    log: bool = False
+    title: str  # above it
+    x: str  # what runs along the first axis
+    y: str  # along the second
+    clouds: tuple[Cloud, ...]  # the points
+    color: str = ""  # what the color says; empty where points have none
+    log: bool = False  # whether both axes are logarithmic
 
 
 def scatter_panels(panels: Sequence[Scatter], *, columns: int = 3) -> "Figure":

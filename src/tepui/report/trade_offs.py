@@ -20,35 +20,21 @@ SIMULATED = "#444444"
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one method along one changing hyperparameter.
+    """Points of one method along one changing hyperparameter."""
 
-    Attributes:
-        method: Its name.
-        k: Steps.
-        eta: Step sizes.
-        rho: SAM's perturbation radii.
-        stable: Whether SAM converges there.
-        diversity: What theory says.
-        sharpness_upper: The upper bound that theory gives.
-        sharpness_lower: The lower bound; NaN where there is none.
-        diversity_simulated: The mean over repetitions; NaN where not simulated.
-        diversity_error: Its standard error.
-        sharpness_simulated: The mean over repetitions.
-        sharpness_error: Its standard error.
-    """
-
-    method: str
-    k: FloatArray
-    eta: FloatArray
-    rho: FloatArray
-    stable: NDArray[np.bool_]
-    diversity: FloatArray
-    sharpness_upper: FloatArray
-    sharpness_lower: FloatArray
+    method: str  # its name
+    k: FloatArray  # steps
+    eta: FloatArray  # step sizes
+    rho: FloatArray  # SAM's perturbation radii
+    stable: NDArray[np.bool_]  # whether SAM converges there
+    diversity: FloatArray  # what theory says
+    sharpness_upper: FloatArray  # the upper bound that theory gives
+    sharpness_lower: FloatArray  # the lower bound; NaN where there is none
+    # the mean over repetitions; NaN where not simulated
     diversity_simulated: FloatArray
-    diversity_error: FloatArray
-    sharpness_simulated: FloatArray
-    sharpness_error: FloatArray
+    diversity_error: FloatArray  # its standard error
+    sharpness_simulated: FloatArray  # the mean over repetitions
+    sharpness_error: FloatArray  # its standard error
 
     def part(self, points: slice) -> "Curve":
         """Return some of the points."""
@@ -61,17 +47,11 @@ COLUMNS = tuple(field.name for field in fields(Curve))[1:]
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share axes.
+    """Curves that share axes."""
 
-    Attributes:
-        title: What they show.
-        curves: The curves.
-        logarithmic: Whether both axes are.
-    """
-
-    title: str
-    curves: tuple[Curve, ...]
-    logarithmic: bool = False
+    title: str  # what they show
+    curves: tuple[Curve, ...]  # the curves
+    logarithmic: bool = False  # whether both axes are
 
 
 def trade_off_figure(

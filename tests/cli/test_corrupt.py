@@ -49,7 +49,7 @@ def test_folders_are_read_too(run, tmp_path):
     [
         (["digit"], "--data must be one of .*'Digits'"),
         (["digits", "--types", "foggy"], r"name must be one of .*did you mean 'fog'"),
-        (["digits", "--frost", "nowhere"], "no frost texture nowhere/frost1.png"),
+        (["digits", "--frost", "nowhere"], "nowhere/frost1.png must exist"),
     ],
 )
 def test_mistakes_end_in_a_message(options, message, tmp_path, capsys):

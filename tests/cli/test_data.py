@@ -15,7 +15,7 @@ from data_layouts import (
     tiny_imagenet,
 )
 from tepui.cli.main import main
-from tepui.data import CIFAR10, Digits, FashionMNIST
+from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
 from tepui.data.files.installing import RECORD
 from tepui.data.files.origins import Download, Origin
 
@@ -27,8 +27,8 @@ def root(tmp_path, monkeypatch):
     """A data folder with small copies of the real sets."""
     folder = tmp_path / "data"
     monkeypatch.setenv("TEPUI_DATA", str(folder))
-    monkeypatch.setattr("tepui.data.sets.cifar.ROWS_PER_FILE", 8)
-    monkeypatch.setattr("tepui.data.sets.fashion_mnist.SAMPLES", {True: 40, False: 10})
+    monkeypatch.setattr(CIFAR10, "num_samples", {True: 40, False: 8})
+    monkeypatch.setattr(FashionMNIST, "num_samples", {True: 40, False: 10})
     data = [*images_and_labels(40, 10), *images_and_labels(8, 10, seed=1)]
     cifar10_binary(folder, *data)
     for part, samples in (("train", 40), ("t10k", 10)):
@@ -257,7 +257,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
         known = f"md5:{hashlib.md5(content).hexdigest()}"
         downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, "me", 1))
     (root / "fashion-mnist").rmdir()
-    origin = Origin("clothes", ("fashion-mnist",), tuple(downloads))
+    origin = Origin(("fashion-mnist",), tuple(downloads))
     monkeypatch.setattr(FashionMNIST, "origin", origin)
     main(["data", "fetch", "fashionmnist"])
     assert "from me" in capsys.readouterr().out
@@ -274,7 +274,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
 
 def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tepui.data.sets.tiny_imagenet.CLASSES", 2)
-    monkeypatch.setattr("tepui.data.sets.tiny_imagenet.SAMPLES", {True: 4, False: 4})
+    monkeypatch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
     tiny_imagenet(tmp_path / "other", ["n01", "n02"])
     main(["data", "verify", "TinyImageNet", "--root", str(tmp_path / "other")])
     assert "test part: 4 samples" in capsys.readouterr().out
@@ -295,9 +295,7 @@ def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
 def test_mistakes_end_in_one_line(words, message, root, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", "nobody", 1)
-    monkeypatch.setattr(
-        CIFAR10, "origin", Origin("x", ("cifar-10-batches-py",), (nowhere,))
-    )
+    monkeypatch.setattr(CIFAR10, "origin", Origin(("cifar-10-batches-py",), (nowhere,)))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(SystemExit) as stop:
         main(["data", *words])

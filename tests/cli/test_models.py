@@ -128,11 +128,11 @@ def test_a_missing_extra_ends_in_one_line(tmp_path, monkeypatch, capsys):
         (
             "{class_path: huggingface, init_args: {name: some/body}, "
             "dict_kwargs: {trust_remote_code: true}}",
-            "trust_remote_code must be left out, since no code of a model is run",
+            "trust_remote_code must be left out, since a model's code is never run",
         ),
         (
             "{class_path: timm, init_args: {name: 'local-dir:/tmp', pretrained: true}}",
-            "name must be a model of timm's own list",
+            "name must be in timm's own list of models",
         ),
     ],
 )

@@ -17,8 +17,7 @@ from torch import nn
 from data_layouts import cifar100_binary, images_and_labels
 from tepui import sharpness
 from tepui.cli.main import main
-from tepui.data import CIFAR100
-from tepui.data.corruptions import CORRUPTIONS
+from tepui.data import CIFAR100, CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
 from tepui.training.run_folder import RunFolder, to_jsonable
@@ -107,7 +106,7 @@ def place(tmp_path_factory):
         weights = {"model": "resnet18", "state_dict": Released(2, 100).state_dict()}
         torch.save({"epoch": 199, "best_acc": 0.8, **weights}, folder / file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tepui.data.sets.cifar.ROWS_PER_FILE", 8)
+        patch.setattr(CIFAR100, "num_samples", {True: 40, False: 8})
         patch.chdir(folder)
         yield folder
 

@@ -143,7 +143,7 @@ def test_a_model_without_one_linear_classifier_is_refused(library):
 
 @pytest.mark.parametrize("name", ["hf-hub:some/body", "local-dir:/tmp", "some/body"])
 def test_a_place_is_no_name(name, library):
-    message = rf"name must be a model of timm's own list, .* got '{name}'"
+    message = rf"name must be in timm's own list of models, .* got '{name}'"
     with pytest.raises(ValueError, match=message):
         from_timm(name, pretrained=True)
 

@@ -86,7 +86,7 @@ def _table(root: Path | None) -> Table:
     for name, dataset in _in_files():
         origin: Origin = dataset.origin
         present = _where(origin.find(root), root or data_folder())
-        table.add_row(name, origin.about, present, _needs(origin))
+        table.add_row(name, _about(dataset), present, _needs(origin))
     known, files = known_names(), dict(_in_files())
     for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
         labeled = name in known["--data"]
@@ -107,9 +107,12 @@ def _needs(origin: Origin) -> str:
     return f"fetch: {size:,.0f} MB. {origin.by_hand}".strip()
 
 
+def _about(dataset: Any) -> str:
+    return str(dataset.__doc__).splitlines()[0].rstrip(".")
+
+
 def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
-    about = (dataset.__doc__ or "").splitlines()[0].rstrip(".")
     needed = [
         name
         for name, parameter in inspect.signature(dataset).parameters.items()
@@ -119,7 +122,7 @@ def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
         needs = " ".join(f"--data.{name}" for name in needed) or "nothing"
     else:
         needs = f"{OOD} NAME={dataset.__name__}{':FOLDER' if needed else ''}"
-    return about, "" if needed else "yes", needs
+    return _about(dataset), "" if needed else "yes", needs
 
 
 def _in_files() -> Iterator[tuple[str, Any]]:

@@ -8,15 +8,10 @@ from tepui.data.augment import (
     RandomResizedCrop,
 )
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions import (
-    CORRUPTIONS,
-    STANDARD,
-    Corruption,
-    Draws,
-    corrupt,
-    load_frost,
-)
+from tepui.data.corruptions.apply import CORRUPTIONS, STANDARD, Corruption, corrupt
 from tepui.data.corruptions.copies import Corrupted, corrupted
+from tepui.data.corruptions.draws import Draws
+from tepui.data.corruptions.frost import load_frost
 from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.corrupted_files import (
     CorruptedArrays,

@@ -1,7 +1,7 @@
 """A data set held in tensors, the form that trains fastest."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,15 +14,21 @@ from tepui.core.checks import require
 Inputs = Tensor | Mapping[str, Tensor]
 
 
+def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
+    """Apply a function to a tensor, or to every tensor of a mapping."""
+    if isinstance(inputs, Tensor):
+        return function(inputs)
+    return {name: function(tensor) for name, tensor in inputs.items()}
+
+
 class Division(NamedTuple):
     """How the batch that carries it is divided into two kinds of samples.
 
-    Whoever divides a batch puts the samples of the first kind into its first rows;
-    whoever reads it calls :meth:`Batch.parts`, and nothing else knows their order.
+    The samples of the first kind are the first rows of the batch, which only those who
+    divide a batch and :meth:`Batch.parts` need to know.
 
     Attributes:
-        rows: How many of the batch's samples are of the first kind: its first ``rows``
-            rows.
+        rows: How many of the batch's samples are of the first kind.
         share: Share of the whole training data that is of the first kind, which may
             differ a little from that in a batch.
     """
@@ -38,7 +44,7 @@ class Batch(NamedTuple):
         inputs: A tensor, or a mapping of tensors for dict inputs.
         targets: One target per sample.
         index: Position of each sample in its data set.
-        division: How these very rows are divided, if they are.
+        division: How these rows are divided, if they are.
     """
 
     inputs: Inputs
@@ -47,16 +53,22 @@ class Batch(NamedTuple):
     division: Division | None = None
 
     def take(self, rows: slice | Tensor) -> "Batch":
-        """Return some of the samples, undivided."""
-        inputs = self.inputs
-        if isinstance(inputs, Tensor):
-            chosen: Inputs = inputs[rows]
-        else:
-            chosen = {name: value[rows] for name, value in inputs.items()}
-        return Batch(chosen, self.targets[rows], self.index[rows])
+        """Return some of the samples, undivided.
+
+        Args:
+            rows: Which rows of the batch.
+
+        Returns:
+            A batch of these samples, without a division.
+        """
+        inputs = map_inputs(lambda tensor: tensor[rows], self.inputs)
+        return Batch(inputs, self.targets[rows], self.index[rows])
 
     def parts(self) -> tuple["Batch", "Batch"]:
         """Return the samples of the first kind and those of the second.
+
+        Returns:
+            Two batches.
 
         Raises:
             ValueError: If the batch is not divided.
@@ -68,7 +80,7 @@ class Batch(NamedTuple):
             [[0], [1, 2]]
         """
         if self.division is None:
-            raise ValueError("division must be given to part a batch, got None")
+            raise ValueError("division must be given to divide a batch, got None")
         rows = self.division.rows
         return self.take(slice(rows)), self.take(slice(rows, None))
 
@@ -86,16 +98,19 @@ class Normalize:
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        require(
-            len(self.mean) == len(self.std) > 0,
-            "std",
-            f"have one entry per mean ({len(self.mean)})",
-            self.std,
-        )
+        rule = f"have one entry per mean ({len(self.mean)})"
+        require(len(self.mean) == len(self.std) > 0, "std", rule, self.std)
         require(min(self.std) > 0, "std", "be positive", self.std)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return normalized images of shape ``(samples, channels, height, width)``."""
+        """Return normalized images.
+
+        Args:
+            images: Bytes or floats of shape ``(samples, channels, height, width)``.
+
+        Returns:
+            Floats of the same shape.
+        """
         images = to_float(images)
         mean = _channels(self.mean, images.dtype, images.device)
         std = _channels(self.std, images.dtype, images.device)
@@ -134,13 +149,12 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, tensor in self._named():
-            require(
-                len(tensor) == len(self.targets),
-                name,
-                f"have as many samples as targets ({len(self.targets)})",
-                len(tensor),
-            )
+        named = {"inputs": self.inputs}
+        if not isinstance(self.inputs, Tensor):
+            named = {f"inputs[{n!r}]": tensor for n, tensor in self.inputs.items()}
+        rule = f"have as many samples as targets ({len(self.targets)})"
+        for name, tensor in named.items():
+            require(len(tensor) == len(self.targets), name, rule, len(tensor))
         require(len(self.targets) > 0, "dataset", "hold at least one sample", 0)
 
     def __len__(self) -> int:
@@ -148,9 +162,7 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
 
     def __getitem__(self, index: int) -> tuple[Inputs, Tensor]:
         inputs = self.prepare(self.raw(torch.tensor([index], device=self.device)))
-        if isinstance(inputs, Tensor):
-            return inputs[0], self.targets[index]
-        return {name: value[0] for name, value in inputs.items()}, self.targets[index]
+        return map_inputs(lambda tensor: tensor[0], inputs), self.targets[index]
 
     @property
     def device(self) -> torch.device:
@@ -158,35 +170,61 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         return self.targets.device
 
     def raw(self, index: Tensor) -> Inputs:
-        """Return the stored inputs at ``index``, neither augmented nor normalized."""
-        if isinstance(self.inputs, Tensor):
-            return self.inputs[index]
-        return {name: tensor[index] for name, tensor in self.inputs.items()}
+        """Return stored inputs, neither augmented nor normalized.
+
+        Args:
+            index: Positions of the samples.
+
+        Returns:
+            Their inputs as they are stored.
+        """
+        return map_inputs(lambda tensor: tensor[index], self.inputs)
 
     def prepare(self, inputs: Inputs) -> Inputs:
-        """Return stored inputs as a model sees them: floats, normalized."""
+        """Return stored inputs as a model sees them.
+
+        Args:
+            inputs: What :meth:`raw` returned, augmented or not.
+
+        Returns:
+            Images as normalized floats; dict inputs as they are.
+        """
         if not isinstance(inputs, Tensor):
             return inputs
         return self.normalize(inputs) if self.normalize else to_float(inputs)
 
     def like(self, inputs: Inputs, targets: Tensor) -> "Arrays":
-        """Return other samples with the same normalization and classes."""
+        """Return other samples with the same normalization and classes.
+
+        Args:
+            inputs: Their inputs.
+            targets: Their targets.
+
+        Returns:
+            A new data set.
+        """
         return Arrays(inputs, targets, self.normalize, self.classes)
 
     def subset(self, index: Tensor | Sequence[int]) -> "Arrays":
-        """Return the samples at ``index`` as a data set of their own."""
+        """Return some of the samples.
+
+        Args:
+            index: Their positions.
+
+        Returns:
+            A new data set, in the order of ``index``.
+        """
         rows = torch.as_tensor(index, device=self.device)
         return self.like(self.raw(rows), self.targets[rows])
 
     def to(self, device: str | torch.device) -> "Arrays":
-        """Return the data set with its tensors on ``device``."""
-        if isinstance(self.inputs, Tensor):
-            inputs: Inputs = self.inputs.to(device)
-        else:
-            inputs = {name: tensor.to(device) for name, tensor in self.inputs.items()}
-        return self.like(inputs, self.targets.to(device))
+        """Return the data set on another device.
 
-    def _named(self) -> list[tuple[str, Tensor]]:
-        if isinstance(self.inputs, Tensor):
-            return [("inputs", self.inputs)]
-        return [(f"inputs[{name!r}]", tensor) for name, tensor in self.inputs.items()]
+        Args:
+            device: Where its tensors shall be.
+
+        Returns:
+            A new data set.
+        """
+        inputs = map_inputs(lambda tensor: tensor.to(device), self.inputs)
+        return self.like(inputs, self.targets.to(device))

@@ -1,9 +1,8 @@
 """Random augmentation of whole batches, as a function of uniform numbers.
 
-An augmentation draws nothing itself: it maps ``images (samples, channels, height,
-width)`` and ``uniform (samples, draws)`` in ``[0, 1)`` to images. Who calls it owns the
-generator, so a batch is the same on every device and after every resume. No step loops
-over samples or waits for the device.
+An augmentation draws nothing itself: it maps images and uniform numbers to images. The
+caller owns the generator, so a batch is the same on every device and after every
+resume. No step loops over samples or waits for the device.
 """
 
 import math
@@ -31,7 +30,15 @@ class Augmentation(ABC):
 
     @abstractmethod
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
-        """Return augmented images."""
+        """Return augmented images.
+
+        Args:
+            images: Bytes or floats of shape ``(samples, channels, height, width)``.
+            uniform: Numbers in ``[0, 1)`` of shape ``(samples, draws)``.
+
+        Returns:
+            Images of the same type.
+        """
 
 
 @final
@@ -41,7 +48,7 @@ class RandomCrop(Augmentation):
 
     Attributes:
         padding: Pixels added to each side.
-        fill: Value of the added pixels on the scale from 0 to 1, also for bytes.
+        fill: Value of the added pixels, from 0 to 1 even for bytes.
 
     Example:
         >>> image = torch.arange(4.0).view(1, 1, 2, 2) / 4
@@ -101,15 +108,15 @@ class HorizontalFlip(Augmentation):
 class RandomResizedCrop(Augmentation):
     """Cut out a window of random area and shape and resize it bilinearly.
 
-    The window covers a share of the image drawn evenly from ``scale``; the logarithm of
-    width over height is even in the logarithm of ``ratio``; the position is even. A
-    window that does not fit is cut down to the image, where torchvision would draw up
-    to nine times more; and shrinking does not smooth first.
+    The window's share of the area is drawn uniformly from ``scale``, the logarithm of
+    its aspect ratio uniformly between the logarithms of ``ratio``, and its position
+    uniformly. A window that does not fit is cut down to the image, where torchvision
+    would draw up to nine times more; and shrinking does not smooth first.
 
     Attributes:
         size: Side of the result in pixels; None keeps height and width.
-        scale: Least and greatest share of the area.
-        ratio: Least and greatest width over height.
+        scale: Smallest and largest share of the area.
+        ratio: Smallest and largest width over height.
 
     Example:
         >>> images = torch.zeros(5, 3, 64, 64)
@@ -155,19 +162,7 @@ class RandomResizedCrop(Augmentation):
 def augment(
     images: Tensor, augmentations: Sequence[Augmentation], uniform: Tensor
 ) -> Tensor:
-    """Apply augmentations in order, each on its own columns of ``uniform``.
-
-    Args:
-        images: Bytes or floats of shape ``(samples, channels, height, width)``.
-        augmentations: What to apply; none returns the images as they are.
-        uniform: Numbers in ``[0, 1)``, one column per draw of every augmentation.
-
-    Returns:
-        Augmented images.
-
-    Raises:
-        ValueError: If ``uniform`` has another shape than
-            ``(samples, sum of draws)``.
+    """Apply augmentations in order, each with its own columns of ``uniform``.
 
     Example:
         >>> steps = [RandomCrop(padding=4), HorizontalFlip()]
@@ -189,10 +184,8 @@ def augmented(
     if not augmentations:
         return inputs
     if not isinstance(inputs, Tensor):
-        raise ValueError(
-            "augment must be empty for dict inputs, "
-            f"got {', '.join(type(a).__name__ for a in augmentations)}"
-        )
+        names = ", ".join(type(step).__name__ for step in augmentations)
+        raise ValueError(f"augment must be empty for dict inputs, got {names}")
     return augment(inputs, augmentations, uniform)
 
 

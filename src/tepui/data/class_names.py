@@ -40,7 +40,7 @@ def class_subset(dataset: Dataset[Any]) -> Tensor | None:
 
 
 def same_classes(
-    argument: str, found: tuple[str, ...], expected: tuple[str, ...], owner: str
+    argument: str, names: tuple[str, ...], expected: tuple[str, ...], owner: str
 ) -> None:
     """Check that labels mean the same in two data sets; sets without names pass.
 
@@ -49,10 +49,10 @@ def same_classes(
         Traceback (most recent call last):
         ValueError: validation must have the classes of dataset (1 is 'dog'), got 'cow'
     """
-    if not found or not expected:
+    if not names or not expected:
         return
-    for label, (name, right) in enumerate(zip(found, expected, strict=False)):
-        rule = f"have the classes of {owner} ({label} is {right!r})"
-        require(name == right, argument, rule, name)
+    for label, (name, other) in enumerate(zip(names, expected, strict=False)):
+        rule = f"have the classes of {owner} ({label} is {other!r})"
+        require(name == other, argument, rule, name)
     rule = f"have the {len(expected)} classes of {owner}"
-    require(len(found) == len(expected), argument, rule, f"{len(found)} classes")
+    require(len(names) == len(expected), argument, rule, f"{len(names)} classes")

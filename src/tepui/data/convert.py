@@ -1,13 +1,13 @@
 """Any map-style data set as tensors."""
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, default_collate
 
 from tepui.data.arrays import Arrays
-from tepui.data.loading import as_arrays
+from tepui.data.loading import as_arrays, length
 
 
 def to_arrays(dataset: Dataset[Any]) -> Arrays:
@@ -47,12 +47,7 @@ def _is_held(dataset: Dataset[Any]) -> bool:
 
 
 def _stacked(dataset: Dataset[Any]) -> Arrays:
-    if not isinstance(dataset, Sized):
-        name = type(dataset).__name__
-        raise ValueError(f"dataset must be map-style and have a length, got {name}")
-    items = [dataset[index] for index in range(len(dataset))]
-    if not items:
-        raise ValueError("dataset must hold at least one sample, got 0")
+    items = [dataset[index] for index in range(length(dataset))]
     try:
         inputs, targets = default_collate(items)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -67,10 +62,9 @@ def _refusal(items: list[Any]) -> str:
     """Name the first item, and the first that differs from it."""
     described = [_describe(item) for item in items]
     got = f"{described[0]} at item 0"
-    for index, text in enumerate(described):
-        if text != described[0]:
-            got += f" and {text} at item {index}"
-            break
+    others = (n for n, text in enumerate(described) if text != described[0])
+    if (index := next(others, None)) is not None:
+        got += f" and {described[index]} at item {index}"
     return f"dataset must hold pairs (x, y) of tensors that stack, got {got}"
 
 

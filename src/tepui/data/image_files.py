@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize, to_float
+from tepui.data.files.origins import require_file
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -33,7 +34,7 @@ IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class Frame:
-    """The size that images of any size are brought to.
+    """The size that images of any size are resized and cropped to.
 
     Attributes:
         size: Side of the square that is cut from the center, in pixels.
@@ -54,9 +55,9 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
     Args:
         files: The images, in order.
         targets: One label per image.
-        frame: What the images are brought to; None keeps their size, which must then
-            be the same for all.
-        gray: Read one channel of gray in place of three of color.
+        frame: Size that the images are brought to; None keeps their size, which must
+            then be the same for all.
+        gray: Read one gray channel instead of three color channels.
         normalize: Applied to images as a model sees them.
         classes: Names of the classes.
 
@@ -96,7 +97,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
 
     @functools.cached_property
     def held(self) -> Arrays | None:
-        """All images as bytes in tensors; None if that takes over 8 GiB."""
+        """All images as bytes in tensors; None if they take more than 8 GiB."""
         first = decode(self.files[0], self.frame, self.gray)
         if len(self) * first.numel() > MEMORY:
             return None
@@ -146,18 +147,27 @@ def decode_all(
 
 def images_in(folder: Path) -> list[Path]:
     """Return the images in a folder and all below it, in the order of their names."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    return sorted(path for path in found if path.is_file())
+    named = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(path for path in named if path.is_file())
 
 
 def class_folders(folder: Path) -> list[Path]:
     """Return the folders that each hold one class, in the order of their names."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be a folder with one folder per class")
-    found = sorted(path for path in folder.iterdir() if path.is_dir())
-    found = [path for path in found if not path.name.startswith(".")]
-    require(len(found) > 0, str(folder), "hold one folder per class", "none")
-    return found
+    visible = (path for path in folder.iterdir() if not path.name.startswith("."))
+    folders = sorted(path for path in visible if path.is_dir())
+    require(len(folders) > 0, str(folder), "hold one folder per class", "none")
+    return folders
+
+
+def listed_classes(path: Path, num_classes: int) -> tuple[str, ...]:
+    """Return the classes that a file lists, in sorted order."""
+    require_file(path)
+    names = sorted(path.read_text().split())
+    fits = len(names) == len(set(names)) == num_classes
+    require(fits, str(path), f"list {num_classes} classes", len(names))
+    return tuple(names)
 
 
 def labeled(
@@ -167,12 +177,12 @@ def labeled(
     files: list[Path] = []
     labels: list[int] = []
     for folder in folders:
-        known = folder.name in numbers
-        require(known, str(folder), f"be one of {len(numbers)} classes", folder.name)
-        found = images_in(folder)
-        require(len(found) > 0, str(folder), "hold images", "none")
-        files += found
-        labels += [numbers[folder.name]] * len(found)
+        rule = f"be one of {len(numbers)} classes"
+        require(folder.name in numbers, str(folder), rule, folder.name)
+        images = images_in(folder)
+        require(len(images) > 0, str(folder), "hold images", "none")
+        files += images
+        labels += [numbers[folder.name]] * len(images)
     return files, labels
 
 

@@ -7,7 +7,7 @@ A data set held in tensors is indexed where it lies; any other goes through a
 
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from torch.utils.data import (
     default_collate,
 )
 
-from tepui.core.checks import class_indices
+from tepui.core.checks import class_indices, require
 from tepui.core.seeding import Key, derive
-from tepui.data.arrays import Arrays, Batch, Inputs
+from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs
 from tepui.data.image_files import ImageFiles
 
 
@@ -59,10 +59,8 @@ class Indexed(Dataset[Any]):
     def _item(self, index: int) -> tuple[Any, Any, int]:
         item = self.dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise ValueError(
-                f"dataset must yield pairs (x, y), got {type(item).__name__} "
-                f"at index {index}"
-            )
+            got = f"{type(item).__name__} at index {index}"
+            raise ValueError(f"dataset must yield pairs (x, y), got {got}")
         return item[0], item[1], index
 
 
@@ -73,7 +71,7 @@ def loaded(
     device: torch.device,
     workers: int = 0,
     key: tuple[Key, ...] | None = None,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield the batches named by their indices, on ``device``."""
     loader = DataLoader(
@@ -86,8 +84,8 @@ def loaded(
         worker_init_fn=_ignore_signals,
     )
     for inputs, targets, index in loader:
-        if classes is not None:
-            class_indices(targets, classes)
+        if num_classes is not None:
+            class_indices(targets, num_classes)
         yield Batch(
             inputs_to(inputs, device),
             targets.to(device, non_blocking=True),
@@ -107,14 +105,12 @@ def in_order(
     *,
     device: torch.device,
     workers: int = 0,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield a data set from first to last sample, as a model sees it.
-
-    A data set's own random transforms draw the same numbers at every call.
-    """
+    """Yield a data set from first to last sample, as :func:`at_rows` does."""
     rows = torch.arange(length(dataset)).split(batch_size)
-    yield from at_rows(dataset, rows, device=device, workers=workers, classes=classes)
+    options: dict[str, Any] = {"workers": workers, "num_classes": num_classes}
+    yield from at_rows(dataset, rows, device=device, **options)
 
 
 def at_rows(
@@ -123,7 +119,7 @@ def at_rows(
     *,
     device: torch.device,
     workers: int = 0,
-    classes: int | None = None,
+    num_classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield the batches at the given rows, as a model sees them.
 
@@ -132,14 +128,9 @@ def at_rows(
     arrays = as_arrays(dataset)
     if arrays is None:
         indices = [row.tolist() for row in rows]
-        yield from loaded(
-            dataset,
-            indices,
-            device=device,
-            workers=workers,
-            key=("in order",),
-            classes=classes,
-        )
+        key = ("in order",)
+        options: dict[str, Any] = {"workers": workers, "num_classes": num_classes}
+        yield from loaded(dataset, indices, device=device, key=key, **options)
         return
     for row in rows:
         index = row.to(arrays.device)
@@ -161,23 +152,16 @@ def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
 
 def length(dataset: Dataset[Any]) -> int:
     """Return the number of samples of a map-style data set."""
-    if (
-        not hasattr(dataset, "__len__")
-        or not hasattr(dataset, "__getitem__")
-        or isinstance(dataset, IterableDataset)
-    ):
-        raise ValueError(
-            "dataset must be map-style (with __len__ and __getitem__), "
-            f"got {type(dataset).__name__}"
-        )
-    samples = len(dataset)
-    if samples == 0:
-        raise ValueError("dataset must hold at least one sample, got 0")
-    return samples
+    stream = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__")
+    if stream or not isinstance(dataset, Sized):
+        kind = type(dataset).__name__
+        rule = "be map-style (with __len__ and __getitem__)"
+        raise ValueError(f"dataset must {rule}, got {kind}")
+    num_samples = len(dataset)
+    require(num_samples > 0, "dataset", "hold at least one sample", num_samples)
+    return num_samples
 
 
 def inputs_to(inputs: Inputs, device: torch.device) -> Inputs:
     """Move a tensor, or every tensor of a mapping, to ``device``."""
-    if isinstance(inputs, Tensor):
-        return inputs.to(device, non_blocking=True)
-    return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
+    return map_inputs(lambda tensor: tensor.to(device, non_blocking=True), inputs)

@@ -1,7 +1,7 @@
 """Images of one set in the form of another: its size, channels and normalization.
 
-A model sees the images of another set as it saw its own, so that it can be asked about
-them: what is unfamiliar is then their content and not their scale.
+A model then sees them as it saw its own images: what is unfamiliar is their content and
+not their scale.
 """
 
 from dataclasses import replace
@@ -24,22 +24,22 @@ _GRAY = (0.299, 0.587, 0.114)
 def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
     """Return images in the form that a model expects: that of another data set.
 
-    The shorter side is scaled and a piece of the right shape cut from the center;
+    Images are scaled to cover the other set's shape, which is then cut from the center;
     color becomes gray by its brightness, gray is repeated in all channels; the other
-    set's normalization takes the place of the images' own.
+    set's normalization replaces that of the images.
 
     Args:
         dataset: The images: ``Arrays``, ``ImageFiles``, or a ``Subset`` of either. Any
-            other set comes back as it is, since only its own code can prepare it.
-        like: The set that gives the form, of the same kinds; for any other, the images
-            come back as they are.
+            other set is returned as it is, since only its own code can prepare it.
+        like: The set that gives the form, of the same kinds; with any other, the images
+            are returned as they are.
 
     Returns:
         The images, in the same order; the same object where nothing has to change.
 
     Raises:
-        ValueError: If images have neither one nor three channels where channels differ,
-            or those in files would not be square.
+        ValueError: If channels differ and are not one and three, or images in files
+            would not be square.
 
     Example:
         >>> small = Arrays(torch.rand(2, 1, 8, 8), torch.tensor([0, 1]))
@@ -51,10 +51,8 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
         parent = prepared_like(dataset.dataset, like)
         return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
     form = whole(like)
-    if not isinstance(form, Arrays | ImageFiles):
-        return dataset
-    shape = image_shape(form)
-    if shape is None:
+    shape = image_shape(form) if isinstance(form, Arrays | ImageFiles) else None
+    if not isinstance(form, Arrays | ImageFiles) or shape is None:
         return dataset
     if isinstance(dataset, Arrays):
         return _arrays_like(dataset, form, shape)
@@ -80,12 +78,12 @@ def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
 def _arrays_like(
     dataset: Arrays, like: Arrays | ImageFiles, shape: tuple[int, ...]
 ) -> Arrays:
-    found = image_shape(dataset)
-    if found is None or (found == shape and dataset.normalize == like.normalize):
+    present = image_shape(dataset)
+    if present is None or (present == shape and dataset.normalize == like.normalize):
         return dataset
     assert isinstance(dataset.inputs, Tensor)
     images = dataset.inputs
-    if found != shape:
+    if present != shape:
         parts = images.split(_AT_ONCE)
         images = torch.cat([_channels(_resized(p, shape), shape[0]) for p in parts])
     return Arrays(images, dataset.targets, like.normalize, dataset.classes)
@@ -100,9 +98,7 @@ def _files_like(
         return dataset
     rule = "hold square images, gray or in color, to give files their form"
     require(channels in (1, 3) and height == width, "like", rule, shape)
-    frame = (
-        Frame(width) if dataset.frame is None else replace(dataset.frame, size=width)
-    )
+    frame = replace(dataset.frame or Frame(width), size=width)
     return ImageFiles(
         dataset.files,
         dataset.targets,
@@ -119,10 +115,8 @@ def _resized(images: Tensor, shape: tuple[int, ...]) -> Tensor:
     if images.shape[2:] == (height, width):
         return images
     scale = max(height / images.shape[2], width / images.shape[3])
-    sides = [
-        max(s, round(old * scale))
-        for s, old in zip(shape[1:], images.shape[2:], strict=True)
-    ]
+    pairs = zip(shape[1:], images.shape[2:], strict=True)
+    sides = [max(side, round(old * scale)) for side, old in pairs]
     scaled = F.interpolate(images.float(), sides, mode="bilinear", antialias=True)
     top, left = (sides[0] - height) // 2, (sides[1] - width) // 2
     cut = scaled[:, :, top : top + height, left : left + width]
@@ -130,12 +124,12 @@ def _resized(images: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _channels(images: Tensor, channels: int) -> Tensor:
-    found = images.shape[1]
-    if found == channels:
+    present = images.shape[1]
+    if present == channels:
         return images
-    known = {found, channels} == {1, 3}
-    require(known, "dataset", f"hold images of 1, 3 or {channels} channels", found)
-    if found == 1:
+    rule = f"hold images of 1, 3 or {channels} channels"
+    require({present, channels} == {1, 3}, "dataset", rule, present)
+    if present == 1:
         return images.expand(-1, channels, -1, -1)
     weights = torch.tensor(_GRAY, device=images.device)[:, None, None]
     return _as_type((images.float() * weights).sum(1, keepdim=True), images.dtype)

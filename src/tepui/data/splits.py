@@ -1,8 +1,8 @@
 """Splits of a data set in two: at random from a seed, or by a list of indices."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar, cast, overload
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,74 +13,46 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
+from tepui.data.loading import length
 
-T = TypeVar("T")
-
-
-@overload
-def split(dataset: Arrays, fraction: float, *, seed: int) -> tuple[Arrays, Arrays]: ...
+D = TypeVar("D", Arrays, Dataset[Any])
 
 
-@overload
-def split(
-    dataset: Dataset[T], fraction: float, *, seed: int
-) -> tuple[Dataset[T], Dataset[T]]: ...
-
-
-def split(
-    dataset: Dataset[T], fraction: float, *, seed: int
-) -> tuple[Dataset[T], Dataset[T]]:
+def split(dataset: D, fraction: float, *, seed: int) -> tuple[D, D]:
     """Split a data set at random into two that share no sample.
 
     Both parts keep the order of the data set.
 
     Args:
         dataset: Any map-style data set.
-        fraction: Share of the samples in the second part, above 0 and below 1.
+        fraction: Share of the samples in the second part, between 0 and 1.
         seed: Same seed, same split.
 
     Returns:
-        First ``n - round(fraction * n)`` samples, then ``round(fraction * n)``. Both
-        are ``Arrays`` if the data set is, or holds images that fit into memory;
-        otherwise ``torch.utils.data.Subset``.
+        A part of ``n - round(fraction * n)`` samples, then one of ``round(fraction *
+        n)``. Both are ``Arrays`` if the data set is, or if it holds image files that
+        fit into memory; otherwise ``torch.utils.data.Subset``.
 
     Raises:
-        ValueError: If the data set has no length, ``fraction`` lies outside (0, 1), or
-            a part would be empty.
+        ValueError: If the data set has no length, ``fraction`` is not in (0, 1), or a
+            part would be empty.
 
     Example:
-        >>> data = Arrays(torch.arange(10.0), torch.arange(10))
-        >>> train, held_out = split(data, 0.2, seed=13)
+        >>> dataset = Arrays(torch.arange(10.0), torch.arange(10))
+        >>> train, held_out = split(dataset, 0.2, seed=13)
         >>> len(train), len(held_out)
         (8, 2)
     """
-    if not isinstance(dataset, Sized):
-        name = type(dataset).__name__
-        raise ValueError(f"dataset must be map-style and have a length, got {name}")
-    samples = len(dataset)
+    num_samples = length(dataset)
     require(0 < fraction < 1, "fraction", "lie in (0, 1)", fraction)
-    second = round(fraction * samples)
-    rule = f"leave at least one of {samples} samples on each side"
-    require(0 < second < samples, "fraction", rule, fraction)
-    order = torch.randperm(samples, generator=generator(seed, "split"))
+    second = round(fraction * num_samples)
+    rule = f"leave at least one of {num_samples} samples on each side"
+    require(0 < second < num_samples, "fraction", rule, fraction)
+    order = torch.randperm(num_samples, generator=generator(seed, "split"))
     return _part(dataset, order[second:]), _part(dataset, order[:second])
 
 
-@overload
-def split_at(
-    dataset: Arrays, held_out: Sequence[int] | Tensor | str | Path
-) -> tuple[Arrays, Arrays]: ...
-
-
-@overload
-def split_at(
-    dataset: Dataset[T], held_out: Sequence[int] | Tensor | str | Path
-) -> tuple[Dataset[T], Dataset[T]]: ...
-
-
-def split_at(
-    dataset: Dataset[T], held_out: Sequence[int] | Tensor | str | Path
-) -> tuple[Dataset[T], Dataset[T]]:
+def split_at(dataset: D, held_out: Sequence[int] | Tensor | str | Path) -> tuple[D, D]:
     """Split a data set into the samples at given indices and all others.
 
     Both parts keep the order of the data set.
@@ -91,40 +63,37 @@ def split_at(
             that holds them.
 
     Returns:
-        All other samples, then those that are named.
+        All other samples, then those at the given positions.
 
     Raises:
-        ValueError: If positions repeat or lie outside the data set, or a part would
-            be empty.
+        ValueError: If positions repeat or exceed the data set, or a part would be
+            empty.
 
     Example:
-        >>> data = Arrays(torch.arange(10.0), torch.arange(10))
-        >>> train, held_out = split_at(data, [7, 3])
+        >>> dataset = Arrays(torch.arange(10.0), torch.arange(10))
+        >>> train, held_out = split_at(dataset, [7, 3])
         >>> len(train), held_out.targets
         (8, tensor([3, 7]))
     """
-    if not isinstance(dataset, Sized):
-        name = type(dataset).__name__
-        raise ValueError(f"dataset must be map-style and have a length, got {name}")
     if isinstance(held_out, str | Path):
         held_out = torch.from_numpy(np.load(held_out, allow_pickle=False))
     rows = torch.as_tensor(held_out)
     whole = rows.ndim == 1 and not (rows.is_floating_point() or rows.is_complex())
     rule = "be a one-dimensional list of integers"
     require(whole, "held_out", rule, f"{rows.dtype} of shape {tuple(rows.shape)}")
-    samples = len(dataset)
-    rule = f"hold distinct indices, a non-empty proper subset of range({samples})"
-    right = 0 < len(rows) < samples and len(rows.unique()) == len(rows)
-    right = right and int(rows.min()) >= 0 and int(rows.max()) < samples
-    require(right, "held_out", rule, f"{len(rows)} numbers")
-    others = torch.ones(samples, dtype=torch.bool)
+    num_samples = length(dataset)
+    rule = f"hold distinct indices, a non-empty proper subset of range({num_samples})"
+    fits = 0 < len(rows) < num_samples and len(rows.unique()) == len(rows)
+    fits = fits and int(rows.min()) >= 0 and int(rows.max()) < num_samples
+    require(fits, "held_out", rule, f"{len(rows)} numbers")
+    others = torch.ones(num_samples, dtype=torch.bool)
     others[rows.long()] = False
     return _part(dataset, others.nonzero()[:, 0]), _part(dataset, rows.long())
 
 
-def _part(dataset: Dataset[T], rows: Tensor) -> Dataset[T]:
+def _part(dataset: D, rows: Tensor) -> D:
     index: list[int] = rows.sort().values.tolist()
-    held = dataset.held if isinstance(dataset, ImageFiles) else dataset
-    if isinstance(held, Arrays):
-        return cast(Dataset[T], held.subset(index))
-    return Subset(dataset, index)
+    if isinstance(dataset, Arrays):
+        return dataset.subset(index)
+    held = dataset.held if isinstance(dataset, ImageFiles) else None
+    return Subset(dataset, index) if held is None else held.subset(index)

@@ -2,8 +2,8 @@
 
 Lower-case words and single punctuation marks are tokens. The most frequent ones of the
 training text have a number each; every other word falls into one of a fixed number of
-buckets by a hash of its letters. So a word the tokenizer never saw still gets the same
-number in both sentences of a pair. Tokenizers of Hugging Face can take its place.
+buckets by a hash of its letters, so that an unseen word still gets the same number in
+both sentences of a pair.
 """
 
 import re
@@ -35,7 +35,7 @@ class Tokenizer:
     """Numbered words, and hash buckets for all others.
 
     Attributes:
-        words: Words with a number of their own, the most frequent first.
+        words: Words that have their own number, the most frequent first.
         buckets: How many numbers all other words share.
 
     Example:
@@ -51,12 +51,8 @@ class Tokenizer:
 
     def __post_init__(self) -> None:
         require(self.buckets > 0, "buckets", "be positive", self.buckets)
-        require(
-            len(set(self.words)) == len(self.words),
-            "words",
-            "be distinct",
-            [w for w, n in Counter(self.words).items() if n > 1][:3],
-        )
+        repeated = [word for word, n in Counter(self.words).items() if n > 1]
+        require(not repeated, "words", "be distinct", repeated[:3])
 
     @classmethod
     def build(
@@ -65,13 +61,13 @@ class Tokenizer:
         """Count the words of a training text.
 
         Args:
-            texts: The text, in any parts.
-            size: The most numbers, special ones and buckets included.
+            texts: The text, divided in any way.
+            size: The largest number of numbers, including special ones and buckets.
             buckets: How many of them unknown words share.
 
         Returns:
-            A tokenizer of at most ``size`` numbers; of words that are equally frequent
-            the alphabet decides.
+            A tokenizer of at most ``size`` numbers; words of equal frequency are taken
+            in alphabetical order.
 
         Raises:
             ValueError: If no number is left for words.
@@ -92,7 +88,7 @@ class Tokenizer:
             text: Any text.
 
         Returns:
-            One number per token, without special ones.
+            One number per token, without the special ones.
         """
         return [self._number(word) for word in _words(text)]
 
@@ -104,8 +100,8 @@ class Tokenizer:
         Args:
             first: The first sentence of each pair.
             second: The second sentence of each pair.
-            length: The most tokens in one pair; the longer sentence of a longer pair
-                loses its last words.
+            length: The largest number of tokens in one pair; a longer pair loses the
+                last words of its longer sentence.
 
         Returns:
             ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64, of shape
@@ -132,10 +128,10 @@ class Tokenizer:
 
         Args:
             path: The file.
-            overwrite: Replace a file that is there.
+            overwrite: Replace an existing file.
 
         Raises:
-            FileExistsError: If it is there and ``overwrite`` is false.
+            FileExistsError: If it exists and ``overwrite`` is false.
         """
         file = Path(path)
         if file.exists() and not overwrite:
@@ -170,9 +166,8 @@ class Tokenizer:
         return {word: SPECIAL + place for place, word in enumerate(self.words)}
 
     def _number(self, word: str) -> int:
-        known = self._numbers.get(word)
-        if known is not None:
-            return known
+        if word in self._numbers:
+            return self._numbers[word]
         return SPECIAL + len(self.words) + zlib.crc32(word.encode()) % self.buckets
 
 
@@ -189,7 +184,7 @@ class HuggingFaceTokenizer:
 
     def __init__(self, name: str | Path) -> None:
         library = extra("transformers", "text")
-        # Unless it is told not to, the library asks whether to run code.
+        # Unless told not to, the library asks whether to run code.
         closed = {"trust_remote_code": False}
         self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name, **closed)
 
@@ -204,10 +199,10 @@ class HuggingFaceTokenizer:
         Args:
             first: The first sentence of each pair.
             second: The second sentence of each pair.
-            length: The most tokens in one pair; longer ones are cut.
+            length: The largest number of tokens in one pair; longer pairs are cut.
 
         Returns:
-            What the tokenizer names, as wide as the longest pair.
+            The tokenizer's tensors by name, as wide as the longest pair.
         """
         encoded = self.tokenizer(
             list(first),

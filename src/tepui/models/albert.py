@@ -5,10 +5,6 @@ the layers. One layer (attention and a two-layer perceptron, each added to its i
 then normalized) is applied ``depth`` times. The first token, mapped linearly and
 through tanh, is the feature.
 
-The default is small enough to train from nothing on a CPU: 756 098 parameters.
-``Albert(vocabulary=30000, embedding=128, width=768, depth=12, heads=12, length=512)``
-has the geometry of ALBERT-Base, 11 685 122 parameters with two classes.
-
 References:
     Lan et al. (2020), ALBERT: A Lite BERT for Self-Supervised Learning of Language
     Representations, ICLR.
@@ -21,16 +17,17 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.models.attention import SelfAttention
-from tepui.models.base import Model, positive
+from tepui.models.base import Model
 
 
 @final
 class Albert(Model):
-    """A classifier of sentence pairs; all before the classifier is one layer.
+    """A classifier of sentence pairs; everything before the classifier is one layer.
 
     It takes ``input_ids`` of shape ``(samples, positions)``, and optionally
-    ``attention_mask``, non-zero where there is a token, and ``token_type_ids``, 0 in
-    the first sentence and 1 in the second.
+    ``attention_mask``, nonzero where there is a token, and ``token_type_ids``, 0 in
+    the first sentence and 1 in the second. The default is small enough to train from
+    scratch on a CPU.
 
     Args:
         num_classes: Number of logits.
@@ -38,9 +35,9 @@ class Albert(Model):
         embedding: Width of a token's embedding.
         width: Width of the shared layer.
         depth: How often the layer is applied.
-        heads: Heads of its attention.
-        length: The most tokens in one pair.
-        dropout: Share of the features set to zero in training.
+        heads: Number of its attention heads.
+        length: The largest number of tokens in one pair.
+        dropout: Fraction of the features set to zero in training.
 
     Raises:
         ValueError: If a size is not positive, or ``heads`` does not divide ``width``.
@@ -63,19 +60,17 @@ class Albert(Model):
         length: int = 128,
         dropout: float = 0.1,
     ) -> None:
-        super().__init__()
-        self.config = {
-            "num_classes": num_classes,
-            "vocabulary": vocabulary,
-            "embedding": embedding,
-            "width": width,
-            "depth": depth,
-            "heads": heads,
-            "length": length,
-        }
-        positive(**self.config)
+        super().__init__(
+            num_classes=num_classes,
+            vocabulary=vocabulary,
+            embedding=embedding,
+            width=width,
+            depth=depth,
+            heads=heads,
+            length=length,
+            dropout=dropout,
+        )
         require(0 <= dropout < 1, "dropout", "lie in [0, 1)", dropout)
-        self.config["dropout"] = dropout
         self.layers = nn.Sequential(
             _Body(vocabulary, embedding, width, depth, heads, length, dropout)
         )

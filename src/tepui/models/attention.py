@@ -11,7 +11,7 @@ from tepui.core.checks import require
 
 
 class SelfAttention(nn.Module):
-    """Every position looks at every other."""
+    """Every position attends to every other."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
 """What tepui's own models share: features, a linear classifier, and a configuration.
 
-Nothing in the library asks for this class: any ``nn.Module`` can be a member. It lets a
-saved ensemble rebuild its members, and gives methods that train only the last layers a
-place to cut.
+Any ``nn.Module`` can be a member. A :class:`Model` can also be rebuilt by a saved
+ensemble, and be cut where only its last layers are to be trained.
 """
 
 from collections.abc import Iterable
@@ -17,17 +16,30 @@ from tepui.core.checks import require
 class Model(nn.Module):
     """A classifier that is linear in its features.
 
+    Args:
+        config: The arguments of the subclass's constructor, by name; integers must be
+            positive.
+
     Attributes:
         layers: Their composition yields the features; a model can be cut between any
             two of them.
         classifier: The last layer.
         config: Arguments from which the constructor builds the same model; each can
             be written as JSON.
+
+    Raises:
+        ValueError: If an integer in the configuration is not positive.
     """
 
     layers: nn.Sequential
     classifier: nn.Linear
     config: dict[str, Any]
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__()
+        integers = {n: value for n, value in config.items() if type(value) is int}
+        positive(**integers)
+        self.config = config
 
     def features(self, *inputs: Any, **named: Any) -> Tensor:
         """Return what the classifier sees, ``(samples, width)``: all layers in order.
@@ -56,33 +68,26 @@ class Model(nn.Module):
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What a part of a model was cut from, so that a saved part can be rebuilt.
-
-    Attributes:
-        model: The model's class.
-        config: Its arguments.
-        layers: How many layers the tail has.
-    """
+class CutFrom:
+    """What a part of a model was cut from, so that a saved part can be rebuilt."""
 
     model: type[Model]
     config: dict[str, Any]
-    layers: int
+    layers: int  # of the tail
 
 
 @final
 class Composed(Model):
-    """A model put together from parts; a saved one needs its factory or its origin."""
+    """A model put together from parts, perhaps ones that were cut from another."""
 
     def __init__(
         self,
         layers: Iterable[nn.Module],
         classifier: nn.Linear,
-        origin: Origin | None = None,
+        cut_from: CutFrom | None = None,
     ) -> None:
         super().__init__()
-        self.config = {}
-        self.origin = origin
+        self.cut_from = cut_from
         self.layers = nn.Sequential(*layers)
         self.classifier = classifier
 
@@ -105,6 +110,14 @@ def positive(**sizes: int) -> None:
     """
     for name, size in sizes.items():
         require(size > 0, name, "be positive", size)
+
+
+def convolution_with_norm(
+    channels: int, width: int, kernel: int = 3, stride: int = 1
+) -> nn.Sequential:
+    """Return a convolution that keeps the size, up to stride, and its BatchNorm."""
+    layer = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
+    return nn.Sequential(layer, nn.BatchNorm2d(width))
 
 
 def kaiming_fan_out(module: nn.Module) -> None:

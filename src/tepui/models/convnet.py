@@ -2,8 +2,7 @@
 
 ``(n, c, h, w)`` passes three 3×3 convolutions with BatchNorm and ReLU of ``w, 2w, 4w``
 channels, a 2×2 max-pooling after the first, the mean over each quarter of the image,
-and a linear layer on ``16w`` features. With the default arguments: 7234 parameters,
-for gray images of 8×8 up to 28×28 pixels.
+and a linear layer on ``16w`` features. By default: gray images of 8×8 to 28×28 pixels.
 
 References:
     LeCun, Bottou, Bengio and Haffner (1998), Gradient-Based Learning Applied to
@@ -15,7 +14,7 @@ from typing import final
 
 from torch import nn
 
-from tepui.models.base import Model, positive
+from tepui.models.base import Model, convolution_with_norm
 
 
 @final
@@ -45,27 +44,18 @@ class ConvNet(Model):
         width: int = 8,
         stride: int = 1,
     ) -> None:
-        super().__init__()
-        self.config = {
-            "num_classes": num_classes,
-            "in_channels": in_channels,
-            "width": width,
-            "stride": stride,
-        }
-        positive(**self.config)
+        super().__init__(
+            num_classes=num_classes, in_channels=in_channels, width=width, stride=stride
+        )
         self.layers = nn.Sequential(
-            *_convolution(in_channels, width, stride),
+            *convolution_with_norm(in_channels, width, stride=stride),
+            nn.ReLU(),
             nn.MaxPool2d(2),
-            *_convolution(width, 2 * width),
-            *_convolution(2 * width, 4 * width),
+            *convolution_with_norm(width, 2 * width),
+            nn.ReLU(),
+            *convolution_with_norm(2 * width, 4 * width),
+            nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
         )
         self.classifier = nn.Linear(16 * width, num_classes)
-
-
-def _convolution(
-    channels: int, width: int, stride: int = 1
-) -> tuple[nn.Module, nn.Module, nn.Module]:
-    layer = nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
-    return layer, nn.BatchNorm2d(width), nn.ReLU()

@@ -1,7 +1,6 @@
-"""Sequence classifiers of Hugging Face, with the parts that tepui's own models have.
+"""Sequence classifiers of Hugging Face (the extra ``text``) as models of tepui.
 
-transformers comes with the extra ``text``. Weights are read from safetensors only, and
-no code that lies beside them is run.
+Weights are read from safetensors only, and no code that comes with them is run.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from tepui.core.checks import require
 from tepui.core.extras import extra
 from tepui.models.base import Composed, Model, positive
 
-# Options that would run code which somebody put beside a model or elsewhere on the hub.
+# Options that would run code from a model's folder or elsewhere on the hub.
 CODE = ("trust_remote_code", "code_revision", "auto_map")
 
 
@@ -25,9 +24,9 @@ def from_huggingface(
 
     Args:
         name: Its name on the hub, such as ``"albert-base-v2"``, or a folder.
-        num_classes: Number of logits; a head for another number is drawn anew.
-        pretrained: Whether weights are loaded; without them only the configuration is.
-        options: Further values of the model's configuration, none that brings code.
+        num_classes: Number of logits; a head for another number is initialized anew.
+        pretrained: Whether weights are loaded, or only the configuration.
+        options: Further values of the model's configuration, none of which brings code.
 
     Returns:
         A model of dict inputs, such as ``input_ids`` and ``attention_mask``, with
@@ -41,7 +40,7 @@ def from_huggingface(
     positive(num_classes=num_classes)
     _require_no_code(options)
     library = extra("transformers", "text")
-    # Unless it is told not to, the library asks on the terminal whether to run code.
+    # Unless told not to, the library asks on the terminal whether to run code.
     closed = {"trust_remote_code": False}
     config = library.AutoConfig.from_pretrained(
         name, num_labels=num_classes, **options, **closed
@@ -60,10 +59,10 @@ def _require_no_code(options: Mapping[str, Any], inside: str = "") -> None:
     """Raise if options, or the configurations that they hold, bring code."""
     for name, value in options.items():
         argument = f"{inside}{name}"
-        rule = "be left out, since no code of a model is run"
+        rule = "be left out, since a model's code is never run"
         require(name not in CODE, argument, rule, value)
         if name.endswith("_implementation"):
-            rule = "name no repository, since no code of one is run"
+            rule = "not name a repository, since its code is never run"
             require("/" not in str(value), argument, rule, value)
         for part in value if isinstance(value, list | tuple) else [value]:
             if isinstance(part, Mapping):
@@ -84,14 +83,14 @@ class _Outputs(nn.Module):
 
 def _beheaded(model: nn.Module, num_classes: int) -> tuple[nn.Module, nn.Linear]:
     """Take the last linear layer out of a model, which then returns its inputs."""
-    found = [
+    heads = [
         (path, part)
         for path, part in model.named_modules()
         if isinstance(part, nn.Linear) and part.out_features == num_classes
     ]
     rule = f"name a model that ends in a linear layer for {num_classes} classes"
-    require(len(found) > 0, "name", rule, type(model).__name__)
-    path, classifier = found[-1]
+    require(len(heads) > 0, "name", rule, type(model).__name__)
+    path, classifier = heads[-1]
     owner, _, attribute = path.rpartition(".")
     setattr(model.get_submodule(owner), attribute, nn.Identity())
     return model, classifier

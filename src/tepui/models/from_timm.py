@@ -1,10 +1,9 @@
-"""Models of timm, with the parts that tepui's own models have.
+"""Models of timm (the extra ``vision``), with the parts that tepui's own models have.
 
-timm comes with the extra ``vision``. A vision transformer whose class token is its
-feature (ViT, DeiT, DeiT-3) is taken apart like :class:`tepui.models.ViTTiny`: at its
-end stand the perceptron half of the last block, on the class token alone, and the
-norm, so that :func:`tepui.models.split_last_layers` can cut inside the last block. Any
-other model is one layer before its classifier.
+A vision transformer whose class token is its feature (ViT, DeiT, DeiT-3) ends, like
+:class:`tepui.models.ViTTiny`, in the perceptron half of its last block, on the class
+token alone, and the norm, so that :func:`tepui.models.split_last_layers` can cut inside
+that block. Any other model is one layer before its classifier.
 """
 
 from typing import Any
@@ -16,7 +15,7 @@ from tepui.core.extras import extra
 from tepui.models.base import Composed, Model
 from tepui.models.resize import Resize
 
-# Options that read weights from any place, which some versions of timm unpickle.
+# Options that read weights from anywhere, which some versions of timm unpickle.
 PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
 HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")
 
@@ -32,23 +31,23 @@ def from_timm(
     """Return a model of timm.
 
     Args:
-        name: timm's name for it, such as ``"vit_tiny_patch16_224"``; no place on the
-            hub or in a folder.
-        num_classes: Number of logits; those of the published model by default.
+        name: timm's name for it, such as ``"vit_tiny_patch16_224"``, not an address on
+            the hub or a folder.
+        num_classes: Number of logits; that of the published model by default.
         in_channels: Channels of the images.
-        pretrained: Whether timm loads published weights, from its cache or the net.
+        pretrained: Whether timm loads published weights, from its cache or online.
         resize: Enlarge or shrink images to this size first, such as 224.
-        options: Further arguments of ``timm.create_model``, none that reads a file.
+        options: Further arguments of ``timm.create_model``, none of which reads a file.
 
     Returns:
         A model with features and a linear classifier.
 
     Raises:
         ImportError: If timm is not installed.
-        ValueError: If name or options lead to other weights than timm's own, which
-            could hold code, or the model does not end in a linear classifier.
+        ValueError: If the name or an option leads to weights other than timm's own,
+            which could hold code, or the model does not end in a linear classifier.
     """
-    rule = "be a model of timm's own list, since weights elsewhere could hold code"
+    rule = "be in timm's own list of models, since weights elsewhere could hold code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
         rule = "be left out, since weights elsewhere could hold code"
@@ -60,12 +59,8 @@ def from_timm(
         name, pretrained=pretrained, in_chans=in_channels, **options
     )
     classifier = model.get_classifier()
-    require(
-        isinstance(classifier, nn.Linear),
-        "name",
-        "name a model with one linear classifier",
-        name,
-    )
+    rule = "name a model with one linear classifier"
+    require(isinstance(classifier, nn.Linear), "name", rule, name)
     model.reset_classifier(0)
     first = [] if resize is None else [Resize(resize)]
     return Composed([*first, *_parts(model)], classifier)
@@ -101,10 +96,7 @@ class _Half(nn.Module):
         self, norm: nn.Module, branch: nn.Module, scale: nn.Module, drop: nn.Module
     ) -> None:
         super().__init__()
-        self.norm = norm
-        self.branch = branch
-        self.scale = scale
-        self.drop = drop
+        self.norm, self.branch, self.scale, self.drop = norm, branch, scale, drop
 
     def forward(self, x: Tensor, *others: Any, **named: Any) -> Tensor:
         branch = self.branch(self.norm(x), *others, **named)

@@ -1,8 +1,7 @@
 """A multilayer perceptron: the smallest model with features.
 
 ``(n, ...)`` is flattened to ``in_features`` numbers and passes linear layers with ReLU,
-without BatchNorm, and a last linear layer. With the default arguments: 26 122
-parameters and 128 features.
+without BatchNorm, and a last linear layer.
 
 References:
     Rumelhart, Hinton and Williams (1986), Learning Representations by Back-Propagating
@@ -42,15 +41,10 @@ class MLP(Model):
         hidden: Sequence[int] = (128, 128),
         num_classes: int = 10,
     ) -> None:
-        super().__init__()
-        positive(in_features=in_features, num_classes=num_classes)
-        for layer, width in enumerate(hidden):
-            positive(**{f"hidden[{layer}]": width})
-        self.config = {
-            "in_features": in_features,
-            "hidden": list(hidden),
-            "num_classes": num_classes,
-        }
+        super().__init__(
+            in_features=in_features, hidden=list(hidden), num_classes=num_classes
+        )
+        positive(**{f"hidden[{layer}]": width for layer, width in enumerate(hidden)})
         widths = [in_features, *hidden]
         layers = ((nn.Linear(*sizes), nn.ReLU()) for sizes in pairwise(widths))
         self.layers = nn.Sequential(nn.Flatten(), *chain.from_iterable(layers))

@@ -13,7 +13,7 @@ class Resize(nn.Module):
     """Bicubic resizing to a square, such as 32 to 224 pixels for a pretrained ViT.
 
     Args:
-        size: Height and width of what comes out.
+        size: Height and width of the result.
 
     Raises:
         ValueError: If the size is not positive.
@@ -36,7 +36,7 @@ class Resize(nn.Module):
             images: Images of any size, ``(samples, channels, height, width)``.
 
         Returns:
-            The same images, untouched if they have the size already.
+            The same images, unchanged if they already have that size.
         """
         if images.shape[2:] == (self.size, self.size):
             return images

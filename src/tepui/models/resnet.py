@@ -4,10 +4,8 @@
 8w`` channels, the last three of stride 2; then the mean over pixels and a linear layer.
 A block whose shape changes adds its input through a 1×1 convolution and BatchNorm. The
 stems for 32 and 64 pixels are one 3×3 convolution of stride 1 without pooling; that for
-64 pixels draws its convolutions as the released TinyImageNet network does. The stem for
-ImageNet is a 7×7 convolution and a 3×3 max-pooling of stride 2 each. With the default
-arguments: 11 173 962 parameters and 512 features; with the ImageNet stem and 1000
-classes: 11 689 512.
+64 pixels is initialized as in the released TinyImageNet network. The stem for ImageNet
+is a 7×7 convolution and a 3×3 max-pooling, both of stride 2.
 
 References:
     He, Zhang, Ren and Sun (2016), Deep Residual Learning for Image Recognition, CVPR.
@@ -19,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of
-from tepui.models.base import Model, kaiming_fan_out, positive
+from tepui.models.base import Model, convolution_with_norm, kaiming_fan_out
 
 Stem = Literal["32px", "64px", "imagenet"]
 
@@ -34,10 +32,10 @@ class ResNet18(Model):
         width: Channels of the first stage; the features are eight times as wide.
         stem: The first layers, made for images of this size.
         scaled_shortcut: Whether a shortcut that keeps its shape scales each channel by
-            a weight that is learned and starts at one.
+            a learned weight, initially one.
 
     Raises:
-        ValueError: If a size is not positive, or the stem unknown.
+        ValueError: If a size is not positive, or the stem is unknown.
 
     Example:
         >>> import torch
@@ -54,16 +52,14 @@ class ResNet18(Model):
         stem: Stem = "32px",
         scaled_shortcut: bool = False,
     ) -> None:
-        super().__init__()
-        positive(num_classes=num_classes, in_channels=in_channels, width=width)
+        super().__init__(
+            num_classes=num_classes,
+            in_channels=in_channels,
+            width=width,
+            stem=stem,
+            scaled_shortcut=scaled_shortcut,
+        )
         one_of("stem", stem, get_args(Stem))
-        self.config = {
-            "num_classes": num_classes,
-            "in_channels": in_channels,
-            "width": width,
-            "stem": stem,
-            "scaled_shortcut": scaled_shortcut,
-        }
         self.layers = nn.Sequential(
             _stem(in_channels, width, stem),
             *_stage(width, width, 1, scaled_shortcut),
@@ -80,21 +76,19 @@ class ResNet18(Model):
         """Map the name of each part that holds weights to torchvision's name."""
         names = {"layers.0.0": "conv1", "layers.0.1": "bn1", "classifier": "fc"}
         for index in range(8):
-            own = f"layers.{index + 1}"
+            ours = f"layers.{index + 1}"
             theirs = f"layer{index // 2 + 1}.{index % 2}"
             for number, part in ((1, "first"), (2, "second")):
-                names[f"{own}.{part}.0"] = f"{theirs}.conv{number}"
-                names[f"{own}.{part}.1"] = f"{theirs}.bn{number}"
-            names[f"{own}.shortcut"] = f"{theirs}.downsample"
+                names[f"{ours}.{part}.0"] = f"{theirs}.conv{number}"
+                names[f"{ours}.{part}.1"] = f"{theirs}.bn{number}"
+            names[f"{ours}.shortcut"] = f"{theirs}.downsample"
         return names
 
     def released_names(self) -> dict[str, str]:
         """Map the name of each part to its name in SharpBalance's released code."""
         names = self.torchvision_names()
-        parts = {
-            own: name.replace("downsample", "shortcut") for own, name in names.items()
-        }
-        return {**parts, "classifier": "linear"}
+        names = {n: t.replace("downsample", "shortcut") for n, t in names.items()}
+        return {**names, "classifier": "linear"}
 
 
 class _Block(nn.Module):
@@ -102,11 +96,13 @@ class _Block(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int, scaled: bool) -> None:
         super().__init__()
-        self.first = _convolution(channels, width, kernel=3, stride=stride)
-        self.second = _convolution(width, width, kernel=3)
+        self.first = convolution_with_norm(channels, width, stride=stride)
+        self.second = convolution_with_norm(width, width)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != width:
-            self.shortcut = _convolution(channels, width, kernel=1, stride=stride)
+            self.shortcut = convolution_with_norm(
+                channels, width, kernel=1, stride=stride
+            )
         elif scaled:
             self.shortcut = _scale(width)
 
@@ -116,8 +112,8 @@ class _Block(nn.Module):
 
 def _stem(channels: int, width: int, stem: Stem) -> nn.Sequential:
     if stem != "imagenet":
-        return nn.Sequential(*_convolution(channels, width, kernel=3), nn.ReLU())
-    convolution = _convolution(channels, width, kernel=7, stride=2)
+        return nn.Sequential(*convolution_with_norm(channels, width), nn.ReLU())
+    convolution = convolution_with_norm(channels, width, kernel=7, stride=2)
     return nn.Sequential(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
 
 
@@ -132,11 +128,3 @@ def _scale(width: int) -> nn.Conv2d:
     layer = nn.Conv2d(width, width, 1, groups=width, bias=False)
     nn.init.ones_(layer.weight)
     return layer
-
-
-def _convolution(
-    channels: int, width: int, kernel: int, stride: int = 1
-) -> nn.Sequential:
-    """Return a convolution that keeps the size, up to stride, and its BatchNorm."""
-    layer = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
-    return nn.Sequential(layer, nn.BatchNorm2d(width))

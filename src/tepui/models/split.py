@@ -1,8 +1,8 @@
 """Cutting a model into a frozen extractor and a tail that is trained.
 
 Members of a shallow ensemble share a frozen extractor and train only their own copy of
-the last layers. What the extractor says does not change, so it can be computed once,
-see :func:`tepui.cached_features`.
+the last layers. The features do not change, so they can be computed once, see
+:func:`tepui.cached_features`.
 """
 
 from copy import deepcopy
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tepui.core.checks import require
-from tepui.models.base import Composed, Model, Origin, composed
+from tepui.models.base import Composed, CutFrom, Model, composed
 
 
 @final
@@ -22,7 +22,7 @@ class Frozen(nn.Module):
 
     Args:
         layers: Applied in order; the first may take several or named inputs.
-        origin: What they were cut from, if that is known.
+        cut_from: What they were cut from, if that is known.
 
     Example:
         >>> frozen = Frozen([nn.BatchNorm1d(3)])
@@ -30,15 +30,24 @@ class Frozen(nn.Module):
         False
     """
 
-    def __init__(self, layers: list[nn.Module], origin: Origin | None = None) -> None:
+    def __init__(
+        self, layers: list[nn.Module], cut_from: CutFrom | None = None
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.origin = origin
+        self.cut_from = cut_from
         self.requires_grad_(False)
         self.eval()
 
     def train(self, mode: bool = True) -> Self:
-        """Stay in eval mode, whatever mode is requested."""
+        """Stay in eval mode.
+
+        Args:
+            mode: Has no effect.
+
+        Returns:
+            The module itself.
+        """
         return super().train(False)
 
     @torch.no_grad()
@@ -52,7 +61,7 @@ class OnFeatures(nn.Module):
     """A head on a frozen extractor: a member for raw inputs.
 
     Args:
-        extractor: Says what the head sees; may be that of other members too.
+        extractor: Computes what the head sees; members may share it.
         head: The part that is trained.
     """
 
@@ -78,19 +87,14 @@ def frozen(extractor: nn.Module) -> Frozen:
         if not isinstance(part, nn.modules.batchnorm._BatchNorm):
             continue
         where = f"{type(part).__name__} {name}".strip()
-        require(
-            not part.training,
-            "extractor",
+        rule = (
             "be in eval mode where it has BatchNorm (call extractor.eval() if its "
-            "running statistics are those to use)",
-            f"train mode in {where}",
+            "running statistics are those to use)"
         )
-        require(
-            part.running_mean is not None,
-            "extractor",
-            "keep running statistics where it has BatchNorm",
-            f"none in {where}",
-        )
+        require(not part.training, "extractor", rule, f"train mode in {where}")
+        rule = "keep running statistics where it has BatchNorm"
+        kept = part.running_mean is not None
+        require(kept, "extractor", rule, f"none in {where}")
     return extractor if isinstance(extractor, Frozen) else Frozen([extractor])
 
 
@@ -100,7 +104,7 @@ class Split:
 
     Attributes:
         extractor: The frozen part, one for all members.
-        pattern: What the tails are copies of; itself never trained.
+        pattern: What the tails are copied from; it is never trained itself.
     """
 
     extractor: Frozen
@@ -114,7 +118,7 @@ class Split:
                 has ``reset_parameters``.
 
         Returns:
-            A trainable model of what the extractor says.
+            A trainable model whose inputs are the extractor's outputs.
         """
         tail = deepcopy(self.pattern)
         for part in tail.modules():
@@ -130,7 +134,7 @@ class Split:
             fresh: Draw the tail's weights anew instead of copying them.
 
         Returns:
-            A model of which only the tail is trained.
+            A model whose tail alone is trained.
         """
         tail = self.tail(fresh)
         return Composed([self.extractor, *tail.layers], tail.classifier)
@@ -152,7 +156,7 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
         Copies of both parts; together they compute what the model does in eval mode.
 
     Raises:
-        ValueError: If the model cannot be cut, or not there.
+        ValueError: If the model cannot be cut, or cannot be cut there.
 
     Example:
         >>> from tepui.models import MLP
@@ -167,17 +171,17 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
         ))
     """
     modules = _modules(model)
-    heavy = [n for n, module in enumerate(modules) if _has_weights(module)]
+    heavy = [n for n, module in enumerate(modules) if [*module.parameters()]]
     rule = f"lie in [1, {len(heavy) - 1}]"
     require(1 <= layers < len(heavy), "layers", rule, layers)
     cut = heavy[-layers]
     front, rest, last = deepcopy((modules[:cut], modules[cut:-1], modules[-1]))
     assert isinstance(last, nn.Linear)
-    origin = None
+    cut_from = None
     if isinstance(model, Model):
-        origin = Origin(type(model), deepcopy(model.config), layers)
-    tail = Composed(rest, last, origin).requires_grad_(True)
-    return Split(Frozen(front, origin), tail)
+        cut_from = CutFrom(type(model), deepcopy(model.config), layers)
+    tail = Composed(rest, last, cut_from).requires_grad_(True)
+    return Split(Frozen(front, cut_from), tail)
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:
@@ -191,7 +195,3 @@ def _modules(model: nn.Module) -> list[nn.Module]:
     last = type(modules[-1]).__name__
     require(isinstance(modules[-1], nn.Linear), "model", rule, f"{last} at its end")
     return modules
-
-
-def _has_weights(module: nn.Module) -> bool:
-    return next(module.parameters(), None) is not None

@@ -1,6 +1,6 @@
 """Weights that torchvision published, in tepui's models.
 
-A file of them is read by the caller, for example with
+The caller reads a file of them, for example with
 ``torch.load(file, weights_only=True)``; here only names are translated and shapes
 checked, so torchvision itself is not needed.
 """
@@ -42,8 +42,8 @@ def load_torchvision(
         Traceback (most recent call last):
         ValueError: state must hold the weights of ResNet18, got missing ['conv1.weight', 'bn1.weight', 'bn1.bias'] (101) and unexpected [] (0)
     """  # noqa: E501 - a doctest must show the whole message
-    own = model.state_dict()
-    names = tensor_names(own, model.torchvision_names())
+    ours = model.state_dict()
+    names = tensor_names(ours, model.torchvision_names())
     names = {n: theirs for n, theirs in names.items() if _is_needed(theirs, state)}
     missing = [theirs for theirs in names.values() if theirs not in state]
     unexpected = sorted(state.keys() - names.values())
@@ -61,19 +61,16 @@ def load_torchvision(
         if with_head or not name.startswith(HEAD)
     }
     for name, tensor in loaded.items():
-        require(
-            tensor.shape == own[name].shape,
-            f"state[{names[name]!r}]",
-            f"have shape {tuple(own[name].shape)}",
-            tuple(tensor.shape),
-        )
+        shape, argument = tuple(ours[name].shape), f"state[{names[name]!r}]"
+        rule = f"have shape {shape}"
+        require(tensor.shape == shape, argument, rule, tuple(tensor.shape))
     with torch.no_grad():
         for name, tensor in loaded.items():
-            own[name].copy_(tensor)
+            ours[name].copy_(tensor)
     return with_head
 
 
-def tensor_names(own: Iterable[str], parts: Mapping[str, str]) -> dict[str, str]:
+def tensor_names(tensors: Iterable[str], parts: Mapping[str, str]) -> dict[str, str]:
     """Map every tensor of a model to its name in another program.
 
     Example:
@@ -81,7 +78,7 @@ def tensor_names(own: Iterable[str], parts: Mapping[str, str]) -> dict[str, str]
         {'classifier.bias': 'fc.bias'}
     """
     names = {}
-    for name in own:
+    for name in tensors:
         part = next(part for part in parts if name.startswith(f"{part}."))
         names[name] = f"{parts[part]}{name.removeprefix(part)}"
     return names

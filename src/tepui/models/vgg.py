@@ -1,12 +1,10 @@
 """VGG-19, without and with BatchNorm.
 
 ``(n, c, h, w)`` passes sixteen 3×3 convolutions with ReLU in five stages of 2, 2, 4, 4
-and 4, of ``w, 2w, 4w, 8w, 8w`` channels, each stage ending in a 2×2 max-pooling. Then
-follows one of two heads: ``"linear"``, the mean over pixels and one linear layer, the
-custom for images of 32 pixels; or ``"imagenet"``, a mean pooling to 7×7 and three
-linear layers with dropout, as published. With the default arguments: 20 029 514
-parameters, 20 040 522 with BatchNorm; with the ImageNet head and 1000 classes:
-143 667 240 and 143 678 248.
+and 4, of ``w, 2w, 4w, 8w, 8w`` channels, each stage ending in a 2×2 max-pooling. Two
+heads can follow: ``"linear"``, the mean over pixels and one linear layer, customary for
+images of 32 pixels; or ``"imagenet"``, a mean pooling to 7×7 and three linear layers
+with dropout, as published.
 
 References:
     Simonyan and Zisserman (2015), Very Deep Convolutional Networks for Large-Scale
@@ -18,7 +16,7 @@ from typing import ClassVar, Literal, final, get_args
 from torch import nn
 
 from tepui.core.checks import one_of
-from tepui.models.base import Model, kaiming_fan_out, positive
+from tepui.models.base import Model, kaiming_fan_out
 
 Head = Literal["linear", "imagenet"]
 
@@ -33,9 +31,6 @@ class _VGG(Model):
         in_channels: Channels of the images.
         width: Channels of the first stage.
         head: What follows the convolutions.
-
-    Raises:
-        ValueError: If a size is not positive, or the head unknown.
     """
 
     norm: ClassVar[bool]
@@ -47,15 +42,10 @@ class _VGG(Model):
         width: int = 64,
         head: Head = "linear",
     ) -> None:
-        super().__init__()
-        positive(num_classes=num_classes, in_channels=in_channels, width=width)
+        super().__init__(
+            num_classes=num_classes, in_channels=in_channels, width=width, head=head
+        )
         one_of("head", head, get_args(Head))
-        self.config = {
-            "num_classes": num_classes,
-            "in_channels": in_channels,
-            "width": width,
-            "head": head,
-        }
         modules: list[nn.Module] = []
         channels = in_channels
         for scale, convolutions in STAGES:

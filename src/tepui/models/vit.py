@@ -7,10 +7,6 @@ class token, normalized, is the feature. The last perceptron sees the class toke
 since nothing reads the others after it; so a cut between the two halves of the last
 block leaves one vector per image.
 
-For images of 32 pixels patches are of 4: ``ViTTiny()`` has 5 362 762 parameters and
-``ViTSmall()`` 21 342 346. ``ViTTiny(num_classes=1000, image_size=224, patch_size=16)``
-is ViT-T/16 with 5 717 416.
-
 References:
     Dosovitskiy et al. (2021), An Image is Worth 16×16 Words, ICLR. Touvron et al.
     (2021), Training Data-Efficient Image Transformers, ICML (the two sizes).
@@ -23,7 +19,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.models.attention import SelfAttention
-from tepui.models.base import Model, positive
+from tepui.models.base import Model
 
 
 class _VisionTransformer(Model):
@@ -35,9 +31,6 @@ class _VisionTransformer(Model):
         image_size: Their height and width.
         patch_size: Height and width of a patch.
         depth: Number of blocks.
-
-    Raises:
-        ValueError: If a size is not positive, or patches do not tile the image.
     """
 
     width: ClassVar[int]
@@ -51,22 +44,16 @@ class _VisionTransformer(Model):
         patch_size: int = 4,
         depth: int = 12,
     ) -> None:
-        super().__init__()
-        width = self.width
-        self.config = {
-            "num_classes": num_classes,
-            "in_channels": in_channels,
-            "image_size": image_size,
-            "patch_size": patch_size,
-            "depth": depth,
-        }
-        positive(**self.config)
-        require(
-            image_size % patch_size == 0,
-            "patch_size",
-            f"divide image_size ({image_size})",
-            patch_size,
+        super().__init__(
+            num_classes=num_classes,
+            in_channels=in_channels,
+            image_size=image_size,
+            patch_size=patch_size,
+            depth=depth,
         )
+        width = self.width
+        rule = f"divide image_size ({image_size})"
+        require(image_size % patch_size == 0, "patch_size", rule, patch_size)
         patches = (image_size // patch_size) ** 2
         halves: list[nn.Module] = []
         for _ in range(depth):
@@ -128,15 +115,12 @@ class _Tokens(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.patches(x).flatten(2).transpose(1, 2)
-        require(
-            tokens.shape[1] + 1 == self.positions.num_embeddings,
-            "x",
-            f"hold images of {self.positions.num_embeddings - 1} patches",
-            tuple(x.shape),
-        )
-        every = torch.arange(tokens.shape[1] + 1, device=x.device).expand(len(x), -1)
-        tokens = torch.cat([self.first(torch.zeros_like(every[:, :1])), tokens], 1)
-        placed: Tensor = tokens + self.positions(every)
+        patches = self.positions.num_embeddings - 1
+        rule = f"hold images of {patches} patches"
+        require(tokens.shape[1] == patches, "x", rule, tuple(x.shape))
+        places = torch.arange(patches + 1, device=x.device).expand(len(x), -1)
+        tokens = torch.cat([self.first(torch.zeros_like(places[:, :1])), tokens], 1)
+        placed: Tensor = tokens + self.positions(places)
         return placed
 
 

@@ -4,8 +4,7 @@
 pre-activation blocks (BatchNorm, ReLU, 3×3 convolution, twice) with ``2w, 4w, 8w``
 channels, the last two of stride 2; then BatchNorm, ReLU, the mean over pixels and a
 linear layer. A block whose width changes takes its shortcut, a 1×1 convolution, after
-the first activation. No dropout. With the default arguments: 2 243 546 parameters and
-128 features.
+the first activation. No dropout.
 
 References:
     Zagoruyko and Komodakis (2016), Wide Residual Networks, BMVC.
@@ -16,7 +15,7 @@ from typing import final
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.models.base import Model, kaiming_fan_out, positive
+from tepui.models.base import Model, kaiming_fan_out
 
 BLOCKS = 6  # per stage: 40 = 3 stages · 6 blocks · 2 convolutions + 4
 
@@ -43,13 +42,7 @@ class WideResNet40x2(Model):
     def __init__(
         self, num_classes: int = 10, in_channels: int = 3, width: int = 16
     ) -> None:
-        super().__init__()
-        positive(num_classes=num_classes, in_channels=in_channels, width=width)
-        self.config = {
-            "num_classes": num_classes,
-            "in_channels": in_channels,
-            "width": width,
-        }
+        super().__init__(num_classes=num_classes, in_channels=in_channels, width=width)
         self.layers = nn.Sequential(
             nn.Conv2d(in_channels, width, 3, padding=1, bias=False),
             *_stage(width, 2 * width, stride=1),

@@ -49,7 +49,7 @@ def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -
 
 def description(module: nn.Module) -> dict[str, Any]:
     """Return how to rebuild a module, as JSON holds it."""
-    origin = module.origin if isinstance(module, Frozen | Composed) else None
+    origin = module.cut_from if isinstance(module, Frozen | Composed) else None
     if origin is not None and _is_own(origin.model):
         part = "extractor" if isinstance(module, Frozen) else "tail"
         whole = {"model": origin.model.__name__, "config": origin.config}

@@ -55,7 +55,7 @@ class Selection:
             yield from self._from_loader(self.data)
         else:
             yield from at_rows(
-                self.data, self.rows, device=self.device, classes=self.classes
+                self.data, self.rows, device=self.device, num_classes=self.classes
             )
 
     @property

@@ -183,7 +183,7 @@ class LoadedSource(Source):
             device=self.device,
             workers=self.workers,
             key=(seed, "transform", epoch),
-            classes=self.classes,
+            num_classes=self.classes,
         ):
             inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
             if isinstance(inputs, Tensor):

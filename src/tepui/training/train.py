@@ -176,7 +176,7 @@ def _prepared(
             spec.batch_size,
             device=device,
             workers=workers,
-            classes=classes,
+            num_classes=classes,
         )
     check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     owned = exchange.owned(len(ensemble))

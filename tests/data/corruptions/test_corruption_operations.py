@@ -11,12 +11,13 @@ from PIL import Image
 from scipy import ndimage
 
 from tepui.data import corrupt
-from tepui.data.corruptions import PARAMETERS, filters
+from tepui.data.corruptions import filters
 from tepui.data.corruptions.blur import copied_from, disk_kernel
 from tepui.data.corruptions.digital import _sheared_grid, elastic_transform
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.edges import canny, distance_to
 from tepui.data.corruptions.frost import fitted, procedural_frost
+from tepui.data.corruptions.strengths import PARAMETERS
 from tepui.data.corruptions.weather import plasma
 
 CPU = torch.device("cpu")

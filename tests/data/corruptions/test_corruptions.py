@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from tepui.data import CORRUPTIONS, STANDARD, corrupt
-from tepui.data.corruptions import PARAMETERS, load_frost
+from tepui.data.corruptions.frost import load_frost
+from tepui.data.corruptions.strengths import PARAMETERS
 
 SEVERITIES = (1, 2, 3, 4, 5)
 EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
@@ -311,7 +312,7 @@ def test_frost_takes_the_photographs(photos, tmp_path):
         ]
         assert min(near) < 1e-5
     (tmp_path / "frost5.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match=r"no frost texture .*frost5\.jpg"):
+    with pytest.raises(FileNotFoundError, match=r"frost5\.jpg must exist"):
         load_frost(tmp_path)
 
 

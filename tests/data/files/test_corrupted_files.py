@@ -244,7 +244,7 @@ def test_copies_must_have_the_samples_of_the_test_set(tmp_path):
             range(5)
         ),
         r"shape \(3, 16, 32\), got \(3, 32, 32\)": Arrays(images[:, :, :16], labels),
-        "have the test set's targets, got '2 others'": Arrays(images, swapped),
+        "have the test set's targets, got '2 different ones'": Arrays(images, swapped),
     }
     for message, like in wrong.items():
         place = rf"fog at severity 3 in {tmp_path / 'c'} must .*"
@@ -258,7 +258,8 @@ def test_folders_must_have_the_classes_of_the_test_set_in_any_order(tmp_path):
     like = Arrays(images, torch.tensor([1, 0]), classes=classes)
     assert corrupted_files(tmp_path, like)["fog", 1].targets.tolist() == [0, 1]
     like = Arrays(images, torch.tensor([1, 1]), classes=classes)
-    with pytest.raises(ValueError, match="targets in any order, got '1 others'"):
+    message = "targets in any order, got '1 different ones'"
+    with pytest.raises(ValueError, match=message):
         corrupted_files(tmp_path, like)["fog", 1]
     like = Arrays(images[:, :, 1:], torch.tensor([0, 1]), classes=classes)
     with pytest.raises(ValueError, match=r"shape \(3, 7, 8\), got \(3, 8, 8\)"):

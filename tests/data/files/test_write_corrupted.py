@@ -160,7 +160,7 @@ def test_what_a_layout_cannot_hold_is_refused(clean, tmp_path):
     with pytest.raises(ValueError, match="severities must be 1 to 5"):
         write_corrupted(corrupted(clean, severities=(1,)), tmp_path / "x")
     five = Arrays(torch.zeros(2, 5, 4, 4), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="layout must be arrays unless 1 or 3"):
+    with pytest.raises(ValueError, match="layout must be arrays unless images"):
         write_corrupted(corrupted(five), tmp_path / "x", layout="folders")
 
 

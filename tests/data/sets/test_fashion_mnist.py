@@ -8,14 +8,14 @@ import torch
 
 from data_layouts import fashion_mnist, images_and_labels
 from tepui.data import FashionMNIST
-from tepui.data.files.idx import read_idx
+from tepui.data.sets.fashion_mnist import read_idx
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.fashion_mnist.SAMPLES", {True: 7, False: 5})
+    monkeypatch.setattr(FashionMNIST, "num_samples", {True: 7, False: 5})
 
 
 def made(folder, compressed=True):
@@ -61,10 +61,11 @@ def rewritten(folder, change):
     [
         (lambda content: content[:-1], "hold 3920 values"),
         (lambda content: content + b"\0", "hold 3920 values"),
-        (lambda content: content[:9], "hold the sizes of 3 axes"),
-        (lambda content: b"\0\0", "must be an idx file, got '2 bytes'"),
+        (lambda content: content[:9], "idx file of bytes with 3 axes"),
+        (lambda content: b"\0\0", "must be an idx file of bytes"),
         (lambda content: b"\0\0\x0d" + content[3:], "be an idx file of bytes"),
         (lambda content: b"PK" + content[2:], "be an idx file of bytes"),
+        (lambda content: content[:3] + b"\x02" + content[4:], "with 3 axes, got"),
     ],
 )
 def test_damage_is_named(change, message, small, tmp_path):
@@ -88,7 +89,7 @@ def test_another_count_is_refused(small, tmp_path):
     images, labels = images_and_labels(6, 10, shape=(1, 28, 28))
     folder = tmp_path / "fashion-mnist"
     fashion_mnist(folder, images, labels, "t10k")
-    with pytest.raises(ValueError, match=r"must hold \(5, 28, 28\), got \(6, 28, 28\)"):
+    with pytest.raises(ValueError, match=r"\(5, 1, 28, 28\), got .*\(6, 1, 28, 28\)"):
         FashionMNIST(tmp_path, train=False)
     fashion_mnist(folder, images[:5], labels, "t10k")
     with pytest.raises(ValueError, match="must hold 5 labels below 10"):
@@ -104,9 +105,9 @@ def test_idx_files_of_any_shape(tmp_path):
     for shape in [(3,), (2, 3), (2, 3, 4, 5)]:
         array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
         idx(tmp_path / "x", array)
-        assert (read_idx(tmp_path / "x") == array).all()
+        assert (read_idx(tmp_path / "x", len(shape)) == array).all()
     with pytest.raises(FileNotFoundError, match=r"y\.gz must exist"):
-        read_idx(tmp_path / "y")
+        read_idx(tmp_path / "y", 1)
 
 
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="dataset-fashion-mnist not installed")

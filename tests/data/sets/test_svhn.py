@@ -8,7 +8,7 @@ from tepui.data import SVHN
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.svhn.SAMPLES", {True: 7, False: 5})
+    monkeypatch.setattr(SVHN, "num_samples", {True: 7, False: 5})
 
 
 def write(root, images, labels, name):
@@ -45,9 +45,10 @@ def test_a_truncated_file_is_refused(share, tmp_path):
     [
         ({"X": np.zeros((32, 32, 3, 5), np.uint8)}, "must hold 'y'"),
         ({"X": np.zeros((32, 32, 3, 4), np.uint8), "y": np.ones(5)}, "shape"),
-        ({"X": np.zeros((32, 32, 3, 5)), "y": np.ones(5)}, "got 'float64"),
+        ({"X": np.zeros((32, 32, 3, 5)), "y": np.ones(5)}, "got 'torch.float64"),
         ({"X": np.zeros((32, 32, 3, 5), np.uint8), "y": np.ones(4)}, "hold 5 labels"),
         ({"X": np.zeros((32, 32, 3, 5), np.uint8), "y": np.zeros(5)}, "from 1 to 10"),
+        ({"X": np.zeros((32, 32), np.uint8), "y": np.ones(5)}, "hold images"),
     ],
 )
 def test_foreign_content_is_refused(content, message, tmp_path):

@@ -1,6 +1,6 @@
 """One call for every corruption: images, a name and a severity in, images out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,35 +17,23 @@ _Published = Callable[[Tensor, Any, Draws], Tensor]
 
 Corruption = Callable[[Tensor, int, Draws], Tensor]
 """A corruption of your own: float images in ``[0, 1]``, a severity from 1 to 5 and
-:class:`Draws` go in, changed images come out, which are then cut to ``[0, 1]``."""
+:class:`Draws` go in; changed images come out and are then clipped to ``[0, 1]``."""
 
-_STANDARD: Mapping[str, _Published] = {
-    "gaussian_noise": noise.gaussian_noise,
-    "shot_noise": noise.shot_noise,
-    "impulse_noise": noise.impulse_noise,
-    "defocus_blur": blur.defocus_blur,
-    "glass_blur": blur.glass_blur,
-    "motion_blur": blur.motion_blur,
-    "zoom_blur": blur.zoom_blur,
-    "snow": weather.snow,
-    "frost": weather.frost,
-    "fog": weather.fog,
-    "brightness": weather.brightness,
-    "contrast": digital.contrast,
-    "elastic_transform": digital.elastic_transform,
-    "pixelate": digital.pixelate,
-    "jpeg_compression": digital.jpeg_compression,
-}
-_EXTRA: Mapping[str, _Published] = {
-    "speckle_noise": extra.speckle_noise,
-    "gaussian_blur": extra.gaussian_blur,
-    "spatter": extra.spatter,
-    "saturate": extra.saturate,
-}
-STANDARD: tuple[str, ...] = tuple(_STANDARD)
-"""The fifteen types that published averages run over."""
-CORRUPTIONS: tuple[str, ...] = (*_STANDARD, *_EXTRA)
+_STANDARD: tuple[_Published, ...] = (
+    *(noise.gaussian_noise, noise.shot_noise, noise.impulse_noise),
+    *(blur.defocus_blur, blur.glass_blur, blur.motion_blur, blur.zoom_blur),
+    *(weather.snow, weather.frost, weather.fog, weather.brightness),
+    *(digital.contrast, digital.elastic_transform),
+    *(digital.pixelate, digital.jpeg_compression),
+)
+_EXTRA: tuple[_Published, ...] = (
+    *(extra.speckle_noise, extra.gaussian_blur, extra.spatter, extra.saturate),
+)
+_BY_NAME: dict[str, _Published] = {f.__name__: f for f in (*_STANDARD, *_EXTRA)}
+CORRUPTIONS: tuple[str, ...] = tuple(_BY_NAME)
 """All types that :func:`corrupt` knows: the standard fifteen and four extra ones."""
+STANDARD: tuple[str, ...] = CORRUPTIONS[: len(_STANDARD)]
+"""The fifteen types that published averages run over."""
 
 
 def corrupt(
@@ -60,8 +48,8 @@ def corrupt(
 ) -> Tensor:
     """Return images with one corruption.
 
-    What is random about an image depends on ``seed``, ``name``, ``severity`` and the
-    image's number, not on the batch it comes in nor on the device.
+    The randomness of an image depends on ``seed``, ``name``, ``severity`` and the
+    image's number, but not on its batch or the device.
 
     Args:
         images: Bytes or floats in ``[0, 1]`` of shape
@@ -70,18 +58,18 @@ def corrupt(
             (:data:`Corruption`).
         severity: From 1, weak, to 5, strong.
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
-            ``"imagenet"``, made for images of 32, 64 and 224 pixels; a function of your
-            own has its own.
+            ``"imagenet"``, made for images of 32, 64 and 224 pixels; without effect on
+            a function of your own.
         seed: Same seed, same draws.
         first: Number of the first image, where the batch is part of a data set.
         textures: For ``frost``, from :func:`load_frost`; None for procedural ones.
 
     Returns:
-        Images of the same shape and type. Bytes are cut off as in the published
-        scripts, except those of ``pixelate``, which are rounded as in them.
+        Images of the same shape and type. As in the published scripts, bytes are
+        truncated, except for ``pixelate``, where they are rounded.
 
     Raises:
-        ValueError: If a name is unknown, ``severity`` lies outside 1 to 5, or
+        ValueError: If a name is unknown, ``severity`` is not from 1 to 5, or
             ``images`` are not images.
 
     Example:
@@ -89,18 +77,18 @@ def corrupt(
         >>> corrupt(images, "brightness", 5)[0, 0, 0, 0]
         tensor(0.8000)
     """
-    known = name_of(name)
+    named = name_of(name)
     corruption, value = _function(name, severity, strength, textures)
     check_images("images", images)
     pixels = to_float(images)
     if pixels.dtype != torch.float64:
         pixels = pixels.float()
-    draws = Draws((seed, "corrupt", known, severity), first, len(images), images.device)
+    draws = Draws((seed, "corrupt", named, severity), first, len(images), images.device)
     pixels = corruption(pixels, value, draws).clamp(0, 1)
     rule = f"keep the shape of images {tuple(images.shape)}"
-    require(pixels.shape == images.shape, known, rule, tuple(pixels.shape))
+    require(pixels.shape == images.shape, named, rule, tuple(pixels.shape))
     if images.dtype == torch.uint8:
-        return _to_bytes(pixels, known)
+        return _to_bytes(pixels, named)
     return pixels.to(images.dtype)
 
 
@@ -130,22 +118,11 @@ def _function(
     value = parameter(name, severity, strength)
     if name == "frost":
         return partial(weather.frost, textures=textures), value
-    return {**_STANDARD, **_EXTRA}[name], value
+    return _BY_NAME[name], value
 
 
 def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
     """Return the parameters behind a corruption, a severity and a strength.
-
-    Args:
-        name: One of :data:`CORRUPTIONS`.
-        severity: From 1, weak, to 5, strong.
-        strength: ``"cifar"``, ``"tiny_imagenet"`` or ``"imagenet"``.
-
-    Returns:
-        A number or a tuple of numbers, see the function of that name.
-
-    Raises:
-        ValueError: If a name is unknown or ``severity`` lies outside 1 to 5.
 
     Example:
         >>> parameter("shot_noise", 5, "imagenet")
@@ -158,18 +135,7 @@ def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
 
 
 def check_images(argument: str, images: object) -> Tensor:
-    """Return images that are bytes or floats in ``[0, 1]`` with four axes.
-
-    Args:
-        argument: What the caller calls them.
-        images: What to check.
-
-    Returns:
-        The images.
-
-    Raises:
-        ValueError: If type, shape or values break the rule.
-    """
+    """Return images if they are bytes or floats in ``[0, 1]`` with four axes."""
     if not isinstance(images, Tensor):
         kind = type(images).__name__
         raise ValueError(f"{argument} must hold images in one tensor, got {kind}")

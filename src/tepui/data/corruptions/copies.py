@@ -1,8 +1,9 @@
 """Corrupted copies of a data set, made when asked for."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,9 +27,40 @@ SEVERITIES = (1, 2, 3, 4, 5)
 # Values that are corrupted at once: what fits a cache, what fills a GPU.
 _ON_CPU, _ON_GPU = 2**20, 2**24
 
+Copy_co = TypeVar("Copy_co", bound=Dataset[Any], covariant=True)
+
+
+class Copies(Mapping[tuple[str, int], Copy_co], ABC):
+    """Corrupted copies of a data set by ``(name, severity)``, none of them kept."""
+
+    severities: tuple[int, ...]
+
+    def __getitem__(self, key: tuple[str, int]) -> Copy_co:
+        if key not in self:
+            raise KeyError(f"key must be one of {list(self)}, got {key!r}")
+        return self._copy(*key)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return ((name, level) for name in self.names for level in self.severities)
+
+    def __len__(self) -> int:
+        return len(self.names) * len(self.severities)
+
+    def __contains__(self, key: object) -> bool:
+        return key in list(self)
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """What the corruptions are called."""
+
+    @abstractmethod
+    def _copy(self, name: str, severity: int) -> Copy_co:
+        """Make or read one copy."""
+
 
 @dataclass(frozen=True, eq=False)
-class Corrupted(Mapping[tuple[str, int], Arrays]):
+class Corrupted(Copies[Arrays]):
     """The corrupted copies of a data set by ``(name, severity)``.
 
     A copy is made at each access and not kept, so that a whole sweep needs the memory
@@ -36,7 +68,7 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
     before they are corrupted.
 
     Attributes:
-        dataset: The clean images; they are corrupted where they lie.
+        dataset: The clean images, which are corrupted on their device.
         types: Names of corruptions, and functions of your own
             (:data:`tepui.data.Corruption`), which go by their names.
         severities: Which of the severities 1 to 5.
@@ -74,17 +106,22 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
                     parameter(kind, severity, self.strength)
                 check_severity(severity)
 
-    def __getitem__(self, key: tuple[str, int]) -> Arrays:
-        if key not in self:
-            raise KeyError(f"key must be one of {list(self)}, got {key!r}")
-        name, severity = key
-        images = _bytes(check_images("dataset", self.dataset.inputs))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the corruptions are called."""
+        return tuple(name_of(kind) for kind in self.types)
+
+    def _copy(self, name: str, severity: int) -> Arrays:
+        kind = self.types[self.names.index(name)]
+        images = check_images("dataset", self.dataset.inputs)
+        if images.dtype != torch.uint8:
+            images = (images * 255).round().byte()
         values = _ON_CPU if images.device.type == "cpu" else _ON_GPU
         size = max(1, values // images[0].numel())
         chunks = [
             corrupt(
                 chunk,
-                self._kinds[name],
+                kind,
                 severity,
                 strength=self.strength,
                 seed=self.seed,
@@ -94,24 +131,6 @@ class Corrupted(Mapping[tuple[str, int], Arrays]):
             for number, chunk in enumerate(images.split(size))
         ]
         return self.dataset.like(torch.cat(chunks), self.dataset.targets)
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return ((name, level) for name in self.names for level in self.severities)
-
-    def __len__(self) -> int:
-        return len(self.types) * len(self.severities)
-
-    def __contains__(self, key: object) -> bool:
-        return key in list(self)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the corruptions are called."""
-        return tuple(name_of(kind) for kind in self.types)
-
-    @property
-    def _kinds(self) -> dict[str, str | Corruption]:
-        return dict(zip(self.names, self.types, strict=True))
 
 
 def corrupted(
@@ -153,7 +172,3 @@ def corrupted(
     images = to_arrays(dataset)
     frost = None if textures is None else tuple(textures)
     return Corrupted(images, tuple(types), tuple(severities), strength, seed, frost)
-
-
-def _bytes(images: Tensor) -> Tensor:
-    return images if images.dtype == torch.uint8 else (images * 255).round().byte()

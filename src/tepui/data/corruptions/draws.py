@@ -1,10 +1,9 @@
 """Random numbers for whole batches, keyed by the number of each image.
 
 Philox4x32 with seven rounds in integer tensors: the counter holds the position within
-an image, the stream and the image's number, the key holds the rest of the seed. An
-image's numbers therefore depend on neither its batch nor its device, and a batch is
-drawn at once. Integers and uniform numbers are the same bits everywhere; a normal
-number may differ in its last bit where devices compute logarithms differently.
+an image, the stream and the image's number; the key holds the rest of the seed. So an
+image's numbers depend on neither its batch nor its device. Uniform numbers are the same
+bits everywhere; a normal number may differ in its last bit between devices.
 
 References:
     Salmon, Moraes, Dror and Shaw (2011), Parallel Random Numbers: As Easy as 1, 2, 3.
@@ -53,7 +52,7 @@ class Draws:
     Attributes:
         key: What the numbers derive from besides the image.
         first: Number of the first image of the batch.
-        samples: How many images follow.
+        num_samples: Number of images in the batch.
         device: Where to draw.
 
     Example:
@@ -65,15 +64,31 @@ class Draws:
 
     key: tuple[Key, ...]
     first: int
-    samples: int
+    num_samples: int
     device: torch.device
 
     def uniform(self, *shape: int, stream: int = 0) -> Tensor:
-        """Return numbers in ``[0, 1)`` of shape ``(samples, *shape)``, float32."""
+        """Return uniform numbers in ``[0, 1)``.
+
+        Args:
+            shape: How many numbers for each image.
+            stream: Which of an image's streams; streams are independent.
+
+        Returns:
+            Numbers of shape ``(num_samples, *shape)``, float32.
+        """
         return self._shaped(_fractions(self._words(shape, stream)), shape)
 
     def normal(self, *shape: int, stream: int = 0) -> Tensor:
-        """Return standard normal numbers of shape ``(samples, *shape)``, float32."""
+        """Return standard normal numbers.
+
+        Args:
+            shape: How many numbers for each image.
+            stream: Which of an image's streams; streams are independent.
+
+        Returns:
+            Numbers of shape ``(num_samples, *shape)``, float32.
+        """
         first, second = _fractions(self._words(shape, stream)).chunk(2, dim=1)
         radius = (1 - first).log_().mul_(-2).sqrt_()
         angle = second * (2 * math.pi)
@@ -87,14 +102,14 @@ class Draws:
             return torch.arange(first, first + count, device=self.device)
 
         position = numbers(0, -(-math.prod(shape) // 4))
-        image = numbers(self.first, self.samples)[:, None]
+        image = numbers(self.first, self.num_samples)[:, None]
         seed = derive(*self.key)
         counter = position, numbers(stream, 1), image, numbers(0, 1)
         return torch.stack(philox(counter, (seed & _LOW, seed >> 32)), dim=1)
 
     def _shaped(self, columns: Tensor, shape: tuple[int, ...]) -> Tensor:
         flat = columns.flatten(1)[:, : math.prod(shape)]
-        return flat.reshape(self.samples, *shape)
+        return flat.reshape(self.num_samples, *shape)
 
 
 def _fractions(words: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def load_frost(folder: str | Path) -> tuple[Tensor, ...]:
     for name in FILES:
         file = Path(folder) / name
         if not file.is_file():
-            raise FileNotFoundError(f"no frost texture {file}")
+            raise FileNotFoundError(f"{file} must exist, a photograph of frost")
         with Image.open(file) as picture:
             pixels = torch.from_numpy(np.array(picture.convert("RGB")))
         textures.append(pixels.permute(2, 0, 1).float().div_(255))

@@ -21,7 +21,7 @@ class ArrayFile(Arrays):
     """Arrays in numpy files.
 
     Bytes stay bytes; other numbers become float32. Arrays with four axes are images,
-    and bytes with three are gray images; anything else are features.
+    and bytes with three are gray images; anything else is features.
 
     Args:
         path: An ``.npz`` file, or a folder with ``.npy`` files.
@@ -33,9 +33,9 @@ class ArrayFile(Arrays):
         std: What each channel is divided by.
 
     Raises:
-        FileNotFoundError: If a file is not there.
+        FileNotFoundError: If a file is missing.
         ValueError: If an array is missing, damaged or of objects, labels are not
-            integers, or their number is another than the samples'.
+            integers, or there are not as many as samples.
     """
 
     def __init__(
@@ -50,11 +50,10 @@ class ArrayFile(Arrays):
         inputs = _inputs(_load(Path(path), f"x_{part}"), channels)
         labels = _load(Path(path), f"y_{part}")
         labels = labels.reshape(-1) if labels.shape[1:] == (1,) else labels
-        right = labels.ndim == 1 and labels.dtype.kind in "iu"
+        fits = labels.ndim == 1 and labels.dtype.kind in "iu"
         described = f"{labels.dtype} of shape {labels.shape}"
-        require(right, f"y_{part}", "hold one integer per sample", described)
-        given = (mean is None) == (std is None)
-        require(given, "std", "be given with mean", std)
+        require(fits, f"y_{part}", "hold one integer per sample", described)
+        require((mean is None) == (std is None), "std", "be given with mean", std)
         normalize = Normalize(mean, std) if mean and std else None
         super().__init__(inputs, torch.from_numpy(labels.astype(np.int64)), normalize)
 
@@ -65,15 +64,15 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
     require_file(file)
     try:
         with file.open("rb") as stream:
-            found = np.load(stream, allow_pickle=False)
-            if isinstance(found, np.ndarray):
+            content = np.load(stream, allow_pickle=False)
+            if isinstance(content, np.ndarray):
                 rule = "be an .npz file, or a folder with an .npy file for each array"
                 require(path.is_dir(), str(path), rule, "a lone array")
-                return found
-            require(name in found, str(file), f"hold {name!r}", found.files)
-            array: npt.NDArray[Any] = found[name]
+                return content
+            require(name in content, str(file), f"hold {name!r}", content.files)
+            array: npt.NDArray[Any] = content[name]
             return array
-    except Exception as error:  # a damaged file fails in any way it likes
+    except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{name} must be an array in {file}: {error}") from error
 
 

@@ -1,23 +1,18 @@
 """Corrupted test sets as released: read, not generated.
 
-Two layouts hold a test set under several corruptions, each at severities 1 to 5:
-
-- one ``.npy`` file per corruption (CIFAR-10-C): bytes ``(5·samples, height, width,
-  channels)``, the rows of severity 1 first, and ``labels.npy`` of the same length;
-- one folder per corruption, in it one per severity, in it one per class
-  (Tiny-ImageNet-C, ImageNet-C).
-
-Either is a mapping from ``(corruption, severity)`` to a data set, as
-:func:`tepui.evaluate` takes for ``shifted``. A cell is read at each access and not
-kept.
+Two layouts hold a test set under several corruptions at severities 1 to 5: one ``.npy``
+file per corruption (CIFAR-10-C), bytes ``(5·samples, height, width, channels)`` with
+the rows of severity 1 first, beside ``labels.npy`` of the same length; or folders
+``corruption/severity/class`` of images (Tiny-ImageNet-C, ImageNet-C). Either is a
+mapping from ``(corruption, severity)`` to a data set that is read at each access.
 
 References:
     Hendrycks and Dietterich (2019), Benchmarking Neural Network Robustness to Common
     Corruptions and Perturbations, ICLR.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,69 +20,49 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.storage import read_json
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.corruptions import CORRUPTIONS
-from tepui.data.corruptions.copies import SEVERITIES
+from tepui.data.corruptions.apply import CORRUPTIONS
+from tepui.data.corruptions.copies import SEVERITIES, Copies
 from tepui.data.files.origins import require_file
-from tepui.data.files.write_corrupted import MANIFEST, digest
+from tepui.data.files.write_corrupted import MANIFEST, digest, numbered_classes
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 
-Cell = tuple[str, int]
 
+class CorruptedFiles(Copies[Arrays | ImageFiles]):
+    """Corrupted copies of a test set, read from disk."""
 
-class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
-    """Corrupted copies of a test set, read from disk.
-
-    Attributes:
-        folder: Where they lie.
-        types: Names of the corruptions.
-        severities: Which of the severities 1 to 5.
-        like: The clean test set that every copy must agree with, if it is known.
-    """
-
-    like: Arrays | ImageFiles | None = None
+    like: Arrays | ImageFiles | None = None  # the clean test set, which copies match
 
     def __init__(
         self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]
     ) -> None:
-        found = sorted(self._types_in(folder), key=_place)
-        require(
-            len(found) > 0,
-            str(folder),
-            "hold corrupted copies (tepui corrupt DATASET --out FOLDER writes them)",
-            "none",
-        )
+        present = sorted(self._types_in(folder), key=_usual_order)
+        rule = "hold corrupted copies (tepui corrupt DATASET --out FOLDER writes them)"
+        require(len(present) > 0, str(folder), rule, "none")
         self.folder = folder
-        self.types = tuple(found if types is None else types)
+        self.types = tuple(present if types is None else types)
         self.severities = tuple(severities)
         for name in self.types:
-            require(name in found, "types", f"be among {found}", name)
+            require(name in present, "types", f"be among {present}", name)
         for severity in self.severities:
-            right = severity in SEVERITIES
-            require(right, "severities", "be integers from 1 to 5", severity)
+            fits = severity in SEVERITIES
+            require(fits, "severities", "be integers from 1 to 5", severity)
         require(len(self) > 0, "types and severities", "not be empty", list(self))
 
-    def __getitem__(self, key: Cell) -> Dataset[Any]:
-        if key not in self:
-            raise KeyError(f"key must be one of {list(self)}, got {key!r}")
-        copy = self._cell(*key)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the corruptions are called."""
+        return self.types
+
+    def _copy(self, name: str, severity: int) -> Arrays | ImageFiles:
+        copy = self._read(name, severity)
         if self.like is not None:
-            place = f"{key[0]} at severity {key[1]} in {self.folder}"
+            place = f"{name} at severity {severity} in {self.folder}"
             _check_samples(place, copy, self.like)
         return copy
-
-    def __iter__(self) -> Iterator[Cell]:
-        return ((name, level) for name in self.types for level in self.severities)
-
-    def __len__(self) -> int:
-        return len(self.types) * len(self.severities)
-
-    def __contains__(self, key: object) -> bool:
-        return key in list(self)
 
     @staticmethod
     @abstractmethod
@@ -95,8 +70,8 @@ class CorruptedFiles(Mapping[Cell, Dataset[Any]], ABC):
         """Return the corruptions that a folder holds."""
 
     @abstractmethod
-    def _cell(self, name: str, severity: int) -> Arrays | ImageFiles:
-        """Return one copy."""
+    def _read(self, name: str, severity: int) -> Arrays | ImageFiles:
+        """Read one copy."""
 
 
 class CorruptedArrays(CorruptedFiles):
@@ -110,8 +85,8 @@ class CorruptedArrays(CorruptedFiles):
         severities: Which of the severities 1 to 5.
 
     Raises:
-        FileNotFoundError: If there are no labels.
-        ValueError: If a file is truncated, of another size or no array of bytes.
+        FileNotFoundError: If the labels are missing.
+        ValueError: If a file is truncated, of the wrong size or not an array of bytes.
     """
 
     def __init__(
@@ -125,10 +100,9 @@ class CorruptedArrays(CorruptedFiles):
         super().__init__(Path(folder), types, severities)
         self.normalize, self.classes = normalize, classes
         labels = _opened(self.folder / "labels.npy")
-        right = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
-        described = f"{labels.dtype} of shape {labels.shape}"
+        fits = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
         rule = "hold the labels repeated five times"
-        require(right, str(self.folder / "labels.npy"), rule, described)
+        require(fits, str(self.folder / "labels.npy"), rule, _described(labels))
         self._labels = torch.from_numpy(labels.astype(np.int64))
         if classes:
             high = int(self._labels.max())
@@ -138,14 +112,13 @@ class CorruptedArrays(CorruptedFiles):
     def _types_in(folder: Path) -> list[str]:
         return [p.stem for p in folder.glob("*.npy") if p.stem != "labels"]
 
-    def _cell(self, name: str, severity: int) -> Arrays:
+    def _read(self, name: str, severity: int) -> Arrays:
         path = self.folder / f"{name}.npy"
         images = _opened(path)
         rows = len(self._labels)
-        right = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
-        described = f"{images.dtype} of shape {images.shape}"
+        fits = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
         rule = f"hold bytes of shape ({rows}, height, width, channels)"
-        require(right, str(path), rule, described)
+        require(fits, str(path), rule, _described(images))
         part = slice((severity - 1) * rows // 5, severity * rows // 5)
         pixels = np.array(images[part].transpose(0, 3, 1, 2), order="C")
         labels = self._labels[part]
@@ -157,10 +130,10 @@ class CorruptedFolders(CorruptedFiles):
 
     Args:
         folder: Where they lie.
-        classes: Names of the folders of the classes, in the order of their numbers.
+        classes: Names of the class folders, in the order of their labels.
         normalize: Applied to images as a model sees them.
-        frame: What images are brought to; None keeps their size.
-        gray: Read one channel of gray in place of three of color.
+        frame: Size that images are resized to; None keeps their size.
+        gray: Read one gray channel instead of three color channels.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -187,22 +160,18 @@ class CorruptedFolders(CorruptedFiles):
         folders = (path for path in folder.iterdir() if path.is_dir())
         return [path.name for path in folders if (path / "1").is_dir()]
 
-    def _cell(self, name: str, severity: int) -> ImageFiles:
-        numbers = {each: number for number, each in enumerate(self.classes)}
+    def _read(self, name: str, severity: int) -> ImageFiles:
+        numbers = {label: number for number, label in enumerate(self.classes)}
         folder = self.folder / name / str(severity)
         folders = class_folders(folder)
-        classes = len(self.classes)
-        require(
-            len(folders) == classes,
-            str(folder),
-            f"hold {classes} classes",
-            len(folders),
-        )
+        rule = f"hold {len(numbers)} classes"
+        require(len(folders) == len(numbers), str(folder), rule, len(folders))
         samples = zip(*labeled(folders, numbers), strict=True)
         ordered = sorted(samples, key=lambda sample: sample[0].name)
+        files, labels = zip(*ordered, strict=True)
         return ImageFiles(
-            [file for file, _ in ordered],
-            [label for _, label in ordered],
+            files,
+            labels,
             frame=self.frame,
             gray=self.gray,
             normalize=self.normalize,
@@ -222,7 +191,8 @@ def corrupted_files(
         folder: Where they lie.
         like: The clean test set: its normalization, classes and size of images. Each
             copy must have as many samples, images of the same shape and the same
-            targets; a manifest by :func:`tepui.data.write_corrupted`, the same images.
+            targets; if :func:`tepui.data.write_corrupted` made the copies, it must have
+            made them from the same images.
         types: Names of the corruptions; all that are there by default.
         severities: Which of the severities 1 to 5.
 
@@ -230,40 +200,28 @@ def corrupted_files(
         A mapping from ``(corruption, severity)`` to data sets.
 
     Raises:
-        FileNotFoundError: If the folder is not there.
+        FileNotFoundError: If the folder is missing.
         ValueError: If it holds no corrupted copies, or copies of something else; the
             samples of a copy are compared when it is read.
     """
     path = Path(folder)
     if not path.is_dir():
         raise FileNotFoundError(f"{path} must be a folder of corrupted copies")
-    copies = _in_layout(path, like, types, severities)
+    options: dict[str, Any] = {"types": types, "severities": severities}
+    copies: CorruptedFiles
+    if any(path.glob("*.npy")):
+        copies = CorruptedArrays(path, like.normalize, like.classes, **options)
+    else:
+        # Copies are made of images that were cut already: no margin is left to cut.
+        framed = like.frame if isinstance(like, ImageFiles) else None
+        frame = None if framed is None else Frame(framed.size)
+        gray = (_shape(like) or ())[:1] == (1,)
+        classes = like.classes or numbered_classes(like.targets)
+        form = (classes, like.normalize, frame, gray)
+        copies = CorruptedFolders(path, *form, **options)
     _check_manifest(path, like)
     copies.like = like
     return copies
-
-
-def _in_layout(
-    path: Path,
-    like: Arrays | ImageFiles,
-    types: Sequence[str] | None,
-    severities: Sequence[int],
-) -> CorruptedFiles:
-    if any(path.glob("*.npy")):
-        return CorruptedArrays(path, like.normalize, like.classes, types, severities)
-    framed = like.frame if isinstance(like, ImageFiles) else None
-    # Copies are made of images that were cut already: no margin is left to cut.
-    frame = None if framed is None else Frame(framed.size)
-    image = like[0][0]
-    return CorruptedFolders(
-        path,
-        like.classes or _numbered(like),
-        like.normalize,
-        frame,
-        isinstance(image, Tensor) and image.shape[:1] == (1,),
-        types,
-        severities,
-    )
 
 
 def _check_manifest(folder: Path, like: Arrays | ImageFiles) -> None:
@@ -272,8 +230,8 @@ def _check_manifest(folder: Path, like: Arrays | ImageFiles) -> None:
     held = like.held if isinstance(like, ImageFiles) else like
     if not manifest.is_file() or held is None or not isinstance(held.inputs, Tensor):
         return
-    known = read_json(manifest)
-    made_of = known.get("images") if isinstance(known, dict) else None
+    document = read_json(manifest)
+    made_of = document.get("images") if isinstance(document, dict) else None
     expected = digest(held.inputs, held.targets)
     rule = f"hold copies of the test set, whose images have the hash {expected}"
     require(made_of == expected, str(folder), rule, made_of)
@@ -284,37 +242,36 @@ def _check_samples(
 ) -> None:
     """Check that a copy has the samples of the test set.
 
-    Files in folders have no order of their own, so that there only the number of
-    samples of each class is compared.
+    Files in folders have no order, so that for them only the number of samples of each
+    class is compared.
     """
     rule = f"have as many samples as the test set ({len(like)})"
     require(len(copy) == len(like), place, rule, len(copy))
     shape, expected = _shape(copy), _shape(like)
     rule = f"hold images of the test set's shape {expected}"
     require(shape == expected, place, rule, shape)
-    found, targets = copy.targets.cpu(), like.targets.cpu()
+    labels, targets = copy.targets.cpu(), like.targets.cpu()
     rule = "have the test set's targets"
     if isinstance(copy, ImageFiles):
-        found, targets = found.sort().values, targets.sort().values
+        labels, targets = labels.sort().values, targets.sort().values
         rule += " in any order"
-    wrong = (found != targets).nonzero()[:, 0].tolist()
-    require(not wrong, place, rule, f"{len(wrong)} others")
+    wrong = int((labels != targets).sum())
+    require(wrong == 0, place, rule, f"{wrong} different ones")
 
 
-def _shape(data: Arrays | ImageFiles) -> tuple[int, ...] | None:
-    inputs = data[0][0]
+def _shape(dataset: Arrays | ImageFiles) -> tuple[int, ...] | None:
+    inputs = dataset[0][0]
     return tuple(inputs.shape) if isinstance(inputs, Tensor) else None
 
 
-def _numbered(like: Arrays | ImageFiles) -> tuple[str, ...]:
-    """Return names for classes that have none."""
-    return tuple(str(number) for number in range(int(like.targets.max()) + 1))
+def _described(array: npt.NDArray[Any]) -> str:
+    return f"{array.dtype} of shape {array.shape}"
 
 
-def _place(name: str) -> tuple[int, str]:
-    """Return a sort key: known corruptions first, in their usual order."""
-    known = list(CORRUPTIONS)
-    return (known.index(name) if name in known else len(known), name)
+def _usual_order(name: str) -> tuple[int, str]:
+    """Return a sort key: tepui's corruptions first, in their usual order."""
+    place = CORRUPTIONS.index(name) if name in CORRUPTIONS else len(CORRUPTIONS)
+    return place, name
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:
@@ -322,6 +279,6 @@ def _opened(path: Path) -> npt.NDArray[Any]:
     require_file(path)
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged file fails in any way it likes
+    except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path} must be a valid .npy file: {error}") from error
     return array

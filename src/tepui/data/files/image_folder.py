@@ -1,6 +1,6 @@
 """Your own images: one folder per class.
 
-``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` in place of ``test``) are
+``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` instead of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
 of each class is the test part: the images whose names come first in a random order, so
 that a new image moves few others.
@@ -27,15 +27,15 @@ class ImageFolder(ImageFiles):
         path: The folder.
         train: The training part if true, else the test part.
         size: Side of the images in pixels: the shorter side is scaled to it and a
-            square cut from the center. None keeps images as they are, which must then
-            have one size.
+            square is cut from the center. None keeps the images as they are; they must
+            then all have the same size.
         mean: What is subtracted from each channel; ImageNet's by default.
         std: What each channel is divided by; ImageNet's by default.
 
     Raises:
-        FileNotFoundError: If a folder is not there.
-        ValueError: If a class has no images, or the test part another class than the
-            training part.
+        FileNotFoundError: If a folder is missing.
+        ValueError: If a class has no images, or the test part has a class that the
+            training part lacks.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class ImageFolder(ImageFiles):
         files, labels = labeled(class_folders(part), numbers)
         if len(parts) == 1:
             chosen = _test_files(folder, files, labels)
-            kept = [(file in chosen) != train for file in files]
+            samples = zip(files, labels, strict=True)
+            kept = [sample for sample in samples if (sample[0] in chosen) != train]
             rule = "leave an image in each part"
-            require(any(kept), str(folder), rule, f"{len(files)} images")
-            files = [file for file, keep in zip(files, kept, strict=True) if keep]
-            labels = [label for label, keep in zip(labels, kept, strict=True) if keep]
+            require(len(kept) > 0, str(folder), rule, f"{len(files)} images")
+            files, labels = map(list, zip(*kept, strict=True))
         super().__init__(
             files,
             labels,

@@ -1,8 +1,8 @@
 """Fetching, installing and verifying the files of a data set.
 
 A set appears in the data folder by one rename, after every file was downloaded, hashed
-and unpacked; a failure at any point leaves the data folder as it was. With the set
-comes a record of the hash of each of its files, against which it can be verified.
+and unpacked; a failure leaves the data folder as it was. A record of the hash of each
+file comes with the set, so that it can be verified later.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from tepui.data.files.unpacking import is_archive, unpack
 RECORD = ".tepui.json"
 FORMAT = 1
 _CHUNK = 1 << 20
+_TIMEOUT = 30  # seconds without an answer
 _ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
 
 
@@ -44,22 +45,20 @@ def located(
 
 def advice(name: str, origin: Origin) -> str:
     """Return advice on how to get a missing data set."""
-    ways = []
-    if origin.downloads:
-        ways.append(f"Fetch it with: tepui data fetch {name} (or download=True).")
+    ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
     if origin.by_hand:
-        ways.append(f"{origin.by_hand} Then: tepui data verify {name}.")
-    ways.append(f"Another data folder: root, or the variable {ENVIRONMENT}.")
-    return " ".join(ways)
+        ways = f"{origin.by_hand} Then: tepui data verify {name}. {ways}"
+    if origin.downloads:
+        ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
+    return ways
 
 
 def install(origin: Origin, root: str | Path | None = None) -> Path:
     """Download a data set and put it in its folder, whole or not at all.
 
-    An archive that already lies in the data folder is used if it has the known hash,
-    and stays there; one that was downloaded goes when it is unpacked. What a killed
-    download of the same set left in the data folder is removed once nothing was written
-    there for a day.
+    An archive that is already in the data folder is used if it has the known hash, and
+    stays there; a downloaded one is removed after unpacking. So are the remains of a
+    killed download of the same set, once nothing was written there for a day.
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
@@ -71,12 +70,9 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
         ready = stage / target.name
         for download in origin.downloads:
             _add(download, base, stage, ready)
-        require(
-            ready.is_dir(),
-            origin.downloads[0].file,
-            f"hold a folder {target.name}",
-            sorted(path.name for path in stage.iterdir()),
-        )
+        unpacked = sorted(path.name for path in stage.iterdir())
+        rule = f"hold a folder {target.name}"
+        require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
         write_json(ready / RECORD, _record(origin, ready))
         ready.rename(target)
     return target
@@ -87,27 +83,23 @@ def verify(folder: Path) -> int | None:
     if not (folder / RECORD).exists():
         return None
     record = read_json(folder / RECORD)
-    known = record.get("files") if isinstance(record, dict) else None
-    if not isinstance(known, dict):
-        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {known!r}")
-    for name, expected in known.items():
+    hashes = record.get("files") if isinstance(record, dict) else None
+    if not isinstance(hashes, dict):
+        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {hashes}")
+    for name, expected in hashes.items():
         path = folder / name
-        require(path.is_file(), str(path), "exist, as it was installed", "nothing")
-        found = _sha256(path)
-        require(found == expected, str(path), f"have sha256 {expected}", found)
-    return len(known)
+        require(path.is_file(), str(path), "exist, since it was installed", "nothing")
+        sha256 = _digest(path)
+        require(sha256 == expected, str(path), f"have sha256 {expected}", sha256)
+    return len(hashes)
 
 
 @contextmanager
 def _staging(base: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder on the file system of the data folder.
-
-    What a process that was killed left behind goes first: folders for the same set in
-    which nothing was written for a day.
-    """
-    for left in base.glob(f".{escape(name)}.*.partial"):
-        if _last_written(left) < time.time() - _ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
+    """Yield a temporary folder beside the set's; remove abandoned ones first."""
+    for partial in base.glob(f".{escape(name)}.*.partial"):
+        if _last_written(partial) < time.time() - _ABANDONED:
+            shutil.rmtree(partial, ignore_errors=True)
     stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=base))
     try:
         yield stage
@@ -116,24 +108,27 @@ def _staging(base: Path, name: str) -> Iterator[Path]:
 
 
 def _last_written(folder: Path) -> float:
-    """Return the latest modification time in a folder, in seconds since the epoch.
-
-    A file that vanishes meanwhile belongs to a process that is still running.
-    """
+    """Return the latest modification time in a folder, in seconds since the epoch."""
     try:
         return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
-    except FileNotFoundError:
+    except FileNotFoundError:  # removed meanwhile, by a process that is still running
         return time.time()
 
 
 def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
     """Bring one file of a set into the staging folder, unpacked if it is an archive."""
-    placed = base / download.file
-    archive = placed if placed.exists() else stage / download.file
-    if archive is placed:
-        _check_placed(placed, download)
+    placed, archive = base / download.file, stage / download.file
+    algorithm, _, expected = download.known_hash.partition(":")
+    rule = f"have {algorithm} {expected}"
+    if placed.exists():
+        digest = _digest(placed, algorithm)
+        hint = "(remove it to download the file)"
+        require(digest == expected, str(placed), f"{rule} {hint}", digest)
+        archive = placed
     else:
-        _retrieve(download, stage)
+        _retrieve(download, archive)
+        digest = _digest(archive, algorithm)
+        require(digest == expected, download.url, rule, digest)
     if is_archive(archive):
         unpack(archive, stage)
         (stage / download.file).unlink(missing_ok=True)
@@ -145,73 +140,27 @@ def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
         archive.rename(ready / download.file)
 
 
-def _check_placed(path: Path, download: Download) -> None:
-    import pooch
-
-    algorithm, _, expected = download.known_hash.partition(":")
-    found = pooch.file_hash(str(path), alg=algorithm)
-    rule = f"have {algorithm} {expected} (remove it to download the file)"
-    require(found == expected, str(path), rule, found)
-
-
-def _retrieve(download: Download, folder: Path) -> None:
-    """Download one file; pooch checks its hash before it gets its name."""
-    import pooch
-    from requests import RequestException
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")
-    try:
-        with _bar(download) as bar:
-            pooch.retrieve(
-                download.url,
-                download.known_hash,
-                fname=download.file,
-                path=folder,
-                downloader=pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK),
-            )
-    except RequestException as error:
-        raise ConnectionError(
-            f"{download.url} could not be downloaded completely: {error}"
-        ) from error
-    finally:
-        logger.setLevel(level)
-
-
-class _Bar:
-    """What pooch asks of a progress bar, shown by rich."""
-
-    def __init__(self, display: Any, task: Any) -> None:
-        self._display, self._task = display, task
-
-    @property
-    def total(self) -> int:
-        return 0
-
-    @total.setter
-    def total(self, size: int) -> None:
-        self._display.update(self._task, total=size or None)
-
-    def update(self, size: int) -> None:
-        self._display.advance(self._task, size)
-
-    def reset(self) -> None:
-        self._display.update(self._task, completed=0)
-
-    def close(self) -> None:
-        self._display.stop()
-
-
-@contextmanager
-def _bar(download: Download) -> Iterator[_Bar]:
+def _retrieve(download: Download, file: Path) -> None:
+    """Download one file; a progress bar shows on a terminal."""
+    import requests
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     hidden = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), disable=hidden) as display:
-        yield _Bar(display, display.add_task(download.file, total=None))
+    bar = Progress(*columns, console=Console(stderr=True), disable=hidden)
+    try:
+        with requests.get(download.url, stream=True, timeout=_TIMEOUT) as response:
+            response.raise_for_status()
+            size = int(response.headers.get("Content-Length", 0)) or None
+            with bar, file.open("wb") as stream:
+                task = bar.add_task(download.file, total=size)
+                for chunk in response.iter_content(_CHUNK):
+                    stream.write(chunk)
+                    bar.advance(task, len(chunk))
+    except requests.RequestException as error:
+        message = f"{download.url} could not be downloaded completely: {error}"
+        raise ConnectionError(message) from error
 
 
 def _record(origin: Origin, folder: Path) -> dict[str, Any]:
@@ -219,10 +168,10 @@ def _record(origin: Origin, folder: Path) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "from": {item.url: item.known_hash for item in origin.downloads},
-        "files": {path.relative_to(folder).as_posix(): _sha256(path) for path in files},
+        "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
     }
 
 
-def _sha256(path: Path) -> str:
+def _digest(path: Path, algorithm: str = "sha256") -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, algorithm).hexdigest()

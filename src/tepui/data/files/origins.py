@@ -14,23 +14,16 @@ ENVIRONMENT = "TEPUI_DATA"
 
 @dataclass(frozen=True)
 class Download:
-    """One file to download.
-
-    Attributes:
-        url: Its address; the last part is the file's name.
-        known_hash: Its hash, as ``algorithm:digits``.
-        published_by: Who published that hash.
-        size: Bytes, in round numbers.
-    """
+    """One file to download: its address, hash, the hash's publisher, rough bytes."""
 
     url: str
-    known_hash: str
+    known_hash: str  # algorithm:digits
     published_by: str
     size: int
 
     @property
     def file(self) -> str:
-        """The file's name."""
+        """The file's name: the last part of its address."""
         return self.url.rsplit("/", 1)[-1]
 
 
@@ -38,23 +31,18 @@ class Download:
 class Origin:
     """Where a data set comes from.
 
-    Attributes:
-        about: What it is, in a few words.
-        folders: Names its folder in the data folder may have; downloads create the
-            first.
-        downloads: Files to download; empty if the set must be placed by hand.
-        by_hand: How to place it without a download.
-        elsewhere: Folders in which other software installs it.
+    Its folder in the data folder has one of the names ``folders``; downloads create the
+    first. Without ``downloads``, ``by_hand`` says how to place the set. Other software
+    installs it in the folders ``elsewhere``.
     """
 
-    about: str
     folders: tuple[str, ...]
     downloads: tuple[Download, ...] = ()
     by_hand: str = ""
     elsewhere: tuple[str, ...] = ()
 
     def find(self, root: str | Path | None = None) -> Path | None:
-        """Return the folder the set lies in, or None."""
+        """Return the folder that holds the set, or None."""
         base = data_folder() if root is None else Path(root)
         places = [base / name for name in self.folders]
         if base.name in self.folders:

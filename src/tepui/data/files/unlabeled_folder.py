@@ -1,17 +1,20 @@
 """Unlabeled images, for what a model should not recognize.
 
-OpenImages-O, the iNaturalist subset for out-of-distribution detection, textures, or any
-other folder of images. Every label is -1, which no loss and no accuracy accepts.
+Every label is -1, which every loss and accuracy refuses.
 """
 
 from pathlib import Path
 from typing import final
 
-from torch import Tensor
-
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
-from tepui.data.image_files import IMAGENET, Frame, ImageFiles, images_in
+from tepui.data.image_files import (
+    IMAGENET,
+    Frame,
+    ImageFiles,
+    images_in,
+)
+from tepui.data.prepared_like import image_shape
 
 NO_LABEL = -1
 
@@ -27,8 +30,8 @@ class UnlabeledFolder(ImageFiles):
             that a model trained on it sees these images as it saw those.
 
     Raises:
-        FileNotFoundError: If the folder is not there.
-        ValueError: If it holds no images, or ``like`` no square color images.
+        FileNotFoundError: If the folder is missing.
+        ValueError: If it holds no images, or ``like`` holds no square color images.
     """
 
     def __init__(
@@ -42,18 +45,14 @@ class UnlabeledFolder(ImageFiles):
             raise FileNotFoundError(f"path must be a folder of images, got {folder}")
         files = images_in(folder)
         require(len(files) > 0, str(folder), "hold images", "none")
-        size = size if like is None else _side(like)
+        if like is not None:
+            shape = image_shape(like) or ()
+            square = len(shape) == 3 and shape == (3, shape[1], shape[1])
+            require(square, "like", "hold square color images", shape)
+            size = shape[1]
         super().__init__(
             files,
             [NO_LABEL] * len(files),
             frame=None if size is None else Frame(size),
             normalize=IMAGENET if like is None else like.normalize,
         )
-
-
-def _side(like: Arrays | ImageFiles) -> int:
-    image = like[0][0]
-    shape = tuple(image.shape) if isinstance(image, Tensor) else ()
-    square = len(shape) == 3 and shape == (3, shape[1], shape[1])
-    require(square, "like", "hold square color images", shape)
-    return shape[1]

@@ -1,8 +1,7 @@
 """Safe unpacking: nothing outside the folder, and nothing but regular files.
 
-An archive of a data set holds regular files and folders. A link, a device, or a name
-that leads out of the folder is an error that names it; so is an archive that ends
-early.
+A link, a device, a name that leads out of the folder, or a truncated archive is an
+error that names it.
 """
 
 import lzma
@@ -10,7 +9,6 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path, PureWindowsPath
 
 _DAMAGE = (
@@ -20,7 +18,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     OSError,
-    RuntimeError,  # a password is needed, or a compression that is not known
+    RuntimeError,  # a password is needed, or the compression is unknown
 )
 
 
@@ -31,16 +29,10 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar or zip archive into a folder.
-
-    What was unpacked before an error stays there: unpack into a folder of your own and
-    move it when all is well.
-    """
+    """Unpack a tar or zip archive into a folder; an error leaves part of it there."""
     folder.mkdir(parents=True, exist_ok=True)
-    members = _from_zip if archive.suffix.lower() == ".zip" else _from_tar
     try:
-        for _ in members(archive, folder):
-            pass
+        (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
     except _DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk, not the archive
@@ -49,17 +41,16 @@ def unpack(archive: Path, folder: Path) -> None:
         ) from error
 
 
-def _from_tar(archive: Path, folder: Path) -> Iterator[str]:
+def _untar(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as tar:
         for member in tar:
             _check_name(archive, member.name)
             if not (member.isreg() or member.isdir()):
                 _refuse(archive, member.name, "a link or a device")
             tar.extract(member, folder, filter="data")
-            yield member.name
 
 
-def _from_zip(archive: Path, folder: Path) -> Iterator[str]:
+def _unzip(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as zipped:
         for member in zipped.infolist():
             _check_name(archive, member.filename)
@@ -67,7 +58,6 @@ def _from_zip(archive: Path, folder: Path) -> Iterator[str]:
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 _refuse(archive, member.filename, "a link or a device")
             zipped.extract(member, folder)
-            yield member.filename
 
 
 def _check_name(archive: Path, name: str) -> None:

@@ -1,12 +1,8 @@
 """Writing corrupted copies in the two layouts of the published sets.
 
-:func:`tepui.data.files.corrupted_files` reads either.
-
-``arrays`` is that of CIFAR-10-C: ``<type>.npy`` holds the images of all five severities
-one after the other, bytes of shape ``(5 * samples, height, width, channels)``, and
-``labels.npy`` the labels five times. ``folders`` is that of Tiny-ImageNet-C and
-ImageNet-C: ``<type>/<severity>/<class>/<name>.JPEG`` in quality 85, so that images read
-back are not quite those written.
+:func:`tepui.data.corrupted_files` reads either and describes them. In the layout
+``folders``, images are JPEG files of quality 85, so that those read back are not quite
+those written.
 """
 
 import hashlib
@@ -25,6 +21,7 @@ from tepui.data.arrays import Arrays
 from tepui.data.corruptions.copies import SEVERITIES, Corrupted
 
 Layout = Literal["arrays", "folders"]
+Done = Callable[[tuple[str, int]], None]
 MANIFEST = "corruptions.json"
 LABELS = "labels.npy"
 _QUALITY = 85
@@ -37,25 +34,25 @@ def write_corrupted(
     *,
     layout: Layout = "arrays",
     resume: bool = False,
-    done: Callable[[tuple[str, int]], None] = lambda cell: None,
+    done: Done = lambda key: None,
 ) -> None:
     """Write corrupted copies to a folder.
 
-    What is written appears whole or not at all: a type in the layout ``arrays``, a
-    severity of a type in ``folders``.
+    A type in the layout ``arrays``, and a severity of a type in ``folders``, appears
+    whole or not at all.
 
     Args:
         copies: From :func:`tepui.data.corrupted`, with all five severities.
         out: The folder.
         layout: ``"arrays"`` or ``"folders"``.
         resume: Add what is missing to a folder with the same images, strength and
-            seed; types may be others.
-        done: Told each type and severity that is there.
+            seed; the types may differ.
+        done: Called with each type and severity once it is there.
 
     Raises:
-        FileExistsError: If ``out`` holds something and ``resume`` is false.
-        ValueError: If ``out`` was written from something else, a severity is left
-            out, or images or classes do not suit the layout.
+        FileExistsError: If ``out`` is not empty and ``resume`` is false.
+        ValueError: If ``out`` was written from something else, a severity is missing,
+            or images or classes do not suit the layout.
     """
     folder = Path(out)
     rule = "be 1 to 5"
@@ -84,11 +81,11 @@ def _about(copies: Corrupted) -> dict[str, Any]:
 
 def digest(*tensors: Tensor) -> str:
     """Return a hash of tensors' types, shapes and values."""
-    found = hashlib.sha256()
+    digests = hashlib.sha256()
     for tensor in tensors:
-        found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().data)
-    return found.hexdigest()
+        digests.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        digests.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digests.hexdigest()
 
 
 def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
@@ -104,51 +101,41 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
         )
     if not manifest.is_file():
         raise FileExistsError(f"{folder} is not empty and has no {MANIFEST}")
-    known = read_json(manifest)
+    document = read_json(manifest)
     for name, value in about.items():
-        there = known.get(name) if isinstance(known, dict) else known
-        rule = f"be {there!r} to add to {folder}"
-        require(there == value, name, rule, value)
+        recorded = document.get(name) if isinstance(document, dict) else document
+        rule = f"be {recorded!r} to add to {folder}"
+        require(recorded == value, name, rule, value)
 
 
-def _write_arrays(
-    copies: Corrupted, folder: Path, done: Callable[[tuple[str, int]], None]
-) -> None:
-    labels = copies.dataset.targets.cpu().numpy()
+def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
     if not (folder / LABELS).exists():
+        labels = np.tile(copies.dataset.targets.cpu().numpy(), len(SEVERITIES))
         with replacing(folder / LABELS) as temporary, temporary.open("wb") as file:
-            np.save(file, np.tile(labels, len(SEVERITIES)))
+            np.save(file, labels)
     for name in copies.names:
-        if not (folder / f"{name}.npy").exists():
-            with replacing(folder / f"{name}.npy") as temporary:
-                _write_array(copies, name, temporary, done)
-        else:
+        if (folder / f"{name}.npy").exists():
             for severity in SEVERITIES:
                 done((name, severity))
+            continue
+        with replacing(folder / f"{name}.npy") as temporary:
+            _write_array(copies, name, temporary, done)
 
 
-def _write_array(
-    copies: Corrupted,
-    name: str,
-    file: Path,
-    done: Callable[[tuple[str, int]], None],
-) -> None:
+def _write_array(copies: Corrupted, name: str, file: Path, done: Done) -> None:
     assert isinstance(copies.dataset.inputs, Tensor)
     samples, channels, height, width = copies.dataset.inputs.shape
     shape = (len(SEVERITIES) * samples, height, width, channels)
     array = np.lib.format.open_memmap(file, "w+", dtype=np.uint8, shape=shape)
-    for severity in SEVERITIES:
-        start = (severity - 1) * samples
-        array[start : start + samples] = _pictures(copies[name, severity])
+    parts = np.split(array, len(SEVERITIES))
+    for severity, part in zip(SEVERITIES, parts, strict=True):
+        part[:] = _pictures(copies[name, severity])
         done((name, severity))
     array.flush()
 
 
 def _write_folders(
-    copies: Corrupted,
-    folder: Path,
-    classes: tuple[str, ...],
-    done: Callable[[tuple[str, int]], None],
+    copies: Corrupted, folder: Path, classes: tuple[str, ...], done: Done
 ) -> None:
     for name, severity in copies:
         final = folder / name / str(severity)
@@ -179,14 +166,22 @@ def _pictures(copy: Arrays) -> NDArray[np.uint8]:
     return copy.inputs.permute(0, 2, 3, 1).cpu().contiguous().numpy()
 
 
+def numbered_classes(targets: Tensor) -> tuple[str, ...]:
+    """Return names for classes that have none."""
+    return tuple(str(label) for label in range(int(targets.max()) + 1))
+
+
 def _class_folders(dataset: Arrays) -> tuple[str, ...]:
     """Return one folder name per class."""
     assert isinstance(dataset.inputs, Tensor)
     channels = dataset.inputs.shape[1]
-    require(channels in (1, 3), "layout", "be arrays unless 1 or 3 channels", channels)
-    names = dataset.classes
-    if not names:
-        names = tuple(str(label) for label in range(int(dataset.targets.max()) + 1))
+    require(
+        channels in (1, 3),
+        "layout",
+        "be arrays unless images have 1 or 3 channels",
+        channels,
+    )
+    names = dataset.classes or numbered_classes(dataset.targets)
     for name in names:
         plain = name == Path(name).name and name not in ("", ".", "..")
         require(plain, "classes", "be valid folder names", name)

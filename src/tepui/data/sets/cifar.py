@@ -1,23 +1,18 @@
 """CIFAR-10 and CIFAR-100: 50 000 training and 10 000 test images of 32×32 pixels.
 
-Read from the python version (``cifar-10-batches-py``, ``cifar-100-python``) or the
-binary version (``cifar-10-batches-bin``, ``cifar-100-binary``), whichever is there; a
-download fetches the python version. The normalization constants are those of
-SharpBalance's released code. Its fixed split of the training images into 45 000 and
-5 000 is an index file; ``tepui.data.split_at`` takes it, and
-``tepui.data.split(dataset, 0.1, seed=…)`` draws one like it.
+Read from the python or the binary version, whichever is there; a download fetches the
+python version. The normalization constants are those of SharpBalance's released code;
+its split of the training images is an index file for ``tepui.data.split_at``.
 
 References:
     Krizhevsky (2009), Learning Multiple Layers of Features from Tiny Images.
 """
 
-from abc import ABC
 from pathlib import Path
-from typing import ClassVar, NamedTuple, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from tepui.core.checks import require
 from tepui.data.arrays import Normalize
@@ -25,171 +20,119 @@ from tepui.data.files.origins import Download, Origin, require_file
 from tepui.data.files.published_arrays import Contents, PublishedArrays
 from tepui.data.sets.cifar_pickles import read_cifar_pickle
 
-ROWS_PER_FILE = 10_000
-_SIDE = 32
-_PIXELS = 3 * _SIDE * _SIDE
+_PIXELS = 3 * 32 * 32
 
-Bytes = npt.NDArray[np.uint8]
-Rows = tuple[Bytes, npt.NDArray[np.int64]]
+Rows = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
-class _Version(NamedTuple):
-    """How one version of CIFAR is divided into files.
+def _origin(folders: tuple[str, str], archive: str, md5: str, size: int) -> Origin:
+    url = f"https://www.cs.toronto.edu/~kriz/{archive}.tar.gz"
+    return Origin(folders, (Download(url, f"md5:{md5}", "the authors' page", size),))
 
-    Attributes:
-        folder: Its folder.
-        train: The files of the training part.
-        test: The file of the test part.
-        parts: How many times ``ROWS_PER_FILE`` images each training file holds.
-        labels: Label bytes of a binary row, or the key of a pickle's labels.
-        names: The file of the class names.
-        names_key: Its key in a pickle; None in a text file.
+
+class _CIFAR(PublishedArrays):
+    """Either set; the first folder of its origin holds the python version.
+
+    Its pickles are ``files`` and ``names_files[0]``, with keys that begin with
+    ``prefix``; in the binary version ``names_files[1]`` is text, and the last of
+    ``label_bytes`` at the beginning of a row is the label.
     """
 
-    folder: str
-    train: tuple[str, ...]
-    test: str
-    parts: int
-    labels: int | str
-    names: str
-    names_key: str | None = None
-
-
-_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-
-
-def _origin(
-    num_classes: int, md5: str, size: int, versions: tuple[_Version, ...]
-) -> Origin:
-    url = f"https://www.cs.toronto.edu/~kriz/cifar-{num_classes}-python.tar.gz"
-    return Origin(
-        f"CIFAR-{num_classes}, 60 000 images of 32 px in {num_classes} classes",
-        tuple(version.folder for version in versions),
-        (Download(url, f"md5:{md5}", "the authors' page", size),),
-    )
-
-
-class _CIFAR(PublishedArrays, ABC):
-    """Either set; the folder's name tells the version."""
-
+    shape = (3, 32, 32)
+    num_samples: ClassVar[dict[bool, int]] = {True: 50_000, False: 10_000}
+    files: ClassVar[dict[bool, list[str]]]
+    names_files: ClassVar[tuple[str, str]]
+    prefix: ClassVar[str]
+    label_bytes: ClassVar[int]
     num_classes: ClassVar[int]
-    versions: ClassVar[tuple[_Version, ...]]
 
     def _read(self, folder: Path, train: bool) -> Contents:
-        version = next(item for item in self.versions if item.folder == folder.name)
-        files = version.train if train else (version.test,)
-        rows = ROWS_PER_FILE * (version.parts if train else 1)
-        images = np.empty((len(files) * rows, _PIXELS), dtype=np.uint8)
-        labels = np.empty(len(images), dtype=np.int64)
-        for number, file in enumerate(files):
-            part = slice(number * rows, (number + 1) * rows)
-            images[part], labels[part] = _read_file(folder / file, version, rows)
-        names = _class_names(folder / version.names, version.names_key)
-        count = self.num_classes
-        require(len(names) == count, str(folder), f"name {count} classes", names)
-        high = int(labels.max())
-        require(high < count, str(folder), f"hold labels below {count}", high)
-        shaped = torch.from_numpy(images).view(-1, 3, _SIDE, _SIDE)
-        return shaped, torch.from_numpy(labels), names
+        files = self.files[train]
+        rows = self.num_samples[train] // len(files)
+        if folder.name == self.origin.folders[0]:
+            key = f"{self.prefix}labels"
+            parts = [_read_pickle(folder / file, key, rows) for file in files]
+            key = f"{self.prefix}label_names"
+            names = _entries(folder / self.names_files[0], key)[key]
+        else:
+            binary = [folder / f"{file}.bin" for file in files]
+            parts = [_read_binary(file, self.label_bytes, rows) for file in binary]
+            require_file(folder / self.names_files[1])
+            names = (folder / self.names_files[1]).read_text().split()
+        rule = f"name {self.num_classes} classes"
+        require(len(names) == self.num_classes, str(folder), rule, names)
+        images, labels = map(np.concatenate, zip(*parts, strict=True))
+        return images.reshape(-1, *self.shape), labels, tuple(map(str, names))
 
 
 @final
 class CIFAR10(_CIFAR):
-    """CIFAR-10: ten classes, 6000 images each.
+    """CIFAR-10, 60 000 images of 32 px in 10 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``, labels int64. Arguments as in
     :class:`tepui.data.files.published_arrays.PublishedArrays`.
     """
 
-    num_classes = 10
-    versions = (
-        _Version(
-            "cifar-10-batches-py",
-            _BATCHES,
-            "test_batch",
-            1,
-            "labels",
-            "batches.meta",
-            "label_names",
-        ),
-        _Version(
-            "cifar-10-batches-bin",
-            tuple(f"{name}.bin" for name in _BATCHES),
-            "test_batch.bin",
-            1,
-            1,
-            "batches.meta.txt",
-        ),
+    origin = _origin(
+        ("cifar-10-batches-py", "cifar-10-batches-bin"),
+        "cifar-10-python",
+        "c58f30108f718f92721af3b95e74349a",
+        170_000_000,
     )
-    origin = _origin(10, "c58f30108f718f92721af3b95e74349a", 170_000_000, versions)
+    files: ClassVar[dict[bool, list[str]]] = {
+        True: [f"data_batch_{number}" for number in range(1, 6)],
+        False: ["test_batch"],
+    }
+    names_files = ("batches.meta", "batches.meta.txt")
+    prefix, label_bytes, num_classes = "", 1, 10
     normalization = Normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 
 
 @final
 class CIFAR100(_CIFAR):
-    """CIFAR-100: a hundred classes, 600 images each.
+    """CIFAR-100, 60 000 images of 32 px in 100 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``; labels are the fine ones, int64.
     Arguments as in :class:`tepui.data.files.published_arrays.PublishedArrays`.
     """
 
-    num_classes = 100
-    versions = (
-        _Version(
-            "cifar-100-python",
-            ("train",),
-            "test",
-            5,
-            "fine_labels",
-            "meta",
-            "fine_label_names",
-        ),
-        _Version(
-            "cifar-100-binary",
-            ("train.bin",),
-            "test.bin",
-            5,
-            2,
-            "fine_label_names.txt",
-        ),
+    origin = _origin(
+        ("cifar-100-python", "cifar-100-binary"),
+        "cifar-100-python",
+        "eb9058c3a382ffc7106e4002c42a8d85",
+        169_000_000,
     )
-    origin = _origin(100, "eb9058c3a382ffc7106e4002c42a8d85", 169_000_000, versions)
+    files: ClassVar[dict[bool, list[str]]] = {True: ["train"], False: ["test"]}
+    names_files = ("meta", "fine_label_names.txt")
+    prefix, label_bytes, num_classes = "fine_", 2, 100
     normalization = Normalize((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
-
-
-def _read_file(path: Path, version: _Version, rows: int) -> Rows:
-    require_file(path)
-    if isinstance(version.labels, int):
-        return _read_binary(path, version.labels, rows)
-    return _read_pickle(path, version.labels, rows)
 
 
 def _read_binary(path: Path, label_bytes: int, rows: int) -> Rows:
     """Read rows of label bytes, of which the last counts, and pixels."""
-    size = rows * (label_bytes + _PIXELS)
-    found = path.stat().st_size
-    require(found == size, str(path), f"hold {rows} images in {size} bytes", found)
+    require_file(path)
+    expected, size = rows * (label_bytes + _PIXELS), path.stat().st_size
+    rule = f"hold {rows} images in {expected} bytes"
+    require(size == expected, str(path), rule, size)
     table = np.fromfile(path, dtype=np.uint8).reshape(rows, -1)
     return table[:, label_bytes:], table[:, label_bytes - 1].astype(np.int64)
 
 
 def _read_pickle(path: Path, key: str, rows: int) -> Rows:
-    found = read_cifar_pickle(path)
-    for name in ("data", key):
-        require(name in found, str(path), f"hold {name!r}", sorted(found))
-    images, labels = found["data"], np.asarray(found[key])
+    entries = _entries(path, "data", key)
+    images, labels = entries["data"], np.asarray(entries[key])
     shape = getattr(images, "shape", None)
     rule = f"hold {rows} images of {_PIXELS} bytes"
     require(shape == (rows, _PIXELS), str(path), rule, shape)
-    whole = labels.shape == (rows,) and labels.dtype.kind in "iu" and labels.min() >= 0
-    require(bool(whole), str(path), f"hold {rows} labels", labels.shape)
+    fits = labels.shape == (rows,) and labels.dtype.kind in "iu" and labels.min() >= 0
+    require(bool(fits), str(path), f"hold {rows} labels", labels.shape)
     return images, labels.astype(np.int64)
 
 
-def _class_names(path: Path, key: str | None) -> tuple[str, ...]:
+def _entries(path: Path, *keys: str) -> dict[str, Any]:
+    """Return what a pickle holds, the keys among it."""
     require_file(path)
-    if key is None:
-        return tuple(path.read_text().split())
-    found = read_cifar_pickle(path)
-    require(key in found, str(path), f"hold {key!r}", sorted(found))
-    return tuple(str(name) for name in found[key])
+    entries = read_cifar_pickle(path)
+    for key in keys:
+        require(key in entries, str(path), f"hold {key!r}", sorted(entries))
+    return entries

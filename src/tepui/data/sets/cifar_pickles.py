@@ -10,7 +10,7 @@ import io
 import pickle
 import pickletools
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ class _Array:
     def __setstate__(self, state: Any) -> None:
         _version, shape, kind, fortran, data = state
         if not (isinstance(kind, _Bytes) and isinstance(data, bytes)) or fortran:
-            raise pickle.UnpicklingError("an array that does not hold bytes in rows")
+            raise _RefusedError("damage: an array that does not hold bytes in rows")
         self.values = np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
@@ -48,7 +48,7 @@ class _Bytes:
 
     def __init__(self, code: bytes, *_: object) -> None:
         if code != b"u1":
-            raise pickle.UnpicklingError(f"an array of type {code!r}")
+            raise _RefusedError(f"an array of type {code!r}")
 
     def __setstate__(self, state: object) -> None:
         pass
@@ -66,51 +66,45 @@ class _Reader(pickle.Unpickler):
         return _NAMES[f"{module} {name}"]
 
 
+class _RefusedError(Exception):
+    """Something that CIFAR's files do not hold."""
+
+
 def read_cifar_pickle(path: Path) -> dict[str, Any]:
     """Read one file of CIFAR's python version."""
-    content = path.read_bytes()
-    end = 0
     try:
-        for opcode, argument, position in pickletools.genops(content):
-            end = (position or 0) + 1
-            if opcode.name not in _OPCODES:
-                _refuse(path, f"the instruction {opcode.name}")
-            if opcode.name == "GLOBAL" and argument not in _NAMES:
-                _refuse(path, f"the name {argument!r}")
-        found = _Reader(io.BytesIO(content), encoding="bytes").load()
-    except _RefusedError:
-        raise
-    except Exception as error:  # a damaged pickle fails in any way it likes
-        _refuse(path, f"damage: {error}", error)
+        return _read(path.read_bytes())
+    except Exception as error:  # a damaged pickle can fail in any way
+        what = error if isinstance(error, _RefusedError) else f"damage: {error}"
+        raise ValueError(f"{path} must be a valid CIFAR pickle, got {what}") from error
+
+
+def _read(content: bytes) -> dict[str, Any]:
+    end = 0
+    for opcode, argument, position in pickletools.genops(content):
+        end = (position or 0) + 1
+        if opcode.name not in _OPCODES:
+            raise _RefusedError(f"the instruction {opcode.name}")
+        if opcode.name == "GLOBAL" and argument not in _NAMES:
+            raise _RefusedError(f"the name {argument!r}")
+    entries = _Reader(io.BytesIO(content), encoding="bytes").load()
     if end != len(content):
-        _refuse(path, f"{len(content) - end} bytes after its end")
-    if not isinstance(found, dict):
-        _refuse(path, f"a {type(found).__name__} in place of a dictionary")
-    for key in found:
+        raise _RefusedError(f"{len(content) - end} bytes after its end")
+    if not isinstance(entries, dict):
+        raise _RefusedError(f"a {type(entries).__name__} in place of a dictionary")
+    for key in entries:
         if not isinstance(key, bytes):
-            _refuse(path, f"a {type(key).__name__} in place of a name")
-    return {_text(key): _plain(path, value) for key, value in found.items()}
+            raise _RefusedError(f"a {type(key).__name__} in place of a name")
+    return {key.decode("latin-1"): _plain(value) for key, value in entries.items()}
 
 
-class _RefusedError(ValueError):
-    """A file that holds something CIFAR's do not."""
-
-
-def _refuse(path: Path, what: str, cause: Exception | None = None) -> NoReturn:
-    raise _RefusedError(f"{path} must be a valid CIFAR pickle, got {what}") from cause
-
-
-def _text(value: bytes) -> str:
-    return value.decode("latin-1")
-
-
-def _plain(path: Path, value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return an array as numpy's, and lists of byte strings as text."""
     if isinstance(value, _Array) and value.values is not None:
         return value.values
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, bytes | int) for item in items):
-        _refuse(path, "a value that is neither bytes, integers nor a whole array")
+        raise _RefusedError("a value that is not bytes, integers or a whole array")
     if isinstance(value, list):
-        return [_text(item) if isinstance(item, bytes) else item for item in value]
+        return [i.decode("latin-1") if isinstance(i, bytes) else i for i in value]
     return value

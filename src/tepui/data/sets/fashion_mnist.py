@@ -8,18 +8,19 @@ References:
     Benchmarking Machine Learning Algorithms.
 """
 
+import gzip
+import zlib
 from pathlib import Path
-from typing import final
+from typing import ClassVar, final
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from tepui.core.checks import require
 from tepui.data.arrays import Normalize
-from tepui.data.files.idx import read_idx
-from tepui.data.files.origins import Download, Origin
+from tepui.data.files.origins import Download, Origin, require_file
 from tepui.data.files.published_arrays import Contents, PublishedArrays
 
-SAMPLES = {True: 60_000, False: 10_000}
 _CLASSES = (
     *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
     *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
@@ -27,14 +28,14 @@ _CLASSES = (
 _SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 
 
-def _download(name: str, md5: str, size: int) -> Download:
+def _file(name: str, md5: str, size: int) -> Download:
     url = f"{_SITE}fashion/{name}-ubyte.gz"
     return Download(url, f"md5:{md5}", "the authors' page", size)
 
 
 @final
 class FashionMNIST(PublishedArrays):
-    """Fashion-MNIST: ten classes of clothes, 7000 images each.
+    """Fashion-MNIST, 70 000 gray images of 28 px in 10 classes.
 
     Images are bytes of shape ``(samples, 1, 28, 28)``, labels int64; the training
     images' mean and standard deviation normalize them. Arguments as in
@@ -42,31 +43,44 @@ class FashionMNIST(PublishedArrays):
     """
 
     origin = Origin(
-        "Fashion-MNIST, 70 000 gray images of 28 px in 10 classes",
         ("fashion-mnist", "FashionMNIST/raw"),
         (
-            _download(
-                "train-images-idx3", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_422_000
-            ),
-            _download("train-labels-idx1", "25c81989df183df01b3e8a0aad5dffbe", 29_500),
-            _download(
-                "t10k-images-idx3", "bef4ecab320f06d8554ea6380940ec79", 4_422_000
-            ),
-            _download("t10k-labels-idx1", "bb300cfdad3c16e7a12a480ee83cd310", 5_100),
+            _file("train-images-idx3", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_422_000),
+            _file("train-labels-idx1", "25c81989df183df01b3e8a0aad5dffbe", 29_500),
+            _file("t10k-images-idx3", "bef4ecab320f06d8554ea6380940ec79", 4_422_000),
+            _file("t10k-labels-idx1", "bb300cfdad3c16e7a12a480ee83cd310", 5_100),
         ),
         by_hand="On Debian: apt install dataset-fashion-mnist.",
         elsewhere=("/usr/share/datasets/fashion-mnist",),
     )
     normalization = Normalize((0.2860,), (0.3530,))
+    shape = (1, 28, 28)
+    num_samples: ClassVar[dict[bool, int]] = {True: 60_000, False: 10_000}
 
     def _read(self, folder: Path, train: bool) -> Contents:
         part = "train" if train else "t10k"
-        images = read_idx(folder / f"{part}-images-idx3-ubyte")
-        labels = read_idx(folder / f"{part}-labels-idx1-ubyte")
-        shape = (SAMPLES[train], 28, 28)
-        require(images.shape == shape, str(folder), f"hold {shape}", images.shape)
-        rule = f"hold {SAMPLES[train]} labels below 10"
-        right = labels.shape == shape[:1] and labels.max() < 10
-        require(bool(right), str(folder), rule, labels.shape)
-        digits = torch.from_numpy(labels).long()
-        return torch.from_numpy(images)[:, None], digits, _CLASSES
+        images = read_idx(folder / f"{part}-images-idx3-ubyte", axes=3)
+        labels = read_idx(folder / f"{part}-labels-idx1-ubyte", axes=1)
+        return images[:, None], labels, _CLASSES
+
+
+def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
+    """Read an array of bytes from an idx file, plain or compressed."""
+    file = path if path.is_file() else path.with_name(f"{path.name}.gz")
+    require_file(file)
+    content = file.read_bytes()
+    if file is not path:
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{file} must be a valid gzip file: {error}") from error
+    start = 4 + 4 * axes
+    fits = content[:4] == bytes([0, 0, 8, axes]) and len(content) >= start
+    rule = f"be an idx file of bytes with {axes} axes"
+    require(fits, str(file), rule, content[:start])
+    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
+    values = np.frombuffer(content, dtype=np.uint8, offset=start)
+    size = int(np.prod(shape, dtype=np.int64))
+    rule = f"hold {size} values of shape {shape}"
+    require(len(values) == size, str(file), rule, len(values))
+    return values.reshape(shape).copy()

@@ -1,13 +1,8 @@
 """ImageNet and the test sets that share its classes.
 
-Nothing here can be downloaded without an account or a person's choice, so each set is
-placed by hand: one folder per class, named by its WordNet identifier. A label is the
-position of that identifier among the 1000 of ImageNet in sorted order, which come from
-``imagenet/wnids.txt`` or from the class folders of ImageNet itself.
-
-ImageNet-A and ImageNet-R hold 200 of the 1000 classes; the folders that are there say
-which. ``class_subset`` marks them, and members choose between those alone when
-:func:`tepui.evaluate` tests them.
+Each set is placed by hand: one folder per class, named by its WordNet identifier. A
+label is the position of that identifier among ImageNet's 1000 in sorted order, and
+``class_subset`` marks the classes that have a folder.
 
 References:
     Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
@@ -26,28 +21,30 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
-from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
+from tepui.data.image_files import (
+    Frame,
+    ImageFiles,
+    class_folders,
+    labeled,
+    listed_classes,
+)
 
 CLASSES = 1000
 FRAME = Frame(224, margin=256 / 224)
 
 
-def _origin(about: str, folder: str, site: str, parts: str = "") -> Origin:
+def _origin(folder: str, site: str, parts: str = "") -> Origin:
     by_hand = (
         f"Place it by hand (from {site}): {parts or folder}, one folder per class "
         "named by its WordNet identifier."
     )
-    return Origin(about, (folder,), by_hand=by_hand)
+    return Origin((folder,), by_hand=by_hand)
 
 
 class _ClassFolders(ImageFiles):
-    """Images in folders named by ImageNet's classes.
+    """Images in folders named by ImageNet's classes."""
 
-    Attributes:
-        class_subset: Of all 1000 classes, those that have a folder.
-    """
-
-    class_subset: Tensor
+    class_subset: Tensor  # of all 1000 classes, those that have a folder
 
     def __init__(self, folder: Path, wnids: tuple[str, ...], size: int) -> None:
         numbers = {wnid: number for number, wnid in enumerate(wnids)}
@@ -61,7 +58,9 @@ class _ClassFolders(ImageFiles):
 
 @final
 class ImageNet(_ClassFolders):
-    """ImageNet of 2012: 1 281 167 training images; the 50 000 of validation as test.
+    """ImageNet (ILSVRC 2012), 1000 classes.
+
+    It has 1 281 167 training images; the 50 000 validation images are the test part.
 
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
@@ -71,15 +70,12 @@ class ImageNet(_ClassFolders):
             side is 8/7 of it.
 
     Raises:
-        FileNotFoundError: If a folder is not there; the message says how to place it.
-        ValueError: If a folder is not that of a class, or empty.
+        FileNotFoundError: If a folder is missing; the message says how to place it.
+        ValueError: If a folder is empty or not that of a class.
     """
 
     origin: ClassVar[Origin] = _origin(
-        "ImageNet (ILSVRC 2012), 1000 classes",
-        "imagenet",
-        "image-net.org",
-        "imagenet/train and imagenet/val",
+        "imagenet", "image-net.org", "imagenet/train and imagenet/val"
     )
 
     def __init__(
@@ -104,7 +100,7 @@ class _TestOnly(_ClassFolders):
         size: Side of the images in pixels, as for :class:`ImageNet`.
 
     Raises:
-        FileNotFoundError: If a folder is not there; the message says how to place it.
+        FileNotFoundError: If a folder is missing; the message says how to place it.
         ValueError: If ``train`` is true, or a folder is not that of a class.
     """
 
@@ -126,59 +122,44 @@ class _TestOnly(_ClassFolders):
 
 @final
 class ImageNetA(_TestOnly):
-    """ImageNet-A: 7500 natural images that fool classifiers, 200 classes.
+    """ImageNet-A, 7500 natural images that fool classifiers, 200 classes.
 
     Arguments as for :class:`ImageNet`; ``train`` must be false.
     """
 
-    origin = _origin(
-        "ImageNet-A, 7500 natural images that fool classifiers, 200 classes",
-        "imagenet-a",
-        "github.com/hendrycks/natural-adv-examples",
-    )
+    origin = _origin("imagenet-a", "github.com/hendrycks/natural-adv-examples")
 
 
 @final
 class ImageNetR(_TestOnly):
-    """ImageNet-R: 30 000 renditions (art, toys, sketches), 200 classes.
+    """ImageNet-R, 30 000 renditions (art, toys, sketches), 200 classes.
 
     Arguments as for :class:`ImageNet`; ``train`` must be false.
     """
 
-    origin = _origin(
-        "ImageNet-R, 30 000 renditions (art, toys, sketches), 200 classes",
-        "imagenet-r",
-        "github.com/hendrycks/imagenet-r",
-    )
+    origin = _origin("imagenet-r", "github.com/hendrycks/imagenet-r")
 
 
 @final
 class ImageNetSketch(_TestOnly):
-    """ImageNet-Sketch: 50 000 black and white sketches, 1000 classes.
+    """ImageNet-Sketch, 50 000 black and white sketches, 1000 classes.
 
     Arguments as for :class:`ImageNet`; ``train`` must be false.
     """
 
-    origin = _origin(
-        "ImageNet-Sketch, 50 000 black and white sketches, 1000 classes",
-        "imagenet-sketch",
-        "github.com/HaohanWang/ImageNet-Sketch",
-    )
+    origin = _origin("imagenet-sketch", "github.com/HaohanWang/ImageNet-Sketch")
 
 
 def imagenet_wnids(folder: Path) -> tuple[str, ...]:
     """Return the identifiers of ImageNet's classes in sorted order."""
     if (folder / "wnids.txt").is_file():
-        found = sorted((folder / "wnids.txt").read_text().split())
-    else:
-        parts = [folder / name for name in ("val", "train")]
-        part = next((part for part in parts if part.is_dir()), None)
-        if part is None:
-            raise FileNotFoundError(
-                f"{folder / 'wnids.txt'} must list the {CLASSES} WordNet identifiers "
-                "of ImageNet's classes, or val beside it must hold their folders"
-            )
-        found = [item.name for item in class_folders(part)]
-    right = len(found) == len(set(found)) == CLASSES
-    require(right, str(folder), f"name {CLASSES} classes", len(found))
-    return tuple(found)
+        return listed_classes(folder / "wnids.txt", CLASSES)
+    parts = [folder / name for name in ("val", "train") if (folder / name).is_dir()]
+    if not parts:
+        raise FileNotFoundError(
+            f"{folder / 'wnids.txt'} must list the {CLASSES} WordNet identifiers "
+            "of ImageNet's classes, or val beside it must hold their folders"
+        )
+    wnids = tuple(item.name for item in class_folders(parts[0]))
+    require(len(wnids) == CLASSES, str(folder), f"name {CLASSES} classes", len(wnids))
+    return wnids

@@ -1,9 +1,8 @@
 """The Microsoft Research Paraphrase Corpus: do two sentences mean the same?
 
-Two files of tab-separated text, 4076 training and 1725 test pairs from news. Of the
-training pairs 408 are held out for validation: the published ones where their ids are
-supplied (two per line, as in the ``dev_ids.tsv`` of the GLUE benchmark), else ones
-drawn from tepui's generators.
+Two files of tab-separated text, 4076 training and 1725 test pairs from the news. Of the
+training pairs, 408 are held out for validation: those whose ids were published (two per
+line, as in GLUE's ``dev_ids.tsv``) if they are given, otherwise a fixed random choice.
 
 References:
     Dolan and Brockett (2005), Automatically Constructing a Corpus of Sentential
@@ -27,7 +26,7 @@ Test = Literal["validation", "official"]
 PAIRS = {"train": 4076, "test": 1725}
 VALIDATION = 408
 IDS = "dev_ids.tsv"
-_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+_COLUMNS = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 
 
 class _Pair(NamedTuple):
@@ -39,7 +38,7 @@ class _Pair(NamedTuple):
 
 @final
 class MRPC(Arrays):
-    """MRPC: pairs of sentences, two classes, as tokens.
+    """MRPC, 5801 pairs of sentences, paraphrases or not.
 
     Inputs are a dict of ``input_ids``, ``attention_mask`` and ``token_type_ids`` of
     shape ``(pairs, tokens)``; the label is 1 for a paraphrase. The vocabulary comes
@@ -48,26 +47,25 @@ class MRPC(Arrays):
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
         train: The 3668 training pairs if true, else the test part.
-        download: No source publishes a hash, so the set must be placed by hand; true
-            changes nothing.
+        download: Has no effect: the set must be placed by hand, since nobody publishes
+            a hash.
         test: What the test part is: the 408 validation pairs on which papers report,
             or the 1725 official test pairs.
         validation_ids: A file of the published validation ids; by default
-            ``dev_ids.tsv`` beside the pairs, if it is there.
-        vocabulary: The most different tokens.
-        length: The most tokens in a pair.
-        tokenizer: Name or folder of a Hugging Face tokenizer in place of tepui's own.
+            ``dev_ids.tsv`` beside the pairs, if it exists.
+        vocabulary: The largest number of different tokens.
+        length: The largest number of tokens in a pair.
+        tokenizer: Name or folder of a Hugging Face tokenizer to use instead of tepui's.
 
     Attributes:
-        tokenizer: What turned sentences into numbers; turns others too.
+        tokenizer: What turned the sentences into numbers; it encodes new ones too.
 
     Raises:
-        FileNotFoundError: If a file is not there; the message says how to get it.
+        FileNotFoundError: If a file is missing; the message says how to get it.
         ValueError: If a file is truncated or foreign.
     """
 
     origin: ClassVar[Origin] = Origin(
-        about="MRPC, 5801 pairs of sentences, paraphrases or not",
         folders=("mrpc", "MRPC"),
         by_hand="Place msr_paraphrase_train.txt and msr_paraphrase_test.txt of the "
         "Microsoft Research Paraphrase Corpus in a folder mrpc.",
@@ -88,50 +86,46 @@ class MRPC(Arrays):
         one_of("test", test, get_args(Test))
         folder = located("MRPC", self.origin, root, download)
         kept, held_out = _divided(_read(folder, "train"), folder, validation_ids)
-        own: Tokenizer | HuggingFaceTokenizer
         if tokenizer is None:
             texts = (text for pair in kept for text in (pair.first, pair.second))
-            own = Tokenizer.build(texts, vocabulary)
+            words: Tokenizer | HuggingFaceTokenizer = Tokenizer.build(texts, vocabulary)
         else:
-            own = HuggingFaceTokenizer(tokenizer)
+            words = HuggingFaceTokenizer(tokenizer)
         pairs = kept if train else held_out
         if not train and test == "official":
             pairs = _read(folder, "test")
         super().__init__(
-            own.pairs([p.first for p in pairs], [p.second for p in pairs], length),
+            words.pairs([p.first for p in pairs], [p.second for p in pairs], length),
             torch.tensor([pair.label for pair in pairs]),
             classes=("different", "paraphrase"),
         )
-        object.__setattr__(self, "tokenizer", own)
+        object.__setattr__(self, "tokenizer", words)
 
 
 def _read(folder: Path, part: str) -> list[_Pair]:
     path = folder / f"msr_paraphrase_{part}.txt"
     require_file(path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        header, *lines = path.read_text(encoding="utf-8-sig").splitlines() or [""]
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be UTF-8 text: {error}") from error
-    header = lines[0].split("\t") if lines else []
-    require(header == _HEADER, f"first line of {path}", f"be {_HEADER}", header)
-    pairs = [
-        _pair(line, f"line {number} of {path}")
-        for number, line in enumerate(lines[1:], start=2)
-    ]
-    require(
-        len(pairs) == PAIRS[part], str(path), f"hold {PAIRS[part]} pairs", len(pairs)
-    )
+    columns = header.split("\t")
+    require(columns == _COLUMNS, f"first line of {path}", f"be {_COLUMNS}", columns)
+    numbered = enumerate(lines, start=2)
+    pairs = [_pair(line, f"line {number} of {path}") for number, line in numbered]
+    rule = f"hold {PAIRS[part]} pairs"
+    require(len(pairs) == PAIRS[part], str(path), rule, len(pairs))
     return pairs
 
 
-def _pair(line: str, where: str) -> _Pair:
-    parts = line.split("\t")
-    fits = len(parts) == 5 and parts[0] in ("0", "1")
-    fits = fits and parts[1].isdecimal() and parts[2].isdecimal()
+def _pair(line: str, place: str) -> _Pair:
+    fields = line.split("\t")
+    fits = len(fields) == 5 and fields[0] in ("0", "1")
+    fits = fits and fields[1].isdecimal() and fields[2].isdecimal()
     rule = "hold a label 0 or 1, two ids and two sentences, separated by tabs"
-    require(fits, where, rule, line[:60])
-    ids = int(parts[1]), int(parts[2])
-    return _Pair(int(parts[0]), ids, parts[3].strip(), parts[4].strip())
+    require(fits, place, rule, line[:60])
+    label, first_id, second_id = map(int, fields[:3])
+    return _Pair(label, (first_id, second_id), fields[3].strip(), fields[4].strip())
 
 
 def _divided(
@@ -150,12 +144,12 @@ def _divided(
 
 def _published(pairs: list[_Pair], path: Path) -> set[int]:
     require_file(path)
-    known = {pair.ids: row for row, pair in enumerate(pairs)}
+    row_of: dict[tuple[int, ...], int] = {p.ids: row for row, p in enumerate(pairs)}
     rows = set()
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         ids = tuple(int(part) for part in line.split() if part.isdecimal())
-        where = f"line {number} of {path}"
-        require(ids in known, where, "hold the two ids of a training pair", line[:60])
-        rows.add(known[ids[0], ids[1]])
+        place = f"line {number} of {path}"
+        require(ids in row_of, place, "hold the two ids of a training pair", line[:60])
+        rows.add(row_of[ids])
     require(len(rows) == VALIDATION, str(path), f"name {VALIDATION} pairs", len(rows))
     return rows

@@ -1,6 +1,6 @@
 """Images of noise, which no model should recognize.
 
-Every label is -1, which no loss and no accuracy accepts.
+Every label is -1, which every loss and accuracy refuses.
 """
 
 from typing import final
@@ -10,12 +10,20 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
-from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays import Arrays
 from tepui.data.files.unlabeled_folder import NO_LABEL
 
 
+class _Noise(Arrays):
+    """Images without labels, normalized as those of another data set."""
+
+    def __init__(self, images: Tensor, like: Arrays | None) -> None:
+        labels = torch.full((len(images),), NO_LABEL)
+        super().__init__(images, labels, None if like is None else like.normalize)
+
+
 @final
-class UniformNoise(Arrays):
+class UniformNoise(_Noise):
     """Every pixel an independent byte, all equally likely.
 
     Args:
@@ -23,6 +31,9 @@ class UniformNoise(Arrays):
         shape: Channels, height and width.
         like: A data set whose shape of images and normalization to take instead.
         seed: Same seed, same noise.
+
+    Raises:
+        ValueError: If ``num_samples`` is not positive, or ``like`` holds no images.
 
     Example:
         >>> UniformNoise(num_samples=2, shape=(1, 8, 8)).inputs.shape
@@ -39,12 +50,12 @@ class UniformNoise(Arrays):
         size = _size(num_samples, shape, like)
         stream = generator(seed, "noise", "uniform")
         images = torch.randint(256, size, generator=stream, dtype=torch.uint8)
-        super().__init__(images, _no_labels(num_samples), _normalize(like))
+        super().__init__(images, like)
 
 
 @final
-class GaussianNoise(Arrays):
-    """Every pixel drawn from a normal distribution around gray, cut to bytes.
+class GaussianNoise(_Noise):
+    """Every pixel drawn from a normal distribution around gray, clipped to bytes.
 
     Args:
         num_samples: How many images.
@@ -54,7 +65,8 @@ class GaussianNoise(Arrays):
         seed: Same seed, same noise.
 
     Raises:
-        ValueError: If ``std`` or ``num_samples`` is not positive.
+        ValueError: If ``std`` or ``num_samples`` is not positive, or ``like`` holds no
+            images.
 
     Example:
         >>> GaussianNoise(num_samples=2, shape=(1, 8, 8)).targets
@@ -74,7 +86,7 @@ class GaussianNoise(Arrays):
         stream = generator(seed, "noise", "gaussian")
         values = torch.randn(size, generator=stream).mul_(std).add_(0.5)
         images = values.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
-        super().__init__(images, _no_labels(num_samples), _normalize(like))
+        super().__init__(images, like)
 
 
 def _size(
@@ -87,11 +99,3 @@ def _size(
     if not isinstance(images, Tensor) or images.ndim != 4:
         raise ValueError(f"like must hold images, got {type(like).__name__}")
     return (num_samples, *images.shape[1:])
-
-
-def _normalize(like: Arrays | None) -> Normalize | None:
-    return None if like is None else like.normalize
-
-
-def _no_labels(num_samples: int) -> Tensor:
-    return torch.full((num_samples,), NO_LABEL)

@@ -9,17 +9,14 @@ References:
 """
 
 from pathlib import Path
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
-import torch
 
 from tepui.core.checks import require
 from tepui.data.arrays import Normalize
 from tepui.data.files.origins import Download, Origin, require_file
 from tepui.data.files.published_arrays import Contents, PublishedArrays
-
-SAMPLES = {True: 73_257, False: 26_032}
 
 
 def _download(part: str, md5: str, size: int) -> Download:
@@ -29,14 +26,13 @@ def _download(part: str, md5: str, size: int) -> Download:
 
 @final
 class SVHN(PublishedArrays):
-    """Street View House Numbers: 73 257 training and 26 032 test images of digits.
+    """SVHN, 99 289 images of 32 px in 10 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``, labels the digits, int64.
     Arguments as in :class:`tepui.data.files.published_arrays.PublishedArrays`.
     """
 
     origin = Origin(
-        "SVHN, 99 289 images of 32 px in 10 classes",
         ("svhn",),
         (
             _download("train", "e26dedcc434d2e4c54c9b2d4a06d8373", 182_000_000),
@@ -44,29 +40,23 @@ class SVHN(PublishedArrays):
         ),
     )
     normalization = Normalize((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970))
+    shape = (3, 32, 32)
+    num_samples: ClassVar[dict[bool, int]] = {True: 73_257, False: 26_032}
 
     def _read(self, folder: Path, train: bool) -> Contents:
+        from scipy.io import loadmat
+
         path = folder / f"{'train' if train else 'test'}_32x32.mat"
-        return *_read_mat(path, SAMPLES[train]), tuple("0123456789")
-
-
-def _read_mat(path: Path, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
-    from scipy.io import loadmat
-
-    require_file(path)
-    try:
-        found = loadmat(path, variable_names=("X", "y"))
-    except Exception as error:  # a damaged file fails in any way it likes
-        raise ValueError(f"{path} must be a valid .mat file: {error}") from error
-    for name in ("X", "y"):
-        require(name in found, str(path), f"hold {name!r}", sorted(found))
-    images, labels = found["X"], np.asarray(found["y"]).ravel()
-    shape = (32, 32, 3, samples)
-    right = images.shape == shape and images.dtype == np.uint8
-    rule = f"hold bytes of shape {shape}"
-    require(right, str(path), rule, f"{images.dtype} of shape {images.shape}")
-    right = labels.shape == (samples,) and bool(((labels >= 1) & (labels <= 10)).all())
-    require(right, str(path), f"hold {samples} labels from 1 to 10", labels.shape)
-    rows = np.ascontiguousarray(images.transpose(3, 2, 0, 1))
-    digits = labels.astype(np.int64) % 10
-    return torch.from_numpy(rows), torch.from_numpy(digits)
+        require_file(path)
+        try:
+            arrays = loadmat(path, variable_names=("X", "y"))
+        except Exception as error:  # a damaged file can fail in any way
+            raise ValueError(f"{path} must be a valid .mat file: {error}") from error
+        for name in ("X", "y"):
+            require(name in arrays, str(path), f"hold {name!r}", sorted(arrays))
+        images, labels = arrays["X"], np.asarray(arrays["y"]).ravel()
+        require(images.ndim == 4, str(path), "hold images", images.shape)
+        from_1 = labels.min(initial=1) >= 1 and labels.max(initial=1) <= 10
+        require(bool(from_1), str(path), "hold labels from 1 to 10", labels[:10])
+        rows = np.ascontiguousarray(images.transpose(3, 2, 0, 1))
+        return rows, labels.astype(np.int64) % 10, tuple("0123456789")

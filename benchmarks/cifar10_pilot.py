@@ -88,6 +88,8 @@ def main() -> None:
         train,
         method=method,
         epochs=arguments.epochs,
+        batch_size=128,
+        schedule=tepui.MultiStep(),
         augment=(RandomCrop(), HorizontalFlip()),
         compile=False,  # thirty epochs do not repay it: each rule has its own shapes
         progress="lines",

@@ -25,6 +25,7 @@ def main() -> None:
                 data,
                 method=method,
                 epochs=4,
+                batch_size=128,
                 augment=(RandomCrop(), HorizontalFlip()),
                 compile=compiled,
                 device="cuda",

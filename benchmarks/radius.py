@@ -132,6 +132,8 @@ def fit(
         data,
         method=method,
         epochs=epochs,
+        batch_size=128,
+        schedule=tepui.MultiStep(),
         augment=(RandomCrop(), HorizontalFlip()),
         compile=False,  # SharpBalance's shapes differ between members
         out=folder,

@@ -32,7 +32,9 @@ def scores(model, data) -> dict[str, torch.Tensor]:
     return {
         "worst_case": sample_worst_case_gap(model, data, rho=RHO),
         "sam_gap": sample_sam_gap(model, data, rho=RHO),
-        "hessian_trace": sample_hessian_trace(model, data, generator=stream, probes=50),
+        "hessian_trace": sample_hessian_trace(
+            model, data, generator=stream, num_probes=50
+        ),
         "loss": losses(model, data),
     }
 
@@ -50,7 +52,8 @@ def top(values: torch.Tensor) -> set[int]:
 def main() -> None:
     data = Digits()
     ensemble = tepui.Ensemble.build(ConvNet, members=3, seed=13)
-    tepui.fit(ensemble, data, method=SAM(rho=RHO), epochs=6, batch_size=64)
+    schedule = tepui.MultiStep()
+    tepui.fit(ensemble, data, method=SAM(rho=RHO), epochs=6, schedule=schedule)
     correlations: dict[str, list[float]] = {}
     common: dict[str, list[float]] = {}
     for model in ensemble.members:

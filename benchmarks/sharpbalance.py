@@ -157,12 +157,14 @@ def plain_pass(model, data, batch, autocast):
 
 def briefly_trained(width, data, device):
     """Return a network with a spread of scores, in eval mode."""
-    ensemble = tepui.Ensemble.build(lambda: ResNet18(width=width), members=1)
+    ensemble = tepui.Ensemble.build(lambda: ResNet18(width=width), members=1, seed=0)
     tepui.fit(
         ensemble,
         data.subset(torch.arange(min(len(data), 5120), device=device)),
         method=DeepEnsemble(),
         epochs=4,
+        batch_size=128,
+        schedule=tepui.MultiStep(),
         augment=(RandomCrop(), HorizontalFlip()),
         device=device,
         precision="float32",

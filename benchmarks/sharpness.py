@@ -55,12 +55,12 @@ def ascents(arguments, device) -> dict[str, float]:
     samples = arguments.batches * arguments.batch_size
     data = images(samples).to(device)
     ensemble = tepui.Ensemble.build(
-        lambda: ResNet18(width=arguments.width), members=arguments.members
+        lambda: ResNet18(width=arguments.width), arguments.members, seed=0
     ).to(device)
     measure = partial(
         worst_case,
         rho=RHO,
-        steps=arguments.steps,
+        num_steps=arguments.steps,
         num_samples=samples,
         batch_size=arguments.batch_size,
     )

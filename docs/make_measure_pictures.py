@@ -50,7 +50,8 @@ def save(canvas, name):
 
 def trained(method):
     ensemble = tepui.Ensemble.build(ConvNet, members=3, seed=13)
-    tepui.fit(ensemble, DATA, method=method, epochs=12, batch_size=64, progress="none")
+    how = {"schedule": tepui.MultiStep(), "progress": "none"}
+    tepui.fit(ensemble, DATA, method=method, epochs=12, **how)
     return ensemble
 
 
@@ -115,8 +116,10 @@ def average_case(ensembles):
 def sam_sharpness(ensembles):
     member = ensembles["SGD"].members[0]
     radii = [0.002, 0.005, 0.01, 0.02, 0.05]
-    found = [sharpness.sam_sharpness(member, DATA, rho=rho, draws=50) for rho in radii]
-    trace = sharpness.hessian_trace(member, DATA, num_samples=None, probes=30).value
+    found = [
+        sharpness.sam_sharpness(member, DATA, rho=rho, num_draws=50) for rho in radii
+    ]
+    trace = sharpness.hessian_trace(member, DATA, num_samples=None, num_probes=30).value
     canvas, axes = figure(
         "SAM-sharpness and the Hessian's trace", "radius ρ", "mean change of the loss"
     )
@@ -166,7 +169,7 @@ def relative_flatness():
             model.layers[0].bias *= factor
             model.classifier.weight /= factor
         flatness.append(sharpness.relative_flatness(model, data).value)
-        traces.append(sharpness.hessian_trace(model, data, probes=30).value)
+        traces.append(sharpness.hessian_trace(model, data, num_probes=30).value)
     canvas, axes = figure(
         "One function, five parametrizations",
         "features × c, last layer ÷ c",
@@ -203,7 +206,7 @@ def hessian_trace():
         )
     )
     counts = [2, 4, 8, 16, 32, 64, 128]
-    found = [sharpness.hessian_trace(model, data, probes=count) for count in counts]
+    found = [sharpness.hessian_trace(model, data, num_probes=count) for count in counts]
     canvas, axes = figure("Hutchinson's estimate", "probes", "trace of the Hessian")
     axes.axhline(exact, color="k", linestyle="--", label="dense Hessian")
     axes.errorbar(
@@ -223,7 +226,7 @@ def hessian_eigenvalues(ensembles):
     canvas, axes = figure("The ten largest eigenvalues", "rank", "eigenvalue")
     for offset, (kind, ensemble) in zip((-0.2, 0.2), ensembles.items(), strict=True):
         found = sharpness.hessian_eigenvalues(
-            ensemble.members[0], DATA, count=10, num_samples=300
+            ensemble.members[0], DATA, num_eigenvalues=10, num_samples=300
         )
         axes.bar(
             [rank + offset for rank in range(1, 11)],

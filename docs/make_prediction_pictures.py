@@ -52,7 +52,8 @@ def save(canvas, name):
 
 def trained(method, members):
     ensemble = tepui.Ensemble.build(lambda: ConvNet(8), members, seed=13)
-    tepui.fit(ensemble, TRAIN, method=method, epochs=12, batch_size=64, progress="none")
+    how = {"schedule": tepui.MultiStep(), "progress": "none"}
+    tepui.fit(ensemble, TRAIN, method=method, epochs=12, **how)
     return ensemble
 
 

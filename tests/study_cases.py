@@ -18,4 +18,4 @@ TRIAL = Trial(
 EXAM = EvaluationSpec(
     Samples(Digits, part="test", count=30), types=("contrast",), severities=(1, 5)
 )
-MEASURE = SharpnessSpec(partial(worst_case, num_samples=10, batch_size=5, steps=2))
+MEASURE = SharpnessSpec(partial(worst_case, num_samples=10, batch_size=5, num_steps=2))

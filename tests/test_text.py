@@ -90,26 +90,26 @@ def _measures():
     """Every measure of a model's sharpness but that around its inputs."""
     probes = torch.Generator().manual_seed(0)
     return {
-        "average_case": lambda m, d: sharpness.average_case(m, d, draws=3).value,
+        "average_case": lambda m, d: sharpness.average_case(m, d, num_draws=3).value,
         "cka": lambda m, d: sharpness.cka([m, model()], d).value,
         "fisher_rao": lambda m, d: sharpness.fisher_rao(m, d).value,
         "sample_fisher_trace": lambda m, d: sharpness.sample_fisher_trace(m, d),
         "hessian_eigenvalues": lambda m, d: (
             sharpness.hessian_eigenvalues(m, d)[0].value
         ),
-        "hessian_trace": lambda m, d: sharpness.hessian_trace(m, d, probes=2).value,
+        "hessian_trace": lambda m, d: sharpness.hessian_trace(m, d, num_probes=2).value,
         "fisher_trace": lambda m, d: sharpness.fisher_trace(m, d).value,
         "ntk_logdet": lambda m, d: sharpness.ntk_logdet(m, d).value,
         "pairwise_cka": lambda m, d: sharpness.pairwise_cka([m, model()], d)[0, 1],
         "relative_flatness": lambda m, d: sharpness.relative_flatness(m, d).value,
         "sample_sam_gap": lambda m, d: sharpness.sample_sam_gap(m, d),
         "sample_hessian_trace": lambda m, d: sharpness.sample_hessian_trace(
-            m, d, generator=probes, probes=2
+            m, d, generator=probes, num_probes=2
         ),
-        "sam_sharpness": lambda m, d: sharpness.sam_sharpness(m, d, draws=3).value,
-        "worst_case": lambda m, d: sharpness.worst_case(m, d, steps=2).value,
+        "sam_sharpness": lambda m, d: sharpness.sam_sharpness(m, d, num_draws=3).value,
+        "worst_case": lambda m, d: sharpness.worst_case(m, d, num_steps=2).value,
         "sample_worst_case_gap": lambda m, d: sharpness.sample_worst_case_gap(
-            m, d, steps=2
+            m, d, num_steps=2
         ),
     }
 
@@ -134,7 +134,7 @@ def test_no_measure_of_sharpness_is_forgotten():
 
 @pytest.mark.parametrize("name", sorted(INPUT_MEASURES))
 def test_curvature_around_inputs_needs_floating_ones(name):
-    with pytest.raises(ValueError, match="data must have floating inputs"):
+    with pytest.raises(ValueError, match="dataset must have floating inputs"):
         getattr(sharpness, name)(model(), paraphrases(4))
 
 

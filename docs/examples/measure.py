@@ -11,11 +11,10 @@ from tepui.sharpness import Measurement, WeightVector, select
 
 
 def gradient_norm(
-    model, data, *, loss=cross_entropy, num_samples=500, batch_size=500, generator=None
+    model, dataset, loss=cross_entropy, num_samples=500, batch_size=500, generator=None
 ):
     """Return the norm over all trainable parameters, without a standard error."""
-    sizes = {"batch_size": batch_size, "num_samples": num_samples}
-    batches = select(model, data, loss, generator=generator, **sizes)
+    batches = select(model, dataset, loss, batch_size, num_samples, generator)
     weights = WeightVector(model, loss)
     total = torch.zeros_like(weights.vector)
     with undisturbed(model):
@@ -23,6 +22,4 @@ def gradient_norm(
             losses = weights.losses_on(batch)
             total += torch.func.grad(lambda v, f=losses: f(v).sum())(weights.vector)
     value = float((total / batches.samples).norm())
-    name = getattr(loss, "__name__", repr(loss))
-    settings = {"measure": "gradient_norm", "loss": name, **batches.settings}
-    return Measurement(value, float("nan"), settings)
+    return Measurement(value, float("nan"), batches.settings("gradient_norm"))

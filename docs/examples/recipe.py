@@ -39,7 +39,6 @@ def at_radius(radius: float, order: Order) -> Numbers:
             training=TrainingSpec(
                 method=SAM(rho=radius) if radius else DeepEnsemble(),
                 epochs=epochs,
-                batch_size=64,
             ),
             seeds=seeds(repetition, members=2),
         )

@@ -266,10 +266,10 @@ class SAM(torch.optim.Optimizer):
         Args:
             state_dict: The state; that of a bare base optimizer leaves ``rho`` alone.
         """
-        own = [(group["rho"], group["adaptive"]) for group in self.param_groups]
+        radii = [(group["rho"], group["adaptive"]) for group in self.param_groups]
         self.base_optimizer.load_state_dict(state_dict)
         self._adopt_base_state()
-        for group, (rho, adaptive) in zip(self.param_groups, own, strict=True):
+        for group, (rho, adaptive) in zip(self.param_groups, radii, strict=True):
             group.setdefault("rho", rho)
             group.setdefault("adaptive", adaptive)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.cli.admission import check_classes, listed, own, plain
+from tepui.cli.admission import check_classes, listed, named_by_user, plain
 from tepui.cli.main import main
 
 GUEST = """
@@ -208,17 +208,19 @@ def test_a_class_is_admitted_in_the_file_beside_it_and_for_one_command(guest, ca
 
 def test_options_of_a_users_class_may_name_its_neighbors(guest):
     words = ["--model", f"{guest}.Net", "--model.block", f"{guest}.nets.Other"]
-    assert own(words).keys() == {
+    assert named_by_user(words).keys() == {
         f"{guest}.Net",
         f"{guest}.nets.Net",
         f"{guest}.nets.Other",
     }
     main([*TRAIN, *words])
-    assert own([*words[:2], "--model.name", f"{guest}.npz"]).keys() == {
+    assert named_by_user([*words[:2], "--model.name", f"{guest}.npz"]).keys() == {
         f"{guest}.Net",
         f"{guest}.nets.Net",
     }
-    assert own(["--model", "MLP", "--model.name", f"{guest}.nets.Other"]) == {}
+    assert (
+        named_by_user(["--model", "MLP", "--model.name", f"{guest}.nets.Other"]) == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_options_of_a_users_class_may_name_its_neighbors(guest):
 )
 def test_wherever_the_command_line_names_a_class_it_is_found(words, guest):
     path = f"{guest}.nets.Net"
-    found = own([word.format(path) for word in words])
+    found = named_by_user([word.format(path) for word in words])
     assert found.keys() == {path, f"{guest}.Net"}
     assert set(found.values()) == {sys.modules[guest].Net}
 
@@ -252,7 +254,7 @@ def test_wherever_the_command_line_names_a_class_it_is_found(words, guest):
     ],
 )
 def test_nothing_else_on_the_command_line_is_imported(words):
-    assert own(words) == {}
+    assert named_by_user(words) == {}
 
 
 @pytest.mark.parametrize(
@@ -272,7 +274,7 @@ def test_nothing_else_on_the_command_line_is_imported(words):
 )
 def test_what_an_option_cannot_take_is_said(words, message, guest):
     with pytest.raises(ValueError, match=message):
-        own([word.format(guest) for word in words])
+        named_by_user([word.format(guest) for word in words])
 
 
 def test_a_function_makes_the_model_as_the_data_need_it(guest):

@@ -16,8 +16,9 @@ from torch.utils.data import Dataset
 import tepui
 from tepui import methods
 from tepui.cli.admission import admitting, listed
-from tepui.cli.main import COMMANDS
+from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
 from tepui.cli.parsing import known_classes
+from tepui.cli.train import train
 from tepui.data import Augmentation
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
@@ -108,7 +109,9 @@ def leaves(kind):
 
 def annotations():
     """Return every annotation that a configuration reaches, and who takes it."""
-    found, waiting, seen = {}, [command for command, _ in COMMANDS.values()], set()
+    waiting, found, seen = [*SPECIFICATIONS], {}, set()
+    waiting += [command for command, _ in COMMANDS.values()]
+    elsewhere = LEFT_OUT["train"] | {*inspect.signature(train).parameters}
     while waiting:
         owner = waiting.pop()
         if owner in seen:
@@ -117,6 +120,8 @@ def annotations():
         function = owner.__init__ if inspect.isclass(owner) else owner
         function = getattr(owner, "wrapped_function", function)
         for name, kind in get_type_hints(function).items():
+            if owner in SPECIFICATIONS and name in elsewhere:
+                continue
             if name != "return" and (kinds := tuple(leaves(kind))):
                 found.setdefault(kind, []).append(f"{owner.__name__}.{name}")
                 waiting += [k for k in listed().values() if issubclass(k, kinds)]

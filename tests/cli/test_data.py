@@ -156,7 +156,7 @@ def test_a_published_corrupted_set_is_looked_for_beside_the_data(
         ("CIFAR100C", "CIFAR100C is not in"),
         ("TinyImageNetC", "tepui data fetch TinyImageNetC"),
         ("ImageNetC", "Place it by hand"),
-        ("cifar10-c", "no folder, must be one of CIFAR100C, CIFAR10C, ImageNetC"),
+        ("cifar10-c", "not a folder, must be one of CIFAR100C, CIFAR10C, ImageNetC"),
         ("cifar10-c", "did you mean 'CIFAR10C'"),
     ],
 )

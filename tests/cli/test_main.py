@@ -3,13 +3,16 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 
 import tepui
 from data.mrpc_files import write
-from tepui.cli.main import COMMANDS, main
+from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS, main
+from tepui.cli.parsing import FLAGS
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 
@@ -362,6 +365,78 @@ def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
     out = tmp_path / "run"
     main(["train", *SMALL, "--epochs", "1", "--tensorboard", "--out", str(out)])
     assert list((out / "tensorboard").glob("events.out.tfevents*"))
+
+
+def test_the_command_line_and_python_have_the_same_defaults(tmp_path):
+    main(["train", "--epochs", "1", "--quiet", "--out", str(tmp_path / "command")])
+    tepui.fit(
+        tepui.Ensemble.build(tepui.models.ConvNet, members=3),
+        tepui.data.Digits(),
+        method=tepui.methods.DeepEnsemble(),
+        epochs=1,
+        out=tmp_path / "python",
+        progress="none",
+    )
+    command, python = (
+        json.loads((tmp_path / way / "run.json").read_text())["config"]
+        for way in ("command", "python")
+    )
+    assert command == python
+
+
+def test_what_a_run_can_be_told_can_be_written(tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["--runner", "eager", "--compile", "false", "--offload", "--clip-norm", "1"]
+    main(["train", *SMALL, "--epochs", "1", *words, "--out", str(out)])
+    config = json.loads((out / "run.json").read_text())["config"]
+    assert (config["runner"], config["compile"]) == ("eager", False)
+    assert config["clip_norm"] == 1.0
+    with pytest.raises(SystemExit):
+        main(["train", "--runner", "graph", "--offload", "--out", str(tmp_path / "x")])
+    assert "offload must be false beside runner" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_every_field_of_the_specifications_is_an_option(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--print-config"])
+    offered = {line.partition(":")[0] for line in capsys.readouterr().out.splitlines()}
+    told = {field.name for spec in SPECIFICATIONS for field in fields(spec)}
+    assert told - offered == LEFT_OUT[command]
+
+
+@pytest.mark.parametrize("words", [["compare"], ["train", "--method", "SAM"]])
+def test_a_printed_configuration_can_be_read_again(words, tmp_path, capsys):
+    printed = []
+    for more in ([], ["--config", str(tmp_path / "printed.yaml")]):
+        with pytest.raises(SystemExit):
+            main([words[0], *more, *words[1:], "--print-config"])
+        printed.append(capsys.readouterr().out)
+        (tmp_path / "printed.yaml").write_text(printed[0])
+    assert "batch_size: 64" in printed[0]
+    assert printed[0] == printed[1]
+
+
+def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
+    words = ["train", *SMALL, "--epochs", "2", "--out", str(tmp_path / "run")]
+    main([*words, "--stop-after", "1"])
+    assert (
+        "stopped after 1 of 2 epochs; continue with --resume --out"
+        in capsys.readouterr().out
+    )
+    main([*words, "--resume"])
+    assert "trained 2 members" in capsys.readouterr().out
+
+
+def test_flags_are_the_options_that_are_true_or_false():
+    owners = [function for function, _ in COMMANDS.values()]
+    kinds = {
+        name: kind
+        for owner in (*owners, *(spec.__init__ for spec in SPECIFICATIONS))
+        for name, kind in get_type_hints(owner).items()
+    }
+    flags = {f"--{name}" for name, kind in kinds.items() if kind in (bool, bool | None)}
+    assert set(FLAGS) == flags
 
 
 @pytest.mark.parametrize("name", COMMANDS)

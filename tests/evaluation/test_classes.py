@@ -47,37 +47,37 @@ def logits_of(ensemble, data):
 
 def test_a_set_of_some_classes_is_scored_among_them(root, ensemble):
     data = ImageNetA(root, size=8)
-    found = tepui.evaluate(ensemble, data, rule="logit")
+    actual = tepui.evaluate(ensemble, data, rule="logit")
     logits, labels = logits_of(ensemble, data)
-    assert found.classes == found.document()["classes"] == 2
+    assert actual.classes == actual.document()["classes"] == 2
     expected = subset_accuracy(logits, labels, MASK, protocol="restricted")
-    assert found.clean.accuracy == pytest.approx(float(expected))
+    assert actual.clean.accuracy == pytest.approx(float(expected))
     among = scores(logits[..., MASK], (labels == 4).long(), rule="logit")
-    assert found.clean == among
+    assert actual.clean == among
     everything = tepui.evaluate(ensemble, data, classes="all", rule="logit")
     assert everything.classes == 5
     expected = subset_accuracy(logits, labels, MASK, protocol="unrestricted")
     assert everything.clean.accuracy == pytest.approx(float(expected))
-    assert everything.clean.nll > found.clean.nll
+    assert everything.clean.nll > actual.clean.nll
 
 
 def test_a_mask_serves_where_the_data_set_has_none(root, ensemble):
     data = ImageNetA(root, size=8)
     plain = to_arrays(data)
     assert tepui.evaluate(ensemble, plain).classes == 5
-    found = tepui.evaluate(ensemble, plain, classes=data.class_subset)
-    assert found.document() == tepui.evaluate(ensemble, data).document()
+    actual = tepui.evaluate(ensemble, plain, classes=data.class_subset)
+    assert actual.document() == tepui.evaluate(ensemble, data).document()
 
 
 def test_shifted_sets_go_by_their_own_classes_or_those_of_the_test_set(root, ensemble):
     clean, other = ImageNet(root, train=False, size=8), ImageNetA(root, size=8)
     among = tepui.evaluate(ensemble, other).clean
-    found = tepui.evaluate(ensemble, clean, shifted={("ImageNet-A", 1): other})
-    assert found.classes == 5
-    assert found.shifted["ImageNet-A", 1] == among
+    actual = tepui.evaluate(ensemble, clean, shifted={("ImageNet-A", 1): other})
+    assert actual.classes == 5
+    assert actual.shifted["ImageNet-A", 1] == among
     copies = {("same", 1): to_arrays(other)}
-    found = tepui.evaluate(ensemble, other, shifted=copies)
-    assert found.shifted["same", 1] == found.clean == among
+    actual = tepui.evaluate(ensemble, other, shifted=copies)
+    assert actual.shifted["same", 1] == actual.clean == among
 
 
 def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
@@ -85,7 +85,7 @@ def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
 ):
     data = ImageNetA(root, size=8)
     far = tepui.data.UniformNoise(20, like=to_arrays(data))
-    found = tepui.evaluate(ensemble, data, ood={"noise": far}, out=tmp_path / "out")
+    actual = tepui.evaluate(ensemble, data, ood={"noise": far}, out=tmp_path / "out")
     stored = tepui.read_logits(tmp_path / "out")
     logits, labels = logits_of(ensemble, data)
     assert torch.allclose(stored.clean[0], logits[..., MASK])
@@ -94,7 +94,7 @@ def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
     unfamiliar = tepui.metrics.ood_scores(stored.ood["noise"])
     familiar = tepui.metrics.ood_scores(stored.clean[0])
     expected = detections(familiar, unfamiliar)
-    assert found.ood["noise"] == expected
+    assert actual.ood["noise"] == expected
 
 
 def test_only_sets_of_some_of_imagenets_classes_have_a_mask(root):
@@ -136,9 +136,9 @@ class Animals(Dataset):
 
 def test_any_data_set_can_say_which_classes_it_holds():
     ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
-    found = tepui.evaluate(ensemble, Animals(MASK))
-    assert found.classes == 2
-    assert found.clean == tepui.evaluate(ensemble, Animals(None), classes=MASK).clean
+    actual = tepui.evaluate(ensemble, Animals(MASK))
+    assert actual.classes == 2
+    assert actual.clean == tepui.evaluate(ensemble, Animals(None), classes=MASK).clean
     assert tepui.evaluate(ensemble, Animals(None)).classes == 5
     assert tepui.evaluate(ensemble, Animals(MASK), classes="all").classes == 5
 

@@ -44,10 +44,10 @@ def test_identical_members_make_every_way_the_single_model():
     ensemble = Ensemble([deepcopy(module) for _ in range(4)])
     test = images(60, seed=1)
     rows = aggregations(ensemble, test, held_out=images(seed=2), statistics=images())
-    right = module.eval()(test.inputs).argmax(-1) == test.targets
+    correct = module.eval()(test.inputs).argmax(-1) == test.targets
     assert [row.way for row in rows] == WAYS
     for row in rows:
-        assert row.accuracy == pytest.approx(float(right.float().mean()))
+        assert row.accuracy == pytest.approx(float(correct.float().mean()))
 
 
 @pytest.mark.parametrize("mask", [(1, 1, 0, 0, 1), (0, 0, 0, 1, 1)])
@@ -72,8 +72,11 @@ def test_rows_are_those_of_their_functions():
     before = copied(ensemble)
     rows = {r.way: r for r in aggregations(ensemble, test, held_out=held_out)}
     logits, labels = dataset_logits(ensemble, test)
-    each = metrics.individual_accuracy(logits, labels)
-    expected = {"mean of the members": each.mean(), "best member": each.max()}
+    accuracies = metrics.individual_accuracy(logits, labels)
+    expected = {
+        "mean of the members": accuracies.mean(),
+        "best member": accuracies.max(),
+    }
     for rule in ("probability", "logit", "vote"):
         expected[f"ensemble, {rule}"] = metrics.accuracy(logits, labels, rule=rule)
     soups = {
@@ -103,11 +106,11 @@ def test_only_the_oracle_is_flagged_and_wherever_it_is_shown():
 
 def test_the_oracle_is_the_best_member_and_the_first_of_equals():
     labels = torch.tensor([0, 1, 2, 0])
-    right = torch.eye(3)[labels]
+    correct = torch.eye(3)[labels]
     wrong = torch.eye(3)[(labels + 1) % 3]
-    half = torch.cat([right[:2], wrong[2:]])
-    found = oracle_selection(torch.stack([half, right, wrong, right]), labels)
-    assert (found.member, found.accuracy) == (1, 1.0)
+    half = torch.cat([correct[:2], wrong[2:]])
+    actual = oracle_selection(torch.stack([half, correct, wrong, correct]), labels)
+    assert (actual.member, actual.accuracy) == (1, 1.0)
 
 
 def test_soups_can_be_left_out_where_architectures_differ():

@@ -83,15 +83,15 @@ def damaging(logits, labels):
 
 
 @pytest.mark.parametrize(
-    ("own", "message"),
+    ("metrics", "message"),
     [
         ([spread], r"^metrics must map names to functions of logits.*, got list"),
         ({1: spread}, r"^metrics must map names to functions .*, got 1"),
         ({"": spread}, r"^metrics must map names to functions .*, got ''"),
         ({"spread": 3}, r"^metrics\['spread'\] must be a function, got 3"),
-        ({"nll": spread}, r"^metrics must have another name than .*, got 'nll'"),
-        ({"member_nlls": spread}, r"^metrics must have another name .*'member_nlls'"),
-        ({"severity": spread}, r"^metrics must have another name than .*'severity'"),
+        ({"nll": spread}, r"^metrics must have other names than .*, got 'nll'"),
+        ({"member_nlls": spread}, r"^metrics must have other names .*'member_nlls'"),
+        ({"severity": spread}, r"^metrics must have other names than .*'severity'"),
         (
             {"rows": lambda logits, labels: logits.mean(0)},
             r"^metrics\['rows'\] must return a scalar, not a tensor of shape.*40, 3",
@@ -104,10 +104,10 @@ def damaging(logits, labels):
     ],
 )
 def test_bad_metrics_are_refused_and_nothing_is_stored(
-    ensemble, own, message, tmp_path
+    ensemble, metrics, message, tmp_path
 ):
     with pytest.raises(ValueError, match=message):
-        tepui.evaluate(ensemble, DATA, metrics=own, out=tmp_path)
+        tepui.evaluate(ensemble, DATA, metrics=metrics, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

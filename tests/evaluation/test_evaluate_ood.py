@@ -34,14 +34,14 @@ def evaluated(ensemble, tmp_path_factory):
 
 
 def test_every_score_on_every_set_equals_scikit_learn(ensemble, evaluated):
-    found, _ = evaluated
-    assert list(found.ood) == list(OOD)
+    actual, _ = evaluated
+    assert list(actual.ood) == list(OOD)
     clean = metrics.ood_scores(ensemble.logits(TEST.prepare(TEST.inputs)))
     for name, data in OOD.items():
         far = metrics.ood_scores(ensemble.logits(data.prepare(data.inputs)))
         labels = [0] * len(TEST) + [1] * len(data)
-        assert found.ood[name].keys() == far.keys()
-        for score, detection in found.ood[name].items():
+        assert actual.ood[name].keys() == far.keys()
+        for score, detection in actual.ood[name].items():
             scores = torch.cat([clean[score], far[score]]).detach().numpy()
             assert detection.samples == len(data)
             assert detection.auroc == pytest.approx(roc_auc_score(labels, scores), 1e-5)
@@ -51,10 +51,10 @@ def test_every_score_on_every_set_equals_scikit_learn(ensemble, evaluated):
 
 
 def test_the_document_holds_detections_and_histograms(evaluated):
-    found, _ = evaluated
-    document = json.loads(json.dumps(found.document(), allow_nan=False))
-    assert document == found.document()
-    assert document["ood"]["gauss"]["pds"] == vars(found.ood["gauss"]["pds"])
+    actual, _ = evaluated
+    document = json.loads(json.dumps(actual.document(), allow_nan=False))
+    assert document == actual.document()
+    assert document["ood"]["gauss"]["pds"] == vars(actual.ood["gauss"]["pds"])
     assert list(document["histograms"]) == ["pds", "max_mean_probability"]
     for histogram in document["histograms"].values():
         assert sum(histogram["clean"]) == 60
@@ -114,8 +114,8 @@ class Plain(Dataset):
     ids=["plain", "tensors"],
 )
 def test_labels_and_normalization_of_other_sets_are_their_own(ensemble, data):
-    found = tepui.evaluate(ensemble, TEST, ood={"far": data})
-    assert found.ood["far"]["max_mean_probability"].samples == 20
+    actual = tepui.evaluate(ensemble, TEST, ood={"far": data})
+    assert actual.ood["far"]["max_mean_probability"].samples == 20
 
 
 def test_random_draws_of_a_set_leave_global_generators_alone(ensemble):

@@ -20,8 +20,8 @@ def fpr95_naive(familiar, unfamiliar):
     """The fewest false alarms of any threshold that finds 95 % or more."""
     rates = []
     for threshold in unfamiliar:
-        found = sum(score >= threshold for score in unfamiliar)
-        if 20 * found >= 19 * len(unfamiliar):
+        actual = sum(score >= threshold for score in unfamiliar)
+        if 20 * actual >= 19 * len(unfamiliar):
             rates.append(sum(score >= threshold for score in familiar) / len(familiar))
     return min(rates)
 
@@ -31,13 +31,13 @@ def fpr95_naive(familiar, unfamiliar):
 def test_detections_equal_scikit_learn_and_counting(familiar, unfamiliar):
     inside = {"pds": torch.tensor(familiar).double()}
     outside = {"pds": torch.tensor(unfamiliar).double()}
-    found = detections(inside, outside)["pds"]
+    actual = detections(inside, outside)["pds"]
     labels = [0] * len(familiar) + [1] * len(unfamiliar)
     scores = familiar + unfamiliar
-    assert found.samples == len(unfamiliar)
-    assert found.auroc == pytest.approx(roc_auc_score(labels, scores))
-    assert found.aupr == pytest.approx(average_precision_score(labels, scores))
-    assert found.fpr95 == pytest.approx(fpr95_naive(familiar, unfamiliar))
+    assert actual.samples == len(unfamiliar)
+    assert actual.auroc == pytest.approx(roc_auc_score(labels, scores))
+    assert actual.aupr == pytest.approx(average_precision_score(labels, scores))
+    assert actual.fpr95 == pytest.approx(fpr95_naive(familiar, unfamiliar))
 
 
 @pytest.mark.parametrize(("members", "classes"), [(1, 2), (2, 10), (3, 2), (5, 4)])
@@ -48,9 +48,9 @@ def test_histograms_count_every_sample_where_it_lies(members, classes):
         name: value.double() for name, value in metrics.ood_scores(logits).items()
     }
     few = {name: value[:50] for name, value in scores.items()}
-    found = histograms(scores, {"far": few}, members=members, classes=classes)
-    assert list(found) == ["pds", "max_mean_probability"]
-    for name, histogram in found.items():
+    actual = histograms(scores, {"far": few}, members=members, classes=classes)
+    assert list(actual) == ["pds", "max_mean_probability"]
+    for name, histogram in actual.items():
         assert sum(histogram.clean) == 200
         width = (histogram.high - histogram.low) / BINS
         naive = [0] * BINS
@@ -58,10 +58,10 @@ def test_histograms_count_every_sample_where_it_lies(members, classes):
             place = math.floor((value - histogram.low) / width)
             naive[min(max(place, 0), BINS - 1)] += 1
         assert list(histogram.ood["far"]) == naive
-    assert found["pds"].low == 1 / classes
+    assert actual["pds"].low == 1 / classes
     if members > 1:
-        assert found["pds"].high == min(members, classes) / classes
-    assert found["max_mean_probability"].high == pytest.approx(1 - 1 / classes)
+        assert actual["pds"].high == min(members, classes) / classes
+    assert actual["max_mean_probability"].high == pytest.approx(1 - 1 / classes)
 
 
 def test_one_member_alone_finds_nothing_by_diversity():
@@ -70,7 +70,7 @@ def test_one_member_alone_finds_nothing_by_diversity():
         metrics.ood_scores(scale * torch.randn(1, 300, 10, generator=generator))
         for scale in (5, 1)
     )
-    found = detections(familiar, unfamiliar)
+    actual = detections(familiar, unfamiliar)
     for name in ("pds", "mutual_information", "predictive_variance"):
-        assert found[name].auroc == 0.5
-    assert found["max_mean_probability"].auroc > 0.7
+        assert actual[name].auroc == 0.5
+    assert actual["max_mean_probability"].auroc > 0.7

@@ -63,9 +63,9 @@ def test_the_mean_is_that_of_a_loop(members, dtype):
     total = torch.zeros(3, 2, dtype=torch.float64)
     for state in states:
         total = total + state["w"] / members
-    found = mean_state(states)["w"]
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), total, rtol=0, atol=1e-7)
+    actual = mean_state(states)["w"]
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual.double(), total, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -111,10 +111,10 @@ def test_members_are_left_as_they_were():
 
 def test_a_uniform_soup_is_the_mean_of_all():
     ensemble = from_one_start()
-    found = uniform_soup(ensemble).members[0].state_dict()
-    for name, tensor in found.items():
-        each = torch.stack([m.state_dict()[name] for m in ensemble.members])
-        torch.testing.assert_close(tensor, each.mean(0), rtol=0, atol=1e-7)
+    actual = uniform_soup(ensemble).members[0].state_dict()
+    for name, tensor in actual.items():
+        tensors = torch.stack([m.state_dict()[name] for m in ensemble.members])
+        torch.testing.assert_close(tensor, tensors.mean(0), rtol=0, atol=1e-7)
 
 
 def greedy_naive(ensemble, data):
@@ -128,16 +128,16 @@ def greedy_naive(ensemble, data):
         )
         return module
 
-    def right(module):
+    def accuracy_of(module):
         return int((module(data.inputs).argmax(-1) == data.targets).sum())
 
-    scores = [right(member) for member in ensemble.members]
+    scores = [accuracy_of(member) for member in ensemble.members]
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     taken, best = [order[0]], scores[order[0]]
     for member in order[1:]:
-        found = right(averaged([*taken, member]))
-        if found > best:
-            taken, best = [*taken, member], found
+        actual = accuracy_of(averaged([*taken, member]))
+        if actual > best:
+            taken, best = [*taken, member], actual
     return tuple(taken), best / len(data)
 
 

@@ -29,6 +29,7 @@ from tepui.methods import (
 )
 from tepui.testing import check_method
 from tepui.testing.captures import WarmedRunner, check_shapes
+from tepui.testing.expecting import Subject
 from tepui.training.run_folder import to_jsonable
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
@@ -343,4 +344,4 @@ def test_state_may_begin_at_the_weights(tmp_path):
 @pytest.mark.parametrize("method", [m for m in METHODS if not m.fixed_shapes], ids=repr)
 def test_shapes_that_are_not_promised_do_differ(method):
     with pytest.raises(AssertionError, match="must meet the same shapes in every step"):
-        check_shapes(method, "method")
+        check_shapes(Subject("method"), method)

@@ -21,10 +21,10 @@ def test_individual_accuracy_matches_naive(case):
     logits, labels = case
     expected = []
     for member in logits.tolist():
-        right = 0
+        hits = 0
         for row, label in zip(member, labels.tolist(), strict=True):
-            right += row.index(max(row)) == label
-        expected.append(right / len(labels))
+            hits += row.index(max(row)) == label
+        expected.append(hits / len(labels))
     close(individual_accuracy(logits, labels), expected)
 
 

@@ -30,7 +30,7 @@ def confidences(logits: Tensor, labels: Tensor, rule: str = "probability"):
     return probs.tolist(), (ensemble_predictions(logits, rule=rule) == labels).tolist()
 
 
-def reliability_naive(confidence, right, bins):
+def reliability_naive(confidence, correct, bins):
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64).tolist()
     rows = []
     for b in range(bins):
@@ -38,14 +38,14 @@ def reliability_naive(confidence, right, bins):
         inside = [n for n, value in enumerate(confidence) if low <= value < high]
         size = len(inside) or math.nan
         mean = sum(confidence[n] for n in inside) / size
-        rows.append((len(inside), mean, sum(right[n] for n in inside) / size))
+        rows.append((len(inside), mean, sum(correct[n] for n in inside) / size))
     return rows
 
 
-def ece_naive(confidence, right, bins):
+def ece_naive(confidence, correct, bins):
     return sum(
-        count / len(right) * abs(hit - mean)
-        for count, mean, hit in reliability_naive(confidence, right, bins)
+        count / len(correct) * abs(hit - mean)
+        for count, mean, hit in reliability_naive(confidence, correct, bins)
         if count
     )
 
@@ -62,9 +62,9 @@ def random_case(samples: int = 500, classes: int = 4, scale: float = 2.0):
 def test_nll_matches_naive(rule, case):
     logits, labels = case
     probs = ensemble_probs(logits, rule=rule).tolist()
-    each = [row[y] for row, y in zip(probs, labels.tolist(), strict=True)]
-    log_each = [math.log(p) if p > 0 else -math.inf for p in each]
-    close(nll(logits, labels, rule=rule), -sum(log_each) / len(each))
+    diagram = [row[y] for row, y in zip(probs, labels.tolist(), strict=True)]
+    logs = [math.log(p) if p > 0 else -math.inf for p in diagram]
+    close(nll(logits, labels, rule=rule), -sum(logs) / len(diagram))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -83,13 +83,13 @@ def test_brier_matches_naive(rule, case):
 @given(case=labeled_ensembles(), bins=st.integers(1, 20))
 def test_reliability_and_ece_match_naive(rule, case, bins):
     logits, labels = case
-    confidence, right = confidences(logits, labels, rule)
+    confidence, correct = confidences(logits, labels, rule)
     count, mean, hit = reliability(logits, labels, num_bins=bins, rule=rule)
-    expected = zip(*reliability_naive(confidence, right, bins), strict=True)
+    expected = zip(*reliability_naive(confidence, correct, bins), strict=True)
     for actual, column in zip((count.double(), mean, hit), expected, strict=True):
         close(actual, column)
     value = ece(logits, labels, num_bins=bins, rule=rule)
-    close(value, ece_naive(confidence, right, bins))
+    close(value, ece_naive(confidence, correct, bins))
 
 
 @pytest.mark.parametrize("rule", ["probability", "logit"])
@@ -137,10 +137,10 @@ def test_bins_are_closed_on_the_left():
 
 
 def test_an_empty_bin_has_no_mean_and_no_weight():
-    each = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2)
-    assert math.isnan(each.confidence[0])
-    assert math.isnan(each.accuracy[0])
-    assert (each.confidence[1], each.accuracy[1]) == (0.5, 1.0)
+    diagram = reliability(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2)
+    assert math.isnan(diagram.confidence[0])
+    assert math.isnan(diagram.accuracy[0])
+    assert (diagram.confidence[1], diagram.accuracy[1]) == (0.5, 1.0)
     assert ece(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2) == 0.5
 
 
@@ -155,13 +155,13 @@ def test_nll_and_brier_match_scikit_learn(rule):
 
 def test_reliability_matches_scikit_learn():
     logits, labels = random_case()
-    confidence, right = confidences(logits, labels)
-    hit, mean = calibration_curve(right, confidence, n_bins=15)
-    each = reliability(logits, labels)
-    filled = each.count > 0
+    confidence, correct = confidences(logits, labels)
+    hit, mean = calibration_curve(correct, confidence, n_bins=15)
+    diagram = reliability(logits, labels)
+    filled = diagram.count > 0
     assert len(hit) > 5
-    close(each.accuracy[filled], hit)
-    close(each.confidence[filled], mean)
+    close(diagram.accuracy[filled], hit)
+    close(diagram.confidence[filled], mean)
 
 
 def test_a_calibrated_ensemble_has_no_calibration_error():
@@ -227,8 +227,8 @@ def test_bins_of_equal_mass_match_naive(rule, case, bins):
     logits, labels = case
     options = {"num_bins": bins, "rule": rule, "binning": "equal_mass"}
     rows = mass_bins_naive(*confidences(logits, labels, rule), bins)
-    found = reliability(logits, labels, **options)
-    for actual, column in zip(found, zip(*rows, strict=True), strict=True):
+    result = reliability(logits, labels, **options)
+    for actual, column in zip(result, zip(*rows, strict=True), strict=True):
         close(actual.double(), column)
     close(ece(logits, labels, **options), gap_naive(rows))
     widest = max(abs(hit - mean) for n, mean, hit in rows if n)
@@ -249,12 +249,12 @@ def test_classwise_ece_matches_naive(rule, case, bins):
 
 def test_equal_mass_matches_scikit_learn():
     logits, labels = random_case(samples=450)
-    confidence, right = confidences(logits, labels)
-    hit, mean = calibration_curve(right, confidence, n_bins=15, strategy="quantile")
-    each = reliability(logits, labels, binning="equal_mass")
-    assert each.count.tolist() == [30] * 15
-    close(each.accuracy, hit)
-    close(each.confidence, mean)
+    confidence, correct = confidences(logits, labels)
+    hit, mean = calibration_curve(correct, confidence, n_bins=15, strategy="quantile")
+    diagram = reliability(logits, labels, binning="equal_mass")
+    assert diagram.count.tolist() == [30] * 15
+    close(diagram.accuracy, hit)
+    close(diagram.confidence, mean)
 
 
 def test_classwise_matches_scikit_learn():
@@ -282,10 +282,10 @@ def test_mce_is_that_of_torchmetrics_where_nothing_is_certain(case, bins):
 
 def test_equal_confidences_share_a_bin_of_equal_mass():
     logits = torch.tensor([[0.75, 0.25]] * 6 + [[0.99, 0.01]] * 2).log()[None]
-    each = reliability(
+    diagram = reliability(
         logits, torch.zeros(8, dtype=torch.int64), num_bins=4, binning="equal_mass"
     )
-    assert each.count.tolist() == [0, 0, 6, 2]
+    assert diagram.count.tolist() == [0, 0, 6, 2]
 
 
 def test_many_bins_and_many_classes_in_class_bins():

@@ -177,8 +177,8 @@ def example(classes: int = 4, dtype: torch.dtype = torch.float32):
     generator = torch.Generator().manual_seed(classes)
     logits = 2 * torch.randn(3, 23, classes, generator=generator, dtype=torch.float64)
     labels = torch.randint(classes, (23,), generator=generator)
-    known = torch.arange(23) % 2 == 0
-    return logits.to(dtype), labels.where(known, logits.mean(0).argmax(-1))
+    fixed = torch.arange(23) % 2 == 0
+    return logits.to(dtype), labels.where(fixed, logits.mean(0).argmax(-1))
 
 
 def assert_same(actual, expected, rtol=1e-5, atol=1e-6):
@@ -189,7 +189,7 @@ def assert_same(actual, expected, rtol=1e-5, atol=1e-6):
 def permuted(result: tuple[Tensor, ...], axes: str, axis: str, order: Tensor):
     """Reorder every axis of the results that has the given letter."""
     for position in (i for i, letter in enumerate(axes) if letter == axis):
-        result = tuple(each.index_select(position, order) for each in result)
+        result = tuple(item.index_select(position, order) for item in result)
     return result
 
 
@@ -197,13 +197,33 @@ def test_every_public_metric_has_a_case():
     assert set(CASES) == set(NAMES)
     classes = [getattr(metrics, name) for name in metrics.__all__]
     streams = {
-        each.__name__
-        for each in classes
-        if inspect.isclass(each)
-        and issubclass(each, metrics.LogitsStreaming)
-        and not inspect.isabstract(each)
+        item.__name__
+        for item in classes
+        if inspect.isclass(item)
+        and issubclass(item, metrics.LogitsStreaming)
+        and not inspect.isabstract(item)
     }
     assert streams == set(STREAMS)
+
+
+# Shared by modules of the package, for nobody else.
+SHARED = {
+    "ScoresStreaming",
+    "Value",
+    "WithRule",
+    "check_bins",
+    "check_logits",
+    "check_scores",
+    "chunks_of",
+    "class_mass_bins",
+    "class_width_bins",
+    "dtype_of",
+    "map_samples",
+    "mass_bins",
+    "spread",
+    "wide",
+    "width_bins",
+}
 
 
 def test_every_public_function_is_exported():
@@ -211,11 +231,15 @@ def test_every_public_function_is_exported():
     for module in pkgutil.iter_modules(metrics.__path__, "tepui.metrics."):
         if not module.ispkg:
             content = vars(importlib.import_module(module.name)).items()
-            own = {k for k, v in content if getattr(v, "__module__", "") == module.name}
-            defined |= {name for name in own if not name.startswith("_")}
+            local = {
+                k for k, v in content if getattr(v, "__module__", "") == module.name
+            }
+            defined |= {name for name in local if not name.startswith("_")}
     literals = {"Binning", "CalibrationScope", "Positive", "Protocol"}
     literals |= {"Rule", "Score", "State"}
-    assert defined | literals == set(metrics.__all__) | {"TorchMetric"}
+    listed = set(metrics.__all__) | {"TorchMetric"}
+    assert (defined | literals) - SHARED == listed
+    assert defined >= SHARED
 
 
 def contract(name: str, device: str = "cpu") -> None:
@@ -253,14 +277,14 @@ def test_keeps_the_contract_on_a_gpu(name):
 def test_axes_of_their_own(name, samples):
     logits, labels = example()
     sizes = {"b": 15, "k": 3, "o": samples}
-    for each in evaluate(name, logits[:, :samples], labels[:samples]):
-        for size, axis in zip(each.shape, CASES[name].axes, strict=True):
+    for item in evaluate(name, logits[:, :samples], labels[:samples]):
+        for size, axis in zip(item.shape, CASES[name].axes, strict=True):
             assert sizes.get(axis, size) == size
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if CASES[name].classes])
 def test_class_indices_are_whole_numbers(name):
-    assert {each.dtype for each in evaluate(name, *example())} == {torch.int64}
+    assert {item.dtype for item in evaluate(name, *example())} == {torch.int64}
 
 
 def test_bins_are_counted_in_whole_numbers():
@@ -276,7 +300,7 @@ def test_order_of_classes(name):
     rank = order.argsort()
     expected = permuted(evaluate(name, logits, labels), CASES[name].axes, "c", order)
     if CASES[name].classes:
-        expected = tuple(rank[each] for each in expected)
+        expected = tuple(rank[item] for item in expected)
     assert_same(evaluate(name, logits[:, :, order], rank[labels]), expected)
 
 
@@ -295,11 +319,11 @@ def test_shift_of_the_logits(name):
 def test_working_on_parts_does_not_matter(name, monkeypatch):
     logits, labels = example()
     expected = evaluate(name, logits, labels)
-    monkeypatch.setattr(chunks, "_LOGITS_AT_ONCE", 5 * logits[:, 0].numel())
-    sizes = [chunk.logits.shape[1] for chunk in chunks._chunks(logits)]
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 5 * logits[:, 0].numel())
+    sizes = [chunk.logits.shape[1] for chunk in chunks.chunks_of(logits)]
     assert sizes == [5, 5, 5, 5, 3]
     assert_same(evaluate(name, logits, labels), expected)
-    monkeypatch.setattr(chunks, "_LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 1)
     assert_same(evaluate(name, logits, labels), expected)
 
 
@@ -351,7 +375,7 @@ def test_every_rule_works_and_an_unknown_one_lists_them(name):
     results = [evaluate(name, logits, labels, rule=rule)[0] for rule in RULES]
     default = evaluate(name, logits, labels)[0]
     assert torch.equal(default, results[0])
-    assert all(each.shape == default.shape for each in results)
+    assert all(item.shape == default.shape for item in results)
     message = "rule must be one of probability, logit, vote, got 'votes'.*'vote'"
     with pytest.raises(ValueError, match=message):
         evaluate(name, logits, labels, rule="votes")

@@ -1,4 +1,4 @@
-"""Detection against scikit-learn, definitions over all pairs, and limits."""
+"""ScoresStreaming against scikit-learn, definitions over all pairs, and limits."""
 
 from fractions import Fraction
 
@@ -31,8 +31,8 @@ def auroc_naive(negative: list[float], positive: list[float]) -> float:
 def fpr95_naive(negative: list[float], positive: list[float]) -> float:
     rates = []
     for threshold in positive:
-        found = Fraction(sum(p >= threshold for p in positive), len(positive))
-        if found >= Fraction(95, 100):
+        actual = Fraction(sum(p >= threshold for p in positive), len(positive))
+        if actual >= Fraction(95, 100):
             false = sum(n >= threshold for n in negative)
             rates.append(Fraction(false, len(negative)))
     return float(min(rates))
@@ -46,9 +46,9 @@ def both(in_scores: Tensor, ood_scores: Tensor) -> tuple[np.ndarray, np.ndarray]
 @modest
 @given(scores, scores)
 def test_auroc_is_that_of_scikit_learn_and_of_all_pairs(in_scores, ood_scores):
-    found = auroc(in_scores, ood_scores)
-    close(found, auroc_naive(in_scores.tolist(), ood_scores.tolist()))
-    close(found, roc_auc_score(*both(in_scores, ood_scores)), atol=1e-9)
+    actual = auroc(in_scores, ood_scores)
+    close(actual, auroc_naive(in_scores.tolist(), ood_scores.tolist()))
+    close(actual, roc_auc_score(*both(in_scores, ood_scores)), atol=1e-9)
 
 
 @modest
@@ -81,7 +81,7 @@ def test_fpr95_may_miss_one_in_twenty_and_no_more(size, missed):
 def test_only_the_order_of_scores_counts(in_scores, ood_scores):
     order = torch.cat([in_scores, ood_scores]).unique()
     left, right = (
-        torch.searchsorted(order, each).double() for each in (in_scores, ood_scores)
+        torch.searchsorted(order, s).double() for s in (in_scores, ood_scores)
     )
     for measure in MEASURES:
         close(measure(left, right), measure(in_scores, ood_scores))
@@ -138,10 +138,10 @@ def test_infinite_scores_are_scores():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_short_types_are_answered_in_float32(measure, dtype):
     low, high = torch.tensor([0.1, 0.2, 0.2]), torch.tensor([0.2, 0.9])
-    found = measure(low.to(dtype), high.to(dtype).requires_grad_())
-    assert found.dtype == torch.float32
-    assert not found.requires_grad
-    assert found == measure(low, high)
+    actual = measure(low.to(dtype), high.to(dtype).requires_grad_())
+    assert actual.dtype == torch.float32
+    assert not actual.requires_grad
+    assert actual == measure(low, high)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -175,4 +175,4 @@ def test_a_failed_update_keeps_nothing():
         stream.update(good, torch.tensor([torch.nan]))
     with pytest.raises(ValueError, match="in_scores or ood_scores must be given"):
         stream.update()
-    assert [len(each) for each in stream.state()] == [2, 2]
+    assert [len(part) for part in stream.state()] == [2, 2]

@@ -66,8 +66,8 @@ def test_all_sub_ensembles_where_they_are_few(members, data):
 def test_a_sample_where_they_are_many():
     some = sub_ensembles(30, 4, limit=50, seed=1)
     assert len(set(some)) == 50
-    assert all(list(each) == sorted(set(each)) for each in some)
-    assert {member for each in some for member in each} == set(range(30))
+    assert all(list(subset) == sorted(set(subset)) for subset in some)
+    assert {member for subset in some for member in subset} == set(range(30))
     assert some == sub_ensembles(30, 4, limit=50, seed=1)
     assert some != sub_ensembles(30, 4, limit=50, seed=2)
     state = torch.get_rng_state()

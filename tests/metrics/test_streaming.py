@@ -96,9 +96,9 @@ def test_a_collection_gives_what_its_streams_give(data, cut):
     together.update(logits[:, :cut], labels[:cut])
     if cut < len(labels):
         together.update(logits[:, cut:], labels[cut:])
-    found = together.compute()
+    result = together.compute()
     for i, case in enumerate(CASES):
-        same(found[f"s{i}"], of_whole(case, logits, labels))
+        same(result[f"s{i}"], of_whole(case, logits, labels))
     together.reset()
     with pytest.raises(ValueError, match="update must come before compute"):
         together.compute()
@@ -125,7 +125,7 @@ def test_what_is_kept_grows_only_where_chunks_are_joined(case):
     sizes = []
     for _ in range(2):
         stream.update(logits, labels)
-        sizes.append(sum(each.numel() for each in stream.state()))
+        sizes.append(sum(part.numel() for part in stream.state()))
         assert len(stream.state()) == stream.num_states
     assert (sizes[1] == 2 * sizes[0]) if stream.joined else (sizes[1] == sizes[0])
 
@@ -206,3 +206,13 @@ def test_streams_on_a_gpu_agree_with_the_cpu_and_repeat_their_bits(case):
         torch.testing.assert_close(
             left.cpu(), right, rtol=1e-4, atol=1e-5, equal_nan=True
         )
+
+
+def test_once_forgets_what_came_before():
+    logits, labels = torch.eye(4).expand(2, 4, 4), torch.tensor([0, 1, 2, 0])
+    stream = Accuracy()
+    stream.update(logits, torch.tensor([3, 3, 3, 2]))
+    assert stream.once(logits, labels) == stream.compute() == 0.75
+    scores = metrics.AUROC()
+    scores.update(torch.tensor([9.0]), torch.tensor([0.0]))
+    assert scores.once(torch.tensor([0.0]), torch.tensor([1.0])) == 1.0

@@ -23,7 +23,7 @@ def drawn(seed, members=5, samples=30, classes=8, inside=3):
 
 def vote_naive(logits, mask):
     """Each member's choice as a row of zeros and ones, cut to the subset, averaged."""
-    found = []
+    actual = []
     for sample in range(logits.shape[1]):
         total = [0.0] * int(mask.sum())
         inner = mask.nonzero()[:, 0].tolist()
@@ -32,8 +32,8 @@ def vote_naive(logits, mask):
             if choice in inner:
                 total[inner.index(choice)] += 1 / logits.shape[0]
         best = max(total)
-        found.append(inner[total.index(best)] if best > 0 else -1)
-    return torch.tensor(found)
+        actual.append(inner[total.index(best)] if best > 0 else -1)
+    return torch.tensor(actual)
 
 
 def accuracy_naive(logits, labels, mask, protocol):
@@ -53,9 +53,9 @@ def test_matches_naive(seed, members):
     logits, labels, mask = drawn(seed, members)
     assert torch.equal(subset_vote(logits, mask), vote_naive(logits, mask))
     for protocol in PROTOCOLS:
-        found = subset_accuracy(logits, labels, mask, protocol=protocol)
+        actual = subset_accuracy(logits, labels, mask, protocol=protocol)
         torch.testing.assert_close(
-            found, accuracy_naive(logits, labels, mask, protocol), rtol=0, atol=1e-6
+            actual, accuracy_naive(logits, labels, mask, protocol), rtol=0, atol=1e-6
         )
 
 
@@ -82,8 +82,8 @@ def test_votes_outside_are_free_and_favor_many_members():
     stream = torch.Generator().manual_seed(0)
     mask = torch.arange(classes) < 5
     labels = torch.randint(5, (samples,), generator=stream)
-    right = torch.rand(members, samples, generator=stream) < 0.2
-    chosen = torch.where(right, labels, 5 + labels)
+    correct = torch.rand(members, samples, generator=stream) < 0.2
+    chosen = torch.where(correct, labels, 5 + labels)
     logits = torch.eye(classes)[chosen]
     assert subset_accuracy(logits, labels, mask, protocol="subset_vote") == 1
     assert subset_accuracy(logits, labels, mask, protocol="unrestricted") == 0
@@ -95,10 +95,10 @@ def test_no_vote_inside_is_wrong_whatever_the_label():
     mask = torch.tensor([True, True, False])
     assert subset_vote(logits, mask).tolist() == [-1]
     for label in (0, 1):
-        found = subset_accuracy(
+        actual = subset_accuracy(
             logits, torch.tensor([label]), mask, protocol="subset_vote"
         )
-        assert found == 0
+        assert actual == 0
 
 
 def test_of_equal_votes_the_first_class_wins():
@@ -139,9 +139,9 @@ def test_restricted_logits_and_labels_agree_with_a_loop():
     logits = torch.randn(2, 6, 5, generator=generator)
     mask = torch.tensor([False, True, False, True, True])
     labels = torch.tensor([1, 3, 4, 4, 1, 3])
-    found, renumbered = restrict_classes(logits, labels, mask)
+    actual, renumbered = restrict_classes(logits, labels, mask)
     kept = [index for index in range(5) if mask[index]]
-    assert torch.equal(found, torch.stack([logits[..., i] for i in kept], dim=-1))
+    assert torch.equal(actual, torch.stack([logits[..., i] for i in kept], dim=-1))
     assert renumbered.tolist() == [kept.index(label) for label in labels.tolist()]
 
 

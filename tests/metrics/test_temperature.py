@@ -18,8 +18,8 @@ def case(members: int = 3, scale: float = 4.0, seed: int = 0):
     """Overconfident logits: the labels are drawn from milder ones."""
     generator = torch.Generator().manual_seed(seed)
     common = torch.randn(1, 400, 5, generator=generator).double()
-    own = torch.randn(members, 400, 5, generator=generator).double()
-    mild = common + 0.5 * own
+    individual = torch.randn(members, 400, 5, generator=generator).double()
+    mild = common + 0.5 * individual
     probs = mild.softmax(-1).mean(0)
     return scale * mild, torch.multinomial(probs, 1, generator=generator)[:, 0]
 
@@ -30,15 +30,15 @@ def case(members: int = 3, scale: float = 4.0, seed: int = 0):
 )
 def test_minimizes_the_loss_as_scipy_does(rule, members, scale):
     logits, labels = case(members, scale)
-    found = temperature(logits, labels, rule=rule)
+    actual = temperature(logits, labels, rule=rule)
     expected = minimize_scalar(
         lambda log: nll(logits / math.exp(log), labels, rule=rule).item(),
         bounds=(math.log(0.01), math.log(100)),
         method="bounded",
         options={"xatol": 1e-10},
     )
-    assert found.item() == pytest.approx(math.exp(expected.x), rel=1e-5)
-    assert nll(logits / found, labels, rule=rule) <= expected.fun + 1e-12
+    assert actual.item() == pytest.approx(math.exp(expected.x), rel=1e-5)
+    assert nll(logits / actual, labels, rule=rule) <= expected.fun + 1e-12
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -53,9 +53,9 @@ def test_derivatives_are_those_of_autograd(rule, beta):
     loss = -log_probs.gather(1, labels[:, None]).mean()
     (slope,) = torch.autograd.grad(loss, at, create_graph=True)
     (bend,) = torch.autograd.grad(slope, at)
-    found = _derivatives(logits, labels, rule, beta)
+    actual = _derivatives(logits, labels, rule, beta)
     close(
-        torch.tensor(found, dtype=torch.float64),
+        torch.tensor(actual, dtype=torch.float64),
         [slope.item(), bend.item()],
         atol=1e-10,
     )
@@ -93,8 +93,8 @@ def test_float32_is_close_to_float64():
 def test_a_loss_without_minimum_ends_at_the_bound_and_says_so(label, bound):
     logits = torch.tensor([[[4.0, 0.0]]], dtype=torch.float64)
     with pytest.warns(UserWarning, match="temperature is at its bound") as log:
-        found = temperature(logits, torch.tensor([label]))
-    assert found.item() == pytest.approx(bound, rel=1e-3)
+        actual = temperature(logits, torch.tensor([label]))
+    assert actual.item() == pytest.approx(bound, rel=1e-3)
     assert log[0].filename == __file__
 
 

@@ -60,7 +60,7 @@ def test_processes_are_joined_by_torchmetrics(stream, function):
     for name, reduce in ranks[0]._reductions.items():
         states = [getattr(rank, name) for rank in ranks]
         if stream.joined:
-            setattr(ranks[0], name, reduce([dim_zero_cat(each) for each in states]))
+            setattr(ranks[0], name, reduce([dim_zero_cat(state) for state in states]))
         else:
             setattr(ranks[0], name, reduce(torch.stack(states)))
     torch.testing.assert_close(ranks[0].compute(), function(LOGITS, LABELS))
@@ -76,10 +76,10 @@ def test_works_in_a_metric_collection():
     )
     for part in (slice(0, 11), slice(11, 20), slice(20, 30)):
         metric.update(LOGITS[:, part], LABELS[part])
-    found = metric.compute()
-    torch.testing.assert_close(found["ece"], metrics.ece(LOGITS, LABELS))
-    torch.testing.assert_close(found["nll"], metrics.nll(LOGITS, LABELS))
-    torch.testing.assert_close(found["brier"], metrics.brier(LOGITS, LABELS))
+    actual = metric.compute()
+    torch.testing.assert_close(actual["ece"], metrics.ece(LOGITS, LABELS))
+    torch.testing.assert_close(actual["nll"], metrics.nll(LOGITS, LABELS))
+    torch.testing.assert_close(actual["brier"], metrics.brier(LOGITS, LABELS))
 
 
 def test_scores_of_two_kinds():

@@ -167,8 +167,8 @@ def test_energy_of_large_logits_is_finite():
 @modest
 @given(logits=ensembles())
 def test_ood_scores_are_the_functions_turned_to_unfamiliar(logits):
-    found = ood_scores(logits)
-    assert list(found) == [
+    actual = ood_scores(logits)
+    assert list(actual) == [
         *(
             "max_mean_probability",
             "pds",
@@ -179,11 +179,11 @@ def test_ood_scores_are_the_functions_turned_to_unfamiliar(logits):
         ),
         "predictive_variance",
     ]
-    assert torch.equal(found["max_mean_probability"], 1 - max_mean_probability(logits))
-    assert torch.equal(found["max_logit"], -max_logit(logits))
-    assert torch.equal(found["predictive_variance"], predictive_variance(logits))
+    assert torch.equal(actual["max_mean_probability"], 1 - max_mean_probability(logits))
+    assert torch.equal(actual["max_logit"], -max_logit(logits))
+    assert torch.equal(actual["predictive_variance"], predictive_variance(logits))
     for score in (pds, entropy, mutual_information, energy):
-        assert torch.equal(found[score.__name__], score(logits))
+        assert torch.equal(actual[score.__name__], score(logits))
 
 
 def test_ood_scores_need_known_names():

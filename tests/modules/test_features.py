@@ -1,5 +1,7 @@
 """Features on disk: equal to those computed anew, and never those of another."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ from tepui.core.seeding import generator
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
 from tepui.data.augment import augment
 from tepui.models import split_last_layers
-from tepui.modules.features import features_key, features_of
+from tepui.modules.features import Reading, features_key, features_of
 from training.cases import (
     Named,
     Noisy,
@@ -148,7 +150,9 @@ def test_depth_and_heads_show_in_the_key():
 def test_the_key_does_not_depend_on_batches_or_on_the_kind_of_data_set():
     extractor = nn.Flatten()
     plain = Plain(images())
-    keys = {features_key(extractor, plain, batch_size=size) for size in (1, 7, 100)}
+    keys = {
+        features_key(extractor, plain, Reading(batch_size=size)) for size in (1, 7, 100)
+    }
     assert len(keys) == 1
 
 
@@ -159,7 +163,7 @@ def test_what_a_key_cannot_see_is_found_on_reading(tmp_path):
     two.load_state_dict(one.state_dict())
     assert features_key(one, samples) == features_key(two, samples)
     cached_features(one, samples, tmp_path)
-    with pytest.raises(ValueError, match=r"must hold what the extractor says"):
+    with pytest.raises(ValueError, match=r"must hold the extractor's features"):
         cached_features(two, samples, tmp_path)
 
 
@@ -169,7 +173,7 @@ def test_a_renamed_cache_is_refused(tmp_path):
     cached_features(one, samples, tmp_path)
     (only,) = tmp_path.iterdir()
     only.rename(tmp_path / f"features-{features_key(two, samples)[:32]}.safetensors")
-    with pytest.raises(ValueError, match=r"must hold the features its name says"):
+    with pytest.raises(ValueError, match=r"must hold the features of its name"):
         cached_features(two, samples, tmp_path)
 
 
@@ -188,10 +192,10 @@ def test_any_data_set_and_dict_inputs_will_do(tmp_path):
         def forward(self, left, right):
             return left - right
 
-    found = cached_features(Difference(), Plain(pairs()), tmp_path, batch_size=5)
+    actual = cached_features(Difference(), Plain(pairs()), tmp_path, batch_size=5)
     expected = pairs().inputs["left"] - pairs().inputs["right"]
-    assert torch.equal(found.inputs, expected)
-    assert torch.equal(found.targets, pairs().targets)
+    assert torch.equal(actual.inputs, expected)
+    assert torch.equal(actual.targets, pairs().targets)
 
 
 def test_the_extractor_is_left_as_it_was(tmp_path):
@@ -203,8 +207,8 @@ def test_the_extractor_is_left_as_it_was(tmp_path):
 
 
 def test_classes_keep_their_names(tmp_path):
-    found = cached_features(nn.Flatten(), other(), tmp_path)
-    assert found.classes == ("a", "b", "c")
+    actual = cached_features(nn.Flatten(), other(), tmp_path)
+    assert actual.classes == ("a", "b", "c")
 
 
 STEPS = (RandomCrop(padding=1), HorizontalFlip())
@@ -215,21 +219,21 @@ def test_augmented_passes_are_so_many_times_more_rows(tmp_path):
     torch.manual_seed(0)
     extractor = nn.Sequential(nn.Flatten(), nn.Linear(16, 5))
     how = {"passes": 3, "augment": STEPS, "seed": 7}
-    found = cached_features(extractor, samples, tmp_path, batch_size=7, **how)
-    assert found.inputs.shape == (3 * 24, 5)
-    assert torch.equal(found.targets, samples.targets.repeat(3))
-    assert found.classes == samples.classes
+    actual = cached_features(extractor, samples, tmp_path, batch_size=7, **how)
+    assert actual.inputs.shape == (3 * 24, 5)
+    assert torch.equal(actual.targets, samples.targets.repeat(3))
+    assert actual.classes == samples.classes
     for number in range(3):
         stream = generator(7, "features", number)
         uniform = torch.rand(24, 3, generator=stream)
         expected = extractor(samples.prepare(augment(samples.inputs, STEPS, uniform)))
-        rows = found.inputs[24 * number : 24 * (number + 1)]
+        rows = actual.inputs[24 * number : 24 * (number + 1)]
         torch.testing.assert_close(rows, expected)
-    first, second, _ = found.inputs.split(24)
+    first, second, _ = actual.inputs.split(24)
     assert not torch.allclose(first, second)
     calls = counted(extractor)
     again = cached_features(extractor, samples, tmp_path, batch_size=5, **how)
-    assert torch.equal(again.inputs, found.inputs)
+    assert torch.equal(again.inputs, actual.inputs)
     assert len(calls) == 1
 
 
@@ -238,29 +242,29 @@ def test_augmented_passes_are_so_many_times_more_rows(tmp_path):
     [
         {"passes": 3},
         {"seed": 1},
-        {"augment": STEPS[:1]},
-        {"augment": (RandomCrop(padding=2), STEPS[1])},
-        {"augment": STEPS[::-1]},
-        {"passes": 1, "augment": ()},
+        {"augmentations": STEPS[:1]},
+        {"augmentations": (RandomCrop(padding=2), STEPS[1])},
+        {"augmentations": STEPS[::-1]},
+        {"passes": 1, "augmentations": ()},
     ],
     ids=["passes", "seed", "fewer", "option", "order", "none"],
 )
 def test_other_draws_have_another_key(changed):
-    how = {"passes": 2, "augment": STEPS, "seed": 0}
-    one = features_key(nn.Flatten(), other(), **how)
-    assert one != features_key(nn.Flatten(), other(), **{**how, **changed})
+    how = Reading(passes=2, augmentations=tuple(STEPS), seed=0)
+    one = features_key(nn.Flatten(), other(), how)
+    assert one != features_key(nn.Flatten(), other(), replace(how, **changed))
 
 
 def test_without_draws_the_seed_does_not_count():
-    assert features_key(nn.Flatten(), other(), seed=1) == features_key(
-        nn.Flatten(), other()
-    )
+    one, two = (Reading(seed=seed) for seed in (0, 1))
+    key = features_key(nn.Flatten(), other(), one)
+    assert key == features_key(nn.Flatten(), other(), two)
 
 
 def test_a_data_set_that_draws_draws_anew_in_every_pass(tmp_path):
     samples, extractor = Noisy(numbers()), nn.Flatten()
-    found = cached_features(extractor, samples, tmp_path, passes=3, batch_size=7)
-    passes = found.inputs.split(24)
+    actual = cached_features(extractor, samples, tmp_path, passes=3, batch_size=7)
+    passes = actual.inputs.split(24)
     assert torch.equal(passes[0], cached_features(extractor, samples, tmp_path).inputs)
     assert all(
         not torch.allclose(passes[i], passes[j]) for i, j in ((0, 1), (0, 2), (1, 2))

@@ -290,7 +290,7 @@ def test_weights_go_only_where_an_extractor_is_or_is_not(tmp_path):
     other = on_features(members=2, seed=4)
     load_into(other, tmp_path)
     assert same_bits(other.state_dict(), ensemble.state_dict())
-    with pytest.raises(ValueError, match=r"must share an extractor if .* got True"):
+    with pytest.raises(ValueError, match=r"must share an extractor .* got True"):
         load_into(ensemble.heads, tmp_path)
 
 
@@ -349,8 +349,8 @@ def test_sharpness_is_that_of_the_heads_on_their_features():
         tepui.measure(ensemble.heads, seen),
     )
     assert whole.keys() == heads.keys()
-    for name, found in whole.items():
-        assert found.mean == pytest.approx(heads[name].mean, rel=1e-5)
+    for name, actual in whole.items():
+        assert actual.mean == pytest.approx(heads[name].mean, rel=1e-5)
 
 
 @pytest.mark.gpu

@@ -65,12 +65,12 @@ def naive_ascent(slope, scale, rho, norm, steps):
 
 
 def percentages():
-    p, gap, found = 22, 22, []
+    p, gap, measured = 22, 22, []
     while p <= 100:
-        found.append(p)
+        measured.append(p)
         gap = max(gap - 3, 6)
         p += gap
-    return found
+    return measured
 
 
 @pytest.mark.parametrize(("convex", "steps"), [(True, 20), (False, 100)])
@@ -81,8 +81,8 @@ def test_within_one_percent_of_the_secular_equation(convex, steps, adaptive):
         model = random_quadratic(seed, convex=convex)
         scale = model.weights.detach().abs() if adaptive else torch.ones(6).double()
         exact = largest_rise(*around(model, scale), rho)
-        found = float(ascent(slope_of(model, scale), scale, rho=rho, steps=steps))
-        assert 0.99 * exact <= found <= exact * (1 + 1e-9), seed
+        measured = float(ascent(slope_of(model, scale), scale, rho=rho, steps=steps))
+        assert 0.99 * exact <= measured <= exact * (1 + 1e-9), seed
 
 
 @pytest.mark.parametrize("projection", ["exact", "ellipsoid"])
@@ -93,8 +93,8 @@ def test_a_linear_loss_has_its_maximum_in_the_corner_of_the_cube(projection):
     def slope(u):
         return height @ (scale * u), height
 
-    found = ascent(slope, scale, rho=0.3, norm="linf", projection=projection)
-    assert float(found) == pytest.approx(0.3 * (0.5 + 4.0), rel=1e-12)
+    measured = ascent(slope, scale, rho=0.3, norm="linf", projection=projection)
+    assert float(measured) == pytest.approx(0.3 * (0.5 + 4.0), rel=1e-12)
 
 
 @given(seeds, radii, st.sampled_from(["l2", "linf"]), st.integers(1, 40))
@@ -103,8 +103,8 @@ def test_equals_the_naive_loop(seed, rho, norm, steps):
     model = random_quadratic(seed)
     scale = model.weights.detach().abs()
     slope = slope_of(model, scale)
-    found = float(ascent(slope, scale, rho=rho, norm=norm, steps=steps))
-    assert found == pytest.approx(
+    measured = float(ascent(slope, scale, rho=rho, norm=norm, steps=steps))
+    assert measured == pytest.approx(
         naive_ascent(slope, scale, rho, norm, steps), rel=1e-9, abs=1e-12
     )
 
@@ -115,8 +115,8 @@ def test_the_ellipsoid_ascent_comes_near_the_maximum():
         model, rho = random_quadratic(seed, convex=True), 0.5
         scale = model.weights.detach().abs()
         slope = slope_of(model, scale)
-        found = ascent(slope, scale, rho=rho, projection="ellipsoid")
-        ratios.append(float(found) / largest_rise(*around(model, scale), rho))
+        measured = ascent(slope, scale, rho=rho, projection="ellipsoid")
+        ratios.append(float(measured) / largest_rise(*around(model, scale), rho))
     assert 0.8 < min(ratios) <= max(ratios) <= 1 + 1e-6
 
 
@@ -127,14 +127,14 @@ def test_the_ellipsoid_projection_is_the_nearest_point(seed, rho):
     u, *others = torch.randn(50, 5, generator=stream, dtype=torch.float64)
     scale = torch.rand(5, generator=stream, dtype=torch.float64)
     scale[seed % 5] = 0.0
-    found = ellipsoid_projection(u, scale, rho)
-    assert float(found.norm()) <= rho * (1 + 1e-9)
-    assert float(found[seed % 5]) == 0
-    away = scale * (u - found)
+    measured = ellipsoid_projection(u, scale, rho)
+    assert float(measured.norm()) <= rho * (1 + 1e-9)
+    assert float(measured[seed % 5]) == 0
+    away = scale * (u - measured)
     for other in others:
         inside = other * min(1.0, rho / float(other.norm()))
         # No point of a convex set lies beyond the plane through the nearest one.
-        assert float(away @ (scale * (inside - found))) <= 1e-9
+        assert float(away @ (scale * (inside - measured))) <= 1e-9
 
 
 def test_a_point_inside_stays():
@@ -163,5 +163,5 @@ def test_a_step_into_nan_is_taken_back():
         value = u.sum() / (u.norm() < 0.5)  # infinite or NaN outside
         return torch.where(u.norm() < 0.5, value, torch.nan), torch.ones_like(u)
 
-    found = float(ascent(slope, torch.ones(2), rho=1.0, steps=40))
-    assert 0 < found <= 0.5 * 2**0.5
+    measured = float(ascent(slope, torch.ones(2), rho=1.0, steps=40))
+    assert 0 < measured <= 0.5 * 2**0.5

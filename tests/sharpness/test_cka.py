@@ -39,17 +39,17 @@ def test_members_are_compared_by_features_or_logits():
     models[2].load_state_dict(models[0].state_dict())
     x = torch.randn(30, 6, dtype=torch.float64)
     data = Arrays(x, torch.arange(30) % 4)
-    found = pairwise_cka(models, data, batch_size=8)
+    measured = pairwise_cka(models, data, batch_size=8)
     with torch.no_grad():
         features = [model.features(x) for model in models]
         logits = [model(x) for model in models]
-    assert float(found[0, 1]) == pytest.approx(kernel_cka(features[0], features[1]))
-    assert float(found[0, 2]) == pytest.approx(1.0)
-    assert torch.equal(found, found.T)
+    assert float(measured[0, 1]) == pytest.approx(kernel_cka(features[0], features[1]))
+    assert float(measured[0, 2]) == pytest.approx(1.0)
+    assert torch.equal(measured, measured.T)
     of_logits = pairwise_cka(models, data, representation="logits")
     assert float(of_logits[0, 1]) == pytest.approx(kernel_cka(logits[0], logits[1]))
     mean = cka(models, data)
-    pairs = torch.stack([found[0, 1], found[0, 2], found[1, 2]])
+    pairs = torch.stack([measured[0, 1], measured[0, 2], measured[1, 2]])
     assert mean.value == pytest.approx(float(pairs.mean()))
     assert mean.standard_error == pytest.approx(float(pairs.std()) / 3**0.5)
     assert math.isnan(cka(models[:2], data).standard_error)

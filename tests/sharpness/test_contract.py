@@ -26,16 +26,18 @@ OF_SAMPLES = {
 FOR_MEASURES = {"Measurement", "Selection", "WeightVector", "mean_of", "select"}
 OF_FEATURES = {"cka", "linear_cka", "pairwise_cka"}
 MEASURES = {
-    "average_case": partial(sharpness.average_case, draws=3),
+    "average_case": partial(sharpness.average_case, num_draws=3),
     "fisher_rao": partial(sharpness.fisher_rao, method="direct"),
-    "hessian_eigenvalues": partial(sharpness.hessian_eigenvalues, count=2),
-    "hessian_trace": partial(sharpness.hessian_trace, probes=2),
-    "input_curvature": partial(sharpness.input_curvature, probes=2),
+    "hessian_eigenvalues": partial(sharpness.hessian_eigenvalues, num_eigenvalues=2),
+    "hessian_trace": partial(sharpness.hessian_trace, num_probes=2),
+    "input_curvature": partial(sharpness.input_curvature, num_probes=2),
     "fisher_trace": sharpness.fisher_trace,
     "ntk_logdet": sharpness.ntk_logdet,
     "relative_flatness": partial(sharpness.relative_flatness, feature_norm=True),
-    "sam_sharpness": partial(sharpness.sam_sharpness, draws=3, perturb_buffers=True),
-    "worst_case": partial(sharpness.worst_case, rho=[0.1, 0.5], steps=6),
+    "sam_sharpness": partial(
+        sharpness.sam_sharpness, num_draws=3, perturb_buffers=True
+    ),
+    "worst_case": partial(sharpness.worst_case, rho=[0.1, 0.5], num_steps=6),
 }
 DEPEND_ON_BATCHES = {"ntk_logdet", "worst_case"}
 
@@ -93,14 +95,14 @@ def classified(samples=24, dtype=torch.float64):
     return Arrays(x.to(dtype), torch.randint(3, (samples,), generator=stream))
 
 
-def several(found):
-    return [found] if isinstance(found, Measurement) else list(found)
+def several(measured):
+    return [measured] if isinstance(measured, Measurement) else list(measured)
 
 
 def values(name, model, data, **options):
     options.setdefault("generator", torch.Generator().manual_seed(5))
-    found = several(MEASURES[name](model, data, **options))
-    return torch.tensor([each.value for each in found], dtype=torch.float64)
+    measured = several(MEASURES[name](model, data, **options))
+    return torch.tensor([one.value for one in measured], dtype=torch.float64)
 
 
 def test_every_public_measure_is_here():
@@ -136,10 +138,10 @@ def test_buffers_that_a_pass_changes_are_restored(name):
 
 @every_measure
 def test_settings_name_the_measure_and_its_samples(name):
-    for found in several(MEASURES[name](network(), classified())):
-        assert found.settings["measure"] == name
-        assert found.settings["samples"] <= 24
-        assert found.settings["batch_size"] > 0
+    for measured in several(MEASURES[name](network(), classified())):
+        assert measured.settings["measure"] == name
+        assert measured.settings["samples"] <= 24
+        assert measured.settings["batch_size"] > 0
 
 
 @every_measure
@@ -174,9 +176,9 @@ def test_inputs_may_be_mappings_and_outputs_objects_with_logits(name):
 def test_a_loader_gives_its_own_batches(name):
     model, data = network(), classified()
     loader = DataLoader(TensorDataset(data.inputs, data.targets), batch_size=6)
-    found = several(MEASURES[name](model, loader, num_samples=20))
-    assert found[0].settings["samples"] == 20
-    assert found[0].settings["batch_size"] == 6
+    measured = several(MEASURES[name](model, loader, num_samples=20))
+    assert measured[0].settings["samples"] == 20
+    assert measured[0].settings["batch_size"] == 6
     if name not in DEPEND_ON_BATCHES:
         whole = values(name, model, loader)
         torch.testing.assert_close(whole, values(name, model, data, batch_size=6))
@@ -207,7 +209,9 @@ def test_random_transforms_draw_alike_in_every_pass(name):
 def test_a_loader_that_shuffles_is_refused(name):
     data = classified()
     loader = DataLoader(TensorDataset(data.inputs, data.targets), shuffle=True)
-    message = r"data must keep one order.*\(shuffle=False\), got 'a loader with Random"
+    message = (
+        r"dataset must keep its order.*\(shuffle=False\), got 'a loader with Random"
+    )
     with pytest.raises(ValueError, match=message):
         MEASURES[name](network(), loader)
 
@@ -260,8 +264,8 @@ def test_a_saved_checkpoint_is_equal_on_cpu_and_gpu(name, tmp_path):
     torch.save({"state_dict": network().state_dict()}, file)
     (here,) = ensemble_of([file], network).members
     (there,) = ensemble_of([file], network).members
-    found, expected = values(name, there.cuda(), data), values(name, here, data)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+    measured, expected = values(name, there.cuda(), data), values(name, here, data)
+    torch.testing.assert_close(measured, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_losses_and_models_that_do_not_fit_are_refused():

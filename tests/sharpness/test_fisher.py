@@ -158,9 +158,9 @@ def test_equals_a_loop_over_samples(name, batch_size):
     model, data = built(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = sample_fisher_trace(model, data, batch_size=batch_size)
+        measured = sample_fisher_trace(model, data, batch_size=batch_size)
     expected = naive_fisher_trace(model, data)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
 
 class FewChannels(nn.Module):
@@ -186,8 +186,8 @@ def test_channels_last_in_memory_changes_nothing(size):
     expected = naive_fisher_trace(model, data)
     model = model.to(memory_format=torch.channels_last)
     last = data.inputs.contiguous(memory_format=torch.channels_last)
-    found = sample_fisher_trace(model, Arrays(last, data.targets), batch_size=4)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    measured = sample_fisher_trace(model, Arrays(last, data.targets), batch_size=4)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -199,11 +199,11 @@ def test_float32_equals_a_loop_in_float32(name, batch_size):
     if isinstance(inputs, torch.Tensor):
         inputs = inputs.float()
     single = Arrays(inputs, data.targets)
-    found = sample_fisher_trace(model.float(), single, batch_size=batch_size)
-    assert found.dtype == torch.float32
+    measured = sample_fisher_trace(model.float(), single, batch_size=batch_size)
+    assert measured.dtype == torch.float32
     loop = naive_fisher_trace(model, single)
-    torch.testing.assert_close(found, loop, rtol=1e-5, atol=0)
-    torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=0)
+    torch.testing.assert_close(measured, loop, rtol=1e-5, atol=0)
+    torch.testing.assert_close(measured.double(), exact, rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -225,9 +225,9 @@ def test_hidden_uses_are_found_and_said():
     torch.manual_seed(0)
     model, data = Hidden().double(), images((12,))
     with pytest.warns(UserWarning, match=r"uses parameters in ways its layers do not"):
-        found = sample_fisher_trace(model, data, batch_size=4)
+        measured = sample_fisher_trace(model, data, batch_size=4)
     expected = naive_fisher_trace(model, data)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
 
 def test_frozen_parameters_do_not_count():
@@ -235,9 +235,9 @@ def test_frozen_parameters_do_not_count():
     for parameter in model.layers.parameters():
         parameter.requires_grad_(False)
     model.classifier.bias.requires_grad_(False)
-    found = sample_fisher_trace(model, data)
+    measured = sample_fisher_trace(model, data)
     torch.testing.assert_close(
-        found, naive_fisher_trace(model, data), rtol=1e-10, atol=0
+        measured, naive_fisher_trace(model, data), rtol=1e-10, atol=0
     )
     assert not model.layers[0].weight.requires_grad
 
@@ -247,9 +247,9 @@ def test_any_per_sample_loss_will_do():
         return (outputs - F.one_hot(targets, 5)).square().sum(1)
 
     model, data = built("convnet")
-    found = sample_fisher_trace(model, data, loss=squared)
+    measured = sample_fisher_trace(model, data, loss=squared)
     expected = naive_fisher_trace(model, data, squared)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
 
 def test_logistic_regression_has_a_closed_form():
@@ -264,9 +264,9 @@ def test_logistic_regression_has_a_closed_form():
 def test_mean_comes_with_its_standard_error():
     model, data = built("convnet")
     scores = naive_fisher_trace(model, data)
-    found = fisher_trace(model, data, batch_size=4)
-    assert found.value == pytest.approx(float(scores.mean()))
-    assert found.standard_error == pytest.approx(float(scores.std() / 3))
+    measured = fisher_trace(model, data, batch_size=4)
+    assert measured.value == pytest.approx(float(scores.mean()))
+    assert measured.standard_error == pytest.approx(float(scores.std() / 3))
 
 
 def test_parts_of_a_batch_add_up_to_the_whole(monkeypatch):

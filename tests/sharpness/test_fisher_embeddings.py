@@ -26,8 +26,8 @@ class Lookup(nn.Module):
         self.head = nn.Linear(3, 4)
 
     def forward(self, columns):
-        found = [torch.tanh(self.table(column)) for column in columns.unbind(1)]
-        sums = [part.reshape(len(columns), -1, 3).sum(1) for part in found]
+        measured = [torch.tanh(self.table(column)) for column in columns.unbind(1)]
+        sums = [part.reshape(len(columns), -1, 3).sum(1) for part in measured]
         return self.head(sum(k * part for k, part in enumerate(sums, start=1)))
 
 
@@ -54,9 +54,9 @@ def test_equals_a_loop_over_samples(shape, columns, options, kind, batch_size, s
     model, data = looked_up(shape, columns, seed, kind=kind, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = sample_fisher_trace(model, data, batch_size=batch_size)
+        measured = sample_fisher_trace(model, data, batch_size=batch_size)
     expected = naive_fisher_trace(model, data)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's, in vmap
@@ -66,10 +66,10 @@ def test_rows_cut_to_a_norm_are_scored_cut_and_restored(shape, columns):
     model, data = looked_up(shape, columns, max_norm=0.5)
     before = model.table.weight.detach().clone()
     assert (before.norm(dim=1) > 0.5).any()
-    found = sample_fisher_trace(model, data, batch_size=4)
+    measured = sample_fisher_trace(model, data, batch_size=4)
     assert torch.equal(model.table.weight, before)
     expected = naive_fisher_trace(copy.deepcopy(model), data)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
 
 class Offset(nn.Module):
@@ -88,6 +88,6 @@ def test_a_lookup_shared_by_all_samples_is_found_and_said():
     model = Offset().double()
     data = Arrays(torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 4)
     with pytest.warns(UserWarning, match=r"uses parameters in ways its layers do not"):
-        found = sample_fisher_trace(model, data, batch_size=4)
+        measured = sample_fisher_trace(model, data, batch_size=4)
     expected = naive_fisher_trace(model, data)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)

@@ -73,11 +73,13 @@ def test_analytic_equals_direct_on_a_homogeneous_network(depth, labels):
 def test_direct_equals_the_definition(build, labels):
     data = classified((6,) if build is homogeneous else (1, 8, 8))
     model = build()
-    found = fisher_rao(model, data, method="direct", labels=labels, squared=True)
-    assert found.value == pytest.approx(naive_squared_norm(model, data, labels))
+    measured = fisher_rao(model, data, method="direct", labels=labels, squared=True)
+    assert measured.value == pytest.approx(naive_squared_norm(model, data, labels))
     root = fisher_rao(model, data, method="direct", labels=labels)
-    assert root.value**2 == pytest.approx(found.value)
-    assert root.standard_error == pytest.approx(found.standard_error / 2 / root.value)
+    assert root.value**2 == pytest.approx(measured.value)
+    assert root.standard_error == pytest.approx(
+        measured.standard_error / 2 / root.value
+    )
 
 
 def test_the_analytic_form_of_logits_by_hand():

@@ -20,9 +20,9 @@ CONVOLUTIONS = {
 
 def gradients(module, inputs, grads, name):
     exact = module.double()
-    found = layers.gradients(exact, inputs.double(), grads.double(), [name])[name]
+    measured = layers.gradients(exact, inputs.double(), grads.double(), [name])[name]
     module.float()
-    return found.square().flatten(1).sum(1)
+    return measured.square().flatten(1).sum(1)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -34,9 +34,9 @@ def test_convolution_norms(case, dtype):
     inputs = torch.randn(3, module.in_channels, *size, device=DEVICE).to(dtype)
     grads = torch.randn_like(module(inputs.float())).to(dtype)
     left, _, top, _ = layers._padding(module)
-    found = fused.convolution_norms(module, inputs, grads, (top, left))
+    measured = fused.convolution_norms(module, inputs, grads, (top, left))
     expected = gradients(module, inputs, grads, "weight")
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(measured.double(), expected, rtol=1e-5, atol=0)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="Triton's interpreter has no bfloat16")
@@ -47,10 +47,10 @@ def test_rounded_factors_err_little():
     grads = torch.randn_like(module(inputs))
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
-    found = fused.convolution_norms(module, inputs, grads, (1, 1))
+    measured = fused.convolution_norms(module, inputs, grads, (1, 1))
     torch.set_float32_matmul_precision(before)
     expected = gradients(module, inputs, grads, "weight")
-    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=0)
+    torch.testing.assert_close(measured.double(), expected, rtol=1e-3, atol=0)
 
 
 def test_masked_weights_do_not_count():
@@ -59,10 +59,10 @@ def test_masked_weights_do_not_count():
     inputs = torch.randn(2, 20, 4, 4, device=DEVICE)
     grads = torch.randn_like(module(inputs))
     mask = torch.rand_like(module.weight) < 0.3
-    found = fused.convolution_norms(module, inputs, grads, (1, 1), mask)
+    measured = fused.convolution_norms(module, inputs, grads, (1, 1), mask)
     whole = layers.gradients(module, inputs, grads, ["weight"])["weight"]
     expected = (whole * mask).square().flatten(1).sum(1)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(measured, expected, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("names", [["weight"], ["bias"], ["weight", "bias"]])
@@ -74,6 +74,6 @@ def test_batch_norm_norms(names, dtype):
     module.running_var.uniform_(0.5, 2)
     inputs = torch.randn(3, 150, 5, 7, device=DEVICE).to(dtype)
     grads = torch.randn_like(inputs)
-    found = fused.batch_norm_norms(module, inputs, grads, names)
+    measured = fused.batch_norm_norms(module, inputs, grads, names)
     expected = sum(gradients(module, inputs, grads, name) for name in names)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(measured.double(), expected, rtol=1e-5, atol=0)

@@ -38,8 +38,8 @@ def dense_hessian(model, data):
 
     def loss(flat):
         parts = [p.view_as(v) for p, v in zip(flat.split(sizes), values, strict=True)]
-        own = dict(zip(names, parts, strict=True))
-        outputs = torch.func.functional_call(model, own, (data.inputs,))
+        weights_by_name = dict(zip(names, parts, strict=True))
+        outputs = torch.func.functional_call(model, weights_by_name, (data.inputs,))
         return F.cross_entropy(outputs, data.targets)
 
     flat = torch.cat([value.flatten() for value in values])
@@ -53,24 +53,24 @@ def test_probes_meet_the_dense_hessian(batch_size):
     stream = torch.Generator().manual_seed(0)
     ways = [2.0 * torch.randint(2, (43,), generator=stream) - 1 for _ in range(4)]
     expected = torch.stack([v.double() @ H @ v.double() for v in ways]).mean()
-    found = hessian_trace(
+    measured = hessian_trace(
         model,
         data,
-        probes=4,
+        num_probes=4,
         generator=torch.Generator().manual_seed(0),
         batch_size=batch_size,
     )
-    assert found.value == pytest.approx(float(expected), rel=1e-9)
+    assert measured.value == pytest.approx(float(expected), rel=1e-9)
 
 
 def test_the_stated_error_is_that_of_the_probes():
     """Equal samples: one probe has the variance of twice the squared off-diagonal."""
     model = random_quadratic(2)
-    found = hessian_trace(model, inputs_of(1.0, 1.0), loss=own_value, probes=200)
+    measured = hessian_trace(model, inputs_of(1.0, 1.0), loss=own_value, num_probes=200)
     off = model.hessian - model.hessian.diagonal().diag()
     expected = float((2 * off.square().sum() / 200).sqrt())
-    assert found.standard_error == pytest.approx(expected, rel=0.2)
-    assert abs(found.value - float(model.hessian.trace())) < 4 * expected
+    assert measured.standard_error == pytest.approx(expected, rel=0.2)
+    assert abs(measured.value - float(model.hessian.trace())) < 4 * expected
 
 
 @pytest.mark.parametrize("which", ["LA", "SA", "LM"])
@@ -78,20 +78,20 @@ def test_eigenvalues_are_those_of_the_dense_hessian(which):
     model, data = network(), classified()
     exact = torch.linalg.eigvalsh(dense_hessian(model, data))
     order = {"LA": -exact, "SA": exact, "LM": -exact.abs()}[which].argsort()[:3]
-    found = hessian_eigenvalues(
-        model, data, count=3, which=which, tolerance=1e-10, batch_size=7
+    measured = hessian_eigenvalues(
+        model, data, num_eigenvalues=3, which=which, tolerance=1e-10, batch_size=7
     )
-    values = torch.tensor([each.value for each in found], dtype=torch.float64)
+    values = torch.tensor([one.value for one in measured], dtype=torch.float64)
     torch.testing.assert_close(values, exact[order], rtol=1e-7, atol=1e-9)
-    assert all(each.standard_error > 0 for each in found)
+    assert all(one.standard_error > 0 for one in measured)
 
 
 def test_the_default_accuracy_suffices_in_float32():
     model, data = network(), classified()
     exact = float(torch.linalg.eigvalsh(dense_hessian(model, data))[-1])
     rough = Arrays(data.inputs.float(), data.targets)
-    (found,) = hessian_eigenvalues(model.float(), rough)
-    assert found.value == pytest.approx(exact, rel=1e-3)
+    (measured,) = hessian_eigenvalues(model.float(), rough)
+    assert measured.value == pytest.approx(exact, rel=1e-3)
 
 
 def test_masked_weights_have_no_curvature():
@@ -102,8 +102,8 @@ def test_masked_weights_have_no_curvature():
     part = dense_hessian(model, data)[free][:, free]
     (top,) = hessian_eigenvalues(model, data, masks=masks, tolerance=1e-10)
     assert top.value == pytest.approx(float(torch.linalg.eigvalsh(part)[-1]))
-    found = hessian_trace(model, data, masks=masks, probes=60)
-    assert abs(found.value - float(part.trace())) < 4 * found.standard_error
+    measured = hessian_trace(model, data, masks=masks, num_probes=60)
+    assert abs(measured.value - float(part.trace())) < 4 * measured.standard_error
 
 
 def test_a_linear_loss_has_no_curvature():
@@ -133,10 +133,10 @@ def test_products_and_eigenvalues_agree_with_curvlinops():
     operator = curvlinops_operator("HessianLinearOperator", model, data)
     way = torch.randn(43, generator=torch.Generator().manual_seed(0)).double()
     batches = select(model, data, cross_entropy, batch_size=7)
-    found = hessian_product(WeightVector(model, cross_entropy), batches, way)
-    torch.testing.assert_close(found, operator @ way)
+    measured = hessian_product(WeightVector(model, cross_entropy), batches, way)
+    torch.testing.assert_close(measured, operator @ way)
     expected = eigsh(operator.to_scipy(), k=3, which="LA", return_eigenvectors=False)
-    tops = hessian_eigenvalues(model, data, count=3, tolerance=1e-10)
+    tops = hessian_eigenvalues(model, data, num_eigenvalues=3, tolerance=1e-10)
     assert [top.value for top in tops] == pytest.approx(sorted(expected)[::-1])
 
 
@@ -150,10 +150,13 @@ def test_the_fisher_trace_agrees_with_curvlinops():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, d: hessian_trace(m, d, probes=0), "probes must be positive, got 0"),
         (
-            lambda m, d: hessian_eigenvalues(m, d, count=43),
-            r"count must be positive and less than the number of weights \(43\)",
+            lambda m, d: hessian_trace(m, d, num_probes=0),
+            "num_probes must be positive, got 0",
+        ),
+        (
+            lambda m, d: hessian_eigenvalues(m, d, num_eigenvalues=43),
+            r"num_eigenvalues must be positive and less than the number of weights",
         ),
         (lambda m, d: hessian_eigenvalues(m, d, which="XX"), "which must be one of LA"),
     ],

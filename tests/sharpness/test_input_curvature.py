@@ -38,10 +38,10 @@ def drawn_signs(seed, probes):
 def test_logistic_regression_has_a_closed_form():
     model, data, step = logistic(), classified(), 1e-6
     expected = analytic(model, data, step, drawn_signs(4, 10))
-    found = sample_input_curvature(
+    measured = sample_input_curvature(
         model, data, step=step, generator=torch.Generator().manual_seed(4), batch_size=5
     )
-    torch.testing.assert_close(found, expected.mean(0), rtol=1e-4, atol=0)
+    torch.testing.assert_close(measured, expected.mean(0), rtol=1e-4, atol=0)
     mean = input_curvature(
         model, data, step=step, generator=torch.Generator().manual_seed(4)
     )
@@ -52,18 +52,18 @@ def test_logistic_regression_has_a_closed_form():
 def test_the_default_step_is_small_enough_in_float32():
     model, data = logistic(), classified()
     expected = analytic(model, data, 1e-3, drawn_signs(4, 10)).mean()
-    found = input_curvature(
+    measured = input_curvature(
         model.float(),
         Arrays(data.inputs.float(), data.targets),
         generator=torch.Generator().manual_seed(4),
     )
-    assert found.value == pytest.approx(float(expected), rel=0.01)
+    assert measured.value == pytest.approx(float(expected), rel=0.01)
 
 
 def test_a_linear_loss_is_not_curved():
     model, data = logistic(), classified()
-    found = input_curvature(model, data, loss=lambda outputs, targets: outputs[:, 0])
-    assert found.value == 0
+    measured = input_curvature(model, data, loss=lambda outputs, targets: outputs[:, 0])
+    assert measured.value == 0
 
 
 def test_floating_parts_of_a_mapping_are_moved():
@@ -86,9 +86,9 @@ def test_bad_arguments_are_named():
     model, data = logistic(), classified()
     with pytest.raises(ValueError, match="step must be finite and positive, got 0"):
         input_curvature(model, data, step=0)
-    with pytest.raises(ValueError, match="probes must be positive, got 0"):
-        input_curvature(model, data, probes=0)
+    with pytest.raises(ValueError, match="num_probes must be positive, got 0"):
+        input_curvature(model, data, num_probes=0)
     words = Arrays(torch.zeros(3, 4, dtype=torch.int64), torch.arange(3))
     reader = nn.Sequential(nn.Embedding(2, 3), nn.Flatten(), nn.Linear(12, 3))
-    with pytest.raises(ValueError, match="data must have floating inputs"):
+    with pytest.raises(ValueError, match="dataset must have floating inputs"):
         input_curvature(reader, words)

@@ -35,12 +35,12 @@ def naive_logdet(model, inputs, masks):
 def test_equals_the_dense_kernel(masked):
     model, data = network(), classified(10)
     masks = {"0.weight": torch.arange(24).view(6, 4) % 3 > 0} if masked else {}
-    found = ntk_logdet(model, data, masks=masks or None, num_samples=10)
+    measured = ntk_logdet(model, data, masks=masks or None, num_samples=10)
     rows = torch.randperm(10, generator=_default_stream()).split(5)
     expected = [naive_logdet(model, data.inputs[row], masks) for row in rows]
-    assert found.value == pytest.approx(sum(expected) / 2, rel=1e-9)
+    assert measured.value == pytest.approx(sum(expected) / 2, rel=1e-9)
     error = abs(expected[0] - expected[1]) / 2
-    assert found.standard_error == pytest.approx(error, rel=1e-6)
+    assert measured.standard_error == pytest.approx(error, rel=1e-6)
 
 
 def _default_stream():
@@ -51,5 +51,5 @@ def _default_stream():
 
 def test_equal_samples_leave_no_volume():
     data = Arrays(torch.ones(5, 4).double(), torch.zeros(5, dtype=torch.int64))
-    found = ntk_logdet(nn.Linear(4, 3, bias=False).double(), data)
-    assert found.value == -math.inf or found.value < -50
+    measured = ntk_logdet(nn.Linear(4, 3, bias=False).double(), data)
+    assert measured.value == -math.inf or measured.value < -50

@@ -35,7 +35,7 @@ def test_hessian_trace_is_within_its_error():
     draws = torch.stack(
         [
             sample_hessian_trace(
-                model, data, loss=half_square, probes=1, generator=stream
+                model, data, loss=half_square, num_probes=1, generator=stream
             )
             for _ in range(400)
         ]
@@ -48,10 +48,10 @@ def test_hessian_trace_of_one_weight_is_exact():
     model = nn.Linear(1, 1, bias=False).double()
     x = torch.tensor([[2.0], [3.0]], dtype=torch.float64)
     data = Arrays(x, torch.zeros(2, 1, dtype=torch.float64))
-    found = sample_hessian_trace(
+    measured = sample_hessian_trace(
         model, data, loss=half_square, generator=torch.Generator()
     )
-    torch.testing.assert_close(found, torch.tensor([4.0, 9.0], dtype=torch.float64))
+    torch.testing.assert_close(measured, torch.tensor([4.0, 9.0], dtype=torch.float64))
 
 
 def test_worst_case_of_linear_regression_has_a_closed_form():
@@ -60,8 +60,10 @@ def test_worst_case_of_linear_regression_has_a_closed_form():
     length = extended(data).norm(dim=1)
     r, rho = residuals(model, data).abs(), 0.1
     expected = 0.5 * ((r + rho * length) ** 2 - r**2)
-    found = sample_worst_case_gap(model, data, rho=rho, loss=half_square, batch_size=4)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    measured = sample_worst_case_gap(
+        model, data, rho=rho, loss=half_square, batch_size=4
+    )
+    torch.testing.assert_close(measured, expected, rtol=1e-6, atol=0)
 
 
 def test_sam_gap_is_the_rise_after_the_batch_perturbation():
@@ -73,8 +75,8 @@ def test_sam_gap_is_the_rise_after_the_batch_perturbation():
         step = rho * slope / slope.norm()
         moved = r[rows] + x[rows] @ step
         expected.append(0.5 * (moved**2 - r[rows] ** 2))
-    found = sample_sam_gap(model, data, rho=rho, loss=half_square, batch_size=4)
-    torch.testing.assert_close(found, torch.cat(expected), rtol=1e-9, atol=1e-12)
+    measured = sample_sam_gap(model, data, rho=rho, loss=half_square, batch_size=4)
+    torch.testing.assert_close(measured, torch.cat(expected), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -105,16 +107,19 @@ def test_batches_do_not_matter_and_the_model_is_left_alone(measure):
     ("call", "message"),
     [
         (lambda m, d: sample_sam_gap(m, d, rho=-1.0), "rho must be non-negative"),
-        (lambda m, d: sample_worst_case_gap(m, d, steps=0), "steps must be positive"),
+        (
+            lambda m, d: sample_worst_case_gap(m, d, num_steps=0),
+            "num_steps must be positive",
+        ),
         (
             lambda m, d: sample_sam_gap(m, d, batch_size=0),
             "batch_size must be positive",
         ),
         (
             lambda m, d: sample_hessian_trace(
-                m, d, probes=0, generator=torch.Generator()
+                m, d, num_probes=0, generator=torch.Generator()
             ),
-            "probes must be positive",
+            "num_probes must be positive",
         ),
     ],
 )
@@ -122,3 +127,13 @@ def test_bad_arguments_are_named(call, message):
     model, data = regression()
     with pytest.raises(ValueError, match=message):
         call(model, data)
+
+
+def test_without_a_generator_the_same_probes_are_drawn():
+    model, data = regression()
+    first, again = (
+        sample_hessian_trace(model, data, loss=half_square, num_probes=2)
+        for _ in range(2)
+    )
+    assert torch.equal(first, again)
+    assert first.std() > 0

@@ -31,28 +31,34 @@ def test_average_case_of_a_quadratic(norm, share, adaptive):
     w = model.weights.detach()
     squares = w.square() if adaptive else torch.ones_like(w)
     exact = 0.5 * 0.3**2 * share * float((squares * model.hessian.diagonal()).sum())
-    found = average_case(
+    measured = average_case(
         model,
         DATA,
         loss=own_value,
         rho=0.3,
         norm=norm,
         adaptive=adaptive,
-        draws=1500,
+        num_draws=1500,
         generator=stream(),
     )
-    assert abs(found.value - exact) < 4 * found.standard_error < 0.3 * exact
+    assert abs(measured.value - exact) < 4 * measured.standard_error < 0.3 * exact
 
 
 def test_sam_sharpness_is_half_of_rho_squared_times_the_trace():
     model = at_minimum()
     exact = 0.5 * 0.1**2 * float(model.hessian.trace())
-    found = sam_sharpness(
-        model, DATA, loss=own_value, rho=0.1, draws=1500, generator=stream()
+    measured = sam_sharpness(
+        model, DATA, loss=own_value, rho=0.1, num_draws=1500, generator=stream()
     )
-    assert abs(found.value - exact) < 4 * found.standard_error < 0.3 * exact
+    assert abs(measured.value - exact) < 4 * measured.standard_error < 0.3 * exact
     ball = sam_sharpness(
-        model, DATA, loss=own_value, rho=0.1, mode="l2", draws=1500, generator=stream()
+        model,
+        DATA,
+        loss=own_value,
+        rho=0.1,
+        mode="l2",
+        num_draws=1500,
+        generator=stream(),
     )
     assert abs(ball.value - exact / 6) < 4 * ball.standard_error < 0.2 * exact
 
@@ -60,7 +66,7 @@ def test_sam_sharpness_is_half_of_rho_squared_times_the_trace():
 def test_steps_of_length_rho_stay_below_the_largest_eigenvalue():
     model = at_minimum()
     highest = sam_sharpness(
-        model, DATA, loss=own_value, rho=0.1, mode="l2", draws=2000, reduction="max"
+        model, DATA, loss=own_value, rho=0.1, mode="l2", num_draws=2000, reduction="max"
     )
     top = 0.5 * 0.1**2 * float(torch.linalg.eigvalsh(model.hessian)[-1])
     assert 0.8 * top < highest.value <= top
@@ -69,7 +75,7 @@ def test_steps_of_length_rho_stay_below_the_largest_eigenvalue():
 
 def test_division_by_rho():
     model = random_quadratic(1)
-    options = {"loss": own_value, "rho": 0.1, "draws": 5}
+    options = {"loss": own_value, "rho": 0.1, "num_draws": 5}
     for reduction in ("mean", "max"):
         whole = sam_sharpness(model, DATA, reduction=reduction, **options)
         per_unit = sam_sharpness(
@@ -92,7 +98,7 @@ def test_buffers_move_only_when_asked():
             return x + self.shift + 0 * self.weight
 
     model, data = Shifted(), Arrays(torch.ones(4, 1), torch.zeros(4))
-    options = {"loss": own_value, "draws": 3}
+    options = {"loss": own_value, "num_draws": 3}
     still = sam_sharpness(model, data, **options)
     moved = sam_sharpness(model, data, perturb_buffers=True, **options)
     assert still.value == 0 != moved.value
@@ -104,9 +110,9 @@ def test_masked_weights_stay(measure):
     model = nn.Linear(2, 1, bias=False).double()
     data = Arrays(torch.tensor([[1.0, 0.0]]).double(), torch.zeros(1))
     nobody = {"weight": torch.tensor([[False, True]])}
-    found = measure(model, data, loss=own_value, rho=0.3, draws=4, masks=nobody)
-    assert found.value == 0
-    assert found.settings["masked"]
+    measured = measure(model, data, loss=own_value, rho=0.3, num_draws=4, masks=nobody)
+    assert measured.value == 0
+    assert measured.settings["masked"]
 
 
 @pytest.mark.parametrize("measure", [average_case, sam_sharpness])
@@ -114,7 +120,7 @@ def test_masked_weights_stay(measure):
     ("options", "message"),
     [
         ({"rho": -0.1}, "rho must be finite and "),
-        ({"draws": 0}, "draws must be positive, got 0"),
+        ({"num_draws": 0}, "num_draws must be positive, got 0"),
     ],
 )
 def test_bad_arguments_are_named(measure, options, message):
@@ -134,11 +140,11 @@ def test_unknown_choices_are_named():
 
 def test_standard_errors_of_crossed_draws_and_samples():
     values = torch.tensor([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]])
-    found = crossed_mean_of(values, {})
+    measured = crossed_mean_of(values, {})
     draws, samples = values.mean(1), values.mean(0)
     expected = math.hypot(draws.std() / 2**0.5, samples.std() / 3**0.5)
-    assert found.value == pytest.approx(4.0)
-    assert found.standard_error == pytest.approx(expected)
+    assert measured.value == pytest.approx(4.0)
+    assert measured.standard_error == pytest.approx(expected)
     one = crossed_mean_of(values[:1], {})
     assert one.standard_error == pytest.approx(float(values[0].std()) / 3**0.5)
     assert math.isnan(crossed_mean_of(values[:1, :1], {}).standard_error)

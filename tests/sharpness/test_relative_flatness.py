@@ -56,8 +56,8 @@ def test_closed_form_equals_the_brute_force_hessian(classes):
     model, data = network(classes), classified(classes)
     expected = brute_force(*parts(model, data))
     for options in ({}, {"method": "hessian"}, {"batch_size": 4}):
-        found = relative_flatness(model, data, **options)
-        assert found.value == pytest.approx(expected, rel=1e-10)
+        measured = relative_flatness(model, data, **options)
+        assert measured.value == pytest.approx(expected, rel=1e-10)
     hessian = relative_flatness(model, data, method="hessian", batch_size=4)
     assert hessian.value == pytest.approx(expected, rel=1e-10)
     assert math.isnan(hessian.standard_error)
@@ -95,8 +95,8 @@ def test_normalized_features_by_hand():
     spread = torch.where(spread > 0, spread, 1.0)
     expected = brute_force(features / spread, targets, weight * spread, bias)
     for method in ("closed_form", "hessian"):
-        found = relative_flatness(model, data, feature_norm=True, method=method)
-        assert found.value == pytest.approx(expected, rel=1e-10)
+        measured = relative_flatness(model, data, feature_norm=True, method=method)
+        assert measured.value == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_sum_over_batches_is_the_sum_of_their_means():
@@ -124,8 +124,8 @@ def test_labels_and_label_smoothing_do_not_matter():
     assert relative_flatness(model, others).value == expected
     smooth = CrossEntropy(0.2)
     assert relative_flatness(model, data, loss=smooth).value == expected
-    found = relative_flatness(model, data, loss=smooth, method="hessian")
-    assert found.value == pytest.approx(expected, rel=1e-10)
+    measured = relative_flatness(model, data, loss=smooth, method="hessian")
+    assert measured.value == pytest.approx(expected, rel=1e-10)
 
 
 def test_confident_predictions_keep_their_digits():
@@ -142,8 +142,8 @@ def test_confident_predictions_keep_their_digits():
         model.classifier.weight *= 10
     small = relative_flatness(model, data.subset([0])).value
     single = Arrays(data.inputs.float(), data.targets).subset([0])
-    found = relative_flatness(network_like(model), single).value
-    assert found == pytest.approx(small, rel=1e-2, abs=1e-35)
+    measured = relative_flatness(network_like(model), single).value
+    assert measured == pytest.approx(small, rel=1e-2, abs=1e-35)
 
 
 def network_like(model):
@@ -155,8 +155,8 @@ def network_like(model):
 def test_two_hundred_classes_need_no_hessian():
     torch.manual_seed(0)
     model = MLP(6, (512,), 200).double()
-    found = relative_flatness(model, classified(200, 40))
-    assert found.value > 0
+    measured = relative_flatness(model, classified(200, 40))
+    assert measured.value > 0
     with pytest.raises(ValueError, match="method must be 'closed_form' where a Hess"):
         relative_flatness(model, classified(200, 40), method="hessian")
 
@@ -207,7 +207,7 @@ def test_convolutional_features():
     [
         ({"method": "dense"}, "method must be one of closed_form, hessian"),
         ({"reduction": "sum"}, "reduction must be one of mean, sum_batches"),
-        ({"weight_decay": -1.0}, "weight_decay must not be negative, got -1.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be non-negative, got -1.0"),
         (
             {"loss": lambda outputs, targets: outputs[:, 0]},
             "loss must be cross-entropy for the closed form",

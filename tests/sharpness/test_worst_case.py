@@ -29,8 +29,8 @@ def test_a_quadratic_has_its_secular_maximum():
     w = model.weights.detach()
     scale, slope = w.abs(), model.hessian @ w + model.slope
     A, b = scale[:, None] * model.hessian * scale, scale * slope
-    found = worst_case(model, inputs_of(1.0, 1.0), loss=own_value, rho=0.4)
-    assert found.value == pytest.approx(largest_rise(A, b, 0.4), rel=0.01)
+    measured = worst_case(model, inputs_of(1.0, 1.0), loss=own_value, rho=0.4)
+    assert measured.value == pytest.approx(largest_rise(A, b, 0.4), rel=0.01)
     plain = worst_case(model, inputs_of(1.0), loss=own_value, rho=0.4, adaptive=False)
     exact = largest_rise(model.hessian, slope, 0.4)
     assert plain.value == pytest.approx(exact, rel=0.01)
@@ -38,25 +38,25 @@ def test_a_quadratic_has_its_secular_maximum():
 
 def test_the_value_is_the_mean_over_batches_and_the_error_theirs():
     model = random_quadratic(3, convex=True)
-    found = worst_case(
+    measured = worst_case(
         model, inputs_of(1.0, 3.0), loss=own_value, rho=0.4, batch_size=1
     )
     single = worst_case(model, inputs_of(1.0), loss=own_value, rho=0.4).value
-    assert found.value == pytest.approx(2 * single)
-    assert found.standard_error == pytest.approx(single)
+    assert measured.value == pytest.approx(2 * single)
+    assert measured.standard_error == pytest.approx(single)
 
 
 def test_equals_the_naive_loop_over_parameter_dictionaries():
     model, data = network(), classified()
-    found = worst_case(model, data, rho=0.5, num_samples=20, batch_size=20)
+    measured = worst_case(model, data, rho=0.5, num_samples=20, batch_size=20)
     expected = naive_worst_case(model, [(data.inputs, data.targets)], 0.5)
-    assert found.value == pytest.approx(float(expected.mean()), rel=1e-9)
+    assert measured.value == pytest.approx(float(expected.mean()), rel=1e-9)
 
 
 def test_linear_models_have_their_maximum_in_the_corner_of_the_cube():
     model = nn.Linear(6, 1, bias=False).double()
     data = classified()
-    found = worst_case(
+    measured = worst_case(
         model,
         data,
         loss=lambda outputs, targets: outputs[:, 0],
@@ -66,7 +66,7 @@ def test_linear_models_have_their_maximum_in_the_corner_of_the_cube():
     )
     slope = data.inputs.mean(0)
     expected = 0.1 * (model.weight.detach().abs() * slope.abs()).sum()
-    assert found.value == pytest.approx(float(expected), rel=1e-12)
+    assert measured.value == pytest.approx(float(expected), rel=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
@@ -89,7 +89,7 @@ def test_several_radii_are_measured_as_one_by_one():
     single = [worst_case(model, data, rho=rho, norm="linf") for rho in (0.05, 0.5)]
     assert several == tuple(single)
     assert several[0].value < several[1].value
-    assert [found.settings["rho"] for found in several] == [0.05, 0.5]
+    assert [measured.settings["rho"] for measured in several] == [0.05, 0.5]
 
 
 @pytest.mark.parametrize("projection", ["exact", "ellipsoid"])
@@ -102,10 +102,10 @@ def test_zero_weights_stay_and_do_no_harm(projection):
             if name.endswith("bias"):
                 parameter.zero_()
     mask = {"layers.1.weight": model.layers[1].weight != 0}
-    found = worst_case(model, data, rho=0.5, projection=projection)
+    measured = worst_case(model, data, rho=0.5, projection=projection)
     masked = worst_case(model, data, rho=0.5, projection=projection, masks=mask)
-    assert found.value > 0
-    assert found.value == masked.value
+    assert measured.value > 0
+    assert measured.value == masked.value
 
 
 def test_masked_weights_stay_where_they_are():
@@ -141,8 +141,8 @@ def test_normalized_logits_are_those_of_a_wrapped_model():
             return normalized_logits(self.inner(x))
 
     data = classified()
-    found = worst_case(network(), data, normalize_logits=True)
-    assert found.value == worst_case(Wrapped(), data).value
+    measured = worst_case(network(), data, normalize_logits=True)
+    assert measured.value == worst_case(Wrapped(), data).value
     logits = normalized_logits(torch.randn(4, 5, dtype=torch.float64))
     torch.testing.assert_close(logits.mean(1), torch.zeros(4).double())
     torch.testing.assert_close(logits.norm(dim=1), torch.ones(4).double())
@@ -153,9 +153,9 @@ def test_the_samples_are_drawn_by_the_generator():
 
     def value(seed, **options):
         stream = torch.Generator().manual_seed(seed)
-        found = worst_case(model, data, num_samples=10, generator=stream, **options)
-        assert found.settings["samples"] == 10
-        return found.value
+        measured = worst_case(model, data, num_samples=10, generator=stream, **options)
+        assert measured.settings["samples"] == 10
+        return measured.value
 
     assert value(0) == value(0)
     assert value(0) != value(1)
@@ -170,10 +170,10 @@ def test_a_last_smaller_batch_is_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rho": -1.0}, "rho must be finite and not negative, got -1.0"),
-        ({"rho": float("nan")}, "rho must be finite and not negative, got nan"),
+        ({"rho": -1.0}, "rho must be finite and non-negative, got -1.0"),
+        ({"rho": float("nan")}, "rho must be finite and non-negative, got nan"),
         ({"rho": []}, r"rho must be a number, or several, got \[\]"),
-        ({"steps": 0}, "steps must be positive, got 0"),
+        ({"num_steps": 0}, "num_steps must be positive, got 0"),
         ({"norm": "l1"}, "norm must be one of l2, linf, got 'l1'"),
         ({"projection": "box"}, "projection must be one of exact, ellipsoid"),
         ({"masks": {"nobody": torch.ones(1)}}, "masks must name trainable parameters"),
@@ -215,7 +215,7 @@ def test_the_ascent_never_waits_for_the_device(norm, projection):
 
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = ascent(slope, scale, rho=0.3, norm=norm, projection=projection)
+        measured = ascent(slope, scale, rho=0.3, norm=norm, projection=projection)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert float(found) > 0
+    assert float(measured) > 0

@@ -115,7 +115,7 @@ def test_resuming_with_another_model_or_other_data_is_refused(finished):
     _, out = finished
     with pytest.raises(ValueError, match="models must be what the run"):
         small(out, resume=True, factory=lambda: MLP(hidden=(9,)))
-    with pytest.raises(ValueError, match="data must be what the run"):
+    with pytest.raises(ValueError, match="dataset must be what the run"):
         small(out, resume=True, train=Digits().subset(range(1, 97)))
 
 
@@ -271,7 +271,7 @@ def test_global_random_state_is_left_alone(tmp_path):
 
 
 def test_sharpness_is_measured_on_training_data_and_kept(tmp_path, monkeypatch):
-    options = {"num_samples": 10, "steps": 3}
+    options = {"num_samples": 10, "num_steps": 3}
     found = small(tmp_path, sharpness=options, ensembles=1)
     assert found.has_sharpness
     for method in found.methods:
@@ -354,6 +354,6 @@ def test_a_resumed_comparison_takes_changed_metrics_anew(tmp_path, monkeypatch):
 
 
 def test_metrics_are_checked_before_anything_is_trained(tmp_path):
-    with pytest.raises(ValueError, match="metrics must have another name"):
+    with pytest.raises(ValueError, match="metrics must have other names"):
         small(tmp_path / "run", metrics={"nll": mean_margin})
     assert not (tmp_path / "run").exists()

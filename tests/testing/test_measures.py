@@ -25,7 +25,7 @@ def mean_loss(
     batches = select(model, data, loss, batch_size=batch_size, generator=generator)
     with block(model), torch.no_grad():
         values = [loss(_outputs(model, batch), batch.targets) for batch in batches]
-    named = {"measure": "mean_loss", **batches.settings}
+    named = {"measure": "mean_loss", **batches.sizes}
     return mean_of(torch.cat(values), named if settings is None else settings)
 
 

@@ -18,6 +18,7 @@ from tepui.methods import (
 )
 from tepui.testing import check_method
 from tepui.testing.captures import check_shapes, check_warming_up
+from tepui.testing.expecting import Subject
 from training.cases import global_states, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -221,12 +222,12 @@ def test_a_broken_promise_is_named(kind):
 
 def test_state_that_warming_up_changes_is_noticed():
     with pytest.raises(AssertionError, match="if it warms up first"):
-        check_warming_up(Remembering(), "Remembering")
+        check_warming_up(Subject("Remembering"), Remembering())
 
 
 def test_shapes_that_differ_are_noticed():
     with pytest.raises(AssertionError, match="meet the same shapes"):
-        check_shapes(Uneven(), "Uneven")
+        check_shapes(Subject("Uneven"), Uneven())
 
 
 @pytest.mark.parametrize("kept", [DeepEnsemble(), Plain(), Coupled()], ids=repr)

@@ -29,10 +29,10 @@ def test_bounds_deviate_only_where_broken(relation, simulated, deviation):
 
 
 def test_theorems_agree_with_simulation():
-    found = agreement(n=600, d=60, subsets=3, matrices=12)
-    assert [len(each.k) for each in found] == [36] * 6
-    assert max(each.deviation.max() for each in found) < 4
-    assert all((each.error > 0).all() for each in found)
+    actual = agreement(n=600, d=60, subsets=3, matrices=12)
+    assert [len(item.k) for item in actual] == [36] * 6
+    assert max(item.deviation.max() for item in actual) < 4
+    assert all((item.error > 0).all() for item in actual)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ def test_the_bound_has_the_wanted_value_and_training_is_stable(subsets, rho):
     eta = eta_at_sharpness(SETTING, wanted, 3, rho=rho, subsets=subsets)
     assert eta.shape == wanted.shape
     assert stable(eta, rho, 20 / subsets).all()
-    found = theorem2(SETTING, 3, eta=eta, rho=rho, subsets=subsets).sharpness_upper
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    actual = theorem2(SETTING, 3, eta=eta, rho=rho, subsets=subsets).sharpness_upper
+    np.testing.assert_allclose(actual, wanted, rtol=1e-9)
 
 
 def test_the_smallest_step_size_is_taken():

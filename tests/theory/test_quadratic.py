@@ -42,7 +42,7 @@ def test_iterated_sam_takes_the_steps_that_autograd_says():
     weights = torch.from_numpy(start)
     for _ in range(5):
         weights = weights - 0.05 * slope(weights + 0.3 * slope(weights))
-    actual = iterate_sam(data.T @ data, start, teacher, steps=5, eta=0.05, rho=0.3)
+    actual = iterate_sam(data.T @ data, start, teacher, num_steps=5, eta=0.05, rho=0.3)
     np.testing.assert_allclose(actual, weights.numpy(), rtol=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_iterated_sam_takes_the_steps_that_autograd_says():
 )
 def test_unrolled_equals_iterated_sam(seed, steps, eta, rho):
     data, start, teacher = quadratic(seed)
-    options = {"steps": steps, "eta": eta, "rho": rho}
+    options = {"num_steps": steps, "eta": eta, "rho": rho}
     literal = iterate_sam(data.T @ data, start, teacher, **options)
     closed = unroll_sam(data.T @ data, start, teacher, **options)
     np.testing.assert_allclose(closed, literal, rtol=0, atol=1e-10 * abs(literal).max())
@@ -64,9 +64,9 @@ def test_unrolled_equals_iterated_sam(seed, steps, eta, rho):
 def test_batches_are_separate_problems():
     grams = np.stack([data.T @ data for data, _, _ in map(quadratic, (1, 2))])
     _, start, teacher = quadratic(3)
-    both = unroll_sam(grams, start, teacher, steps=4, eta=0.1, rho=0.1)
+    both = unroll_sam(grams, start, teacher, num_steps=4, eta=0.1, rho=0.1)
     for gram, batch in zip(grams, both, strict=True):
-        alone = unroll_sam(gram, start, teacher, steps=4, eta=0.1, rho=0.1)
+        alone = unroll_sam(gram, start, teacher, num_steps=4, eta=0.1, rho=0.1)
         np.testing.assert_allclose(batch, alone, rtol=1e-12)
 
 
@@ -94,7 +94,7 @@ def test_no_direction_rises_more():
     rises = ((0.5 * eigenvalues * tried + gradient) * tried).sum(1)
     best = float(largest_rise(eigenvalues, gradient, 0.1))
     assert rises.max() <= best
-    ascended = ascended_rise(eigenvalues, gradient, 0.1, tried[0] / 2, steps=5000)
+    ascended = ascended_rise(eigenvalues, gradient, 0.1, tried[0] / 2, num_steps=5000)
     assert float(ascended) == pytest.approx(best, rel=1e-9)
 
 
@@ -131,10 +131,10 @@ def test_published_ascent_reaches_the_maximum_to_four_digits():
     eigenvalues = np.linalg.eigvalsh(data.T @ data)
     gradient = eigenvalues * stream.standard_normal(150) * 0.1
     start = np.full(150, 0.005 / np.sqrt(150))
-    found = float(ascended_rise(eigenvalues, gradient, 0.01, start))
+    result = float(ascended_rise(eigenvalues, gradient, 0.01, start))
     best = float(largest_rise(eigenvalues, gradient, 0.01))
-    assert found <= best * (1 + 1e-12)
-    assert found == pytest.approx(best, rel=1e-4)
+    assert result <= best * (1 + 1e-12)
+    assert result == pytest.approx(best, rel=1e-4)
 
 
 def test_bad_input_is_named():
@@ -144,21 +144,21 @@ def test_bad_input_is_named():
         ascended_rise(np.ones(2), np.ones(2), -1.0, np.zeros(2))
     with pytest.raises(ValueError, match=r"eigenvalues must be non-negative.*-1\.0"):
         largest_rise(np.array([-1.0, 1.0]), np.ones(2), 1.0)
-    with pytest.raises(ValueError, match="steps must be an integer of at least 0"):
-        ascended_rise(np.ones(2), np.ones(2), 1.0, np.zeros(2), steps=-1)
+    with pytest.raises(ValueError, match="num_steps must be an integer of at least 0"):
+        ascended_rise(np.ones(2), np.ones(2), 1.0, np.zeros(2), num_steps=-1)
 
 
 @pytest.mark.parametrize("train", [iterate_sam, unroll_sam])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": -1}, "steps must be an integer of at least 0, got -1"),
-        ({"steps": 1.5}, r"steps must be an integer of at least 0, got 1\.5"),
+        ({"num_steps": -1}, "num_steps must be an integer of at least 0, got -1"),
+        ({"num_steps": 1.5}, r"num_steps must be an integer of at least 0, got 1\.5"),
         ({"eta": -0.1}, r"eta must be non-negative and finite, got -0\.1"),
         ({"rho": -0.1}, r"rho must be non-negative and finite, got -0\.1"),
     ],
 )
 def test_bad_training_is_named(train, change, message):
-    options = {"steps": 1, "eta": 0.1, "rho": 0.1, **change}
+    options = {"num_steps": 1, "eta": 0.1, "rho": 0.1, **change}
     with pytest.raises(ValueError, match=message):
         train(np.eye(2), np.ones((1, 2)), np.zeros(2), **options)

@@ -84,7 +84,7 @@ def test_the_printed_constant_is_never_smaller(k, eta, share, ratio, S):
 def test_theorem1_from_its_moments(rho, diversity):
     options = {"eta": 0.01, "rho": rho, "ratio": 20.0}
     p22, p44 = float(phi(6, 2, **options)), float(phi(12, 4, **options))
-    found = {gap: theorem1(SETTING, 3, eta=0.01, rho=rho, gap=gap) for gap in GAPS}
+    result = {gap: theorem1(SETTING, 3, eta=0.01, rho=rho, gap=gap) for gap in GAPS}
     length, rho0 = SETTING.theta_norm, SETTING.rho0
     spread = (p44 - p22**2) / p22**1.5
     gaps = {
@@ -94,7 +94,7 @@ def test_theorem1_from_its_moments(rho, diversity):
         "paper": spread / (2 * length),
     }
     slope = rho0 * math.sqrt(p22) * length
-    for gap, trade_off in found.items():
+    for gap, trade_off in result.items():
         assert float(trade_off.diversity) == pytest.approx(diversity, rel=5e-4)
         upper = rho0**2 / 2 * (math.sqrt(20) + 1) ** 2 + slope
         assert float(trade_off.sharpness_upper) == pytest.approx(upper)
@@ -142,30 +142,30 @@ def test_untrained_members_have_the_variance_of_their_start():
 
 def test_lower_edge_is_zero_where_data_are_short():
     setting = replace(SETTING, n=75)
-    found = theorem1(setting, 0, eta=0.0, rho=0.0, gap="haar")
+    result = theorem1(setting, 0, eta=0.0, rho=0.0, gap="haar")
     slope = 0.01 * math.sqrt(0.75) * 15**0.5
     spread = float(phi(0, 4, eta=0, rho=0, ratio=0.5)) / 0.75**2 - 1
-    assert float(found.sharpness_lower) == pytest.approx(slope * (1 - spread / 152))
+    assert float(result.sharpness_lower) == pytest.approx(slope * (1 - spread / 152))
 
 
 def test_the_bound_stays_finite_where_its_square_is_not():
     # The fourth moment at 4k is near 1e586 here.
-    found = theorem1(SETTING, 90, eta=0.1, rho=0.5)
-    assert 1e140 < float(found.sharpness_upper) < 1e150
-    assert math.isfinite(float(found.sharpness_lower))
+    result = theorem1(SETTING, 90, eta=0.1, rho=0.5)
+    assert 1e140 < float(result.sharpness_upper) < 1e150
+    assert math.isfinite(float(result.sharpness_lower))
     with pytest.warns(RuntimeWarning, match="C is beyond the range"):
         subset_constant(160, eta=0.5, rho=0.5, ratio=20.0, subsets=10)
     with pytest.warns(RuntimeWarning, match="diversity is beyond.*divergent regime"):
-        found = theorem2(SETTING, 160, eta=0.5, rho=0.5, subsets=10)
-    assert float(found.diversity) == math.inf
-    assert math.isfinite(float(found.sharpness_upper))
+        result = theorem2(SETTING, 160, eta=0.5, rho=0.5, subsets=10)
+    assert float(result.diversity) == math.inf
+    assert math.isfinite(float(result.sharpness_upper))
 
 
 def test_beyond_the_floats_bounds_are_infinite_and_not_nan():
     with pytest.warns(RuntimeWarning, match="divergent regime"):
-        found = theorem1(SETTING, 1000, eta=0.1, rho=0.5)
-    assert float(found.diversity) == float(found.sharpness_upper) == math.inf
-    assert not math.isnan(float(found.sharpness_lower))
+        result = theorem1(SETTING, 1000, eta=0.1, rho=0.5)
+    assert float(result.diversity) == float(result.sharpness_upper) == math.inf
+    assert not math.isnan(float(result.sharpness_lower))
 
 
 def test_members_that_start_alike_have_no_diversity_on_the_same_data():
@@ -186,8 +186,10 @@ def test_members_that_start_alike_have_no_diversity_on_the_same_data():
 @pytest.mark.parametrize("subsets", [1, 2, 10])
 def test_rounding_makes_no_diversity_negative(subsets):
     setting = replace(SETTING, sigma2=0.0)
-    found = theorem2(setting, np.arange(40), eta=0.0, rho=np.zeros(40), subsets=subsets)
-    assert (found.diversity >= 0).all()
+    result = theorem2(
+        setting, np.arange(40), eta=0.0, rho=np.zeros(40), subsets=subsets
+    )
+    assert (result.diversity >= 0).all()
 
 
 @pytest.mark.parametrize(

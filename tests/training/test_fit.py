@@ -1,5 +1,6 @@
 import copy
 import functools
+import inspect
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import tepui
 from tepui.data import Arrays, HorizontalFlip, RandomCrop
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import SAM, DeepEnsemble
+from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.batches import index_stream
 from training.cases import (
     CLASSES,
@@ -68,6 +70,7 @@ def test_deep_ensemble_equals_a_plain_torch_loop(smoothing):
     by_hand, data = copy.deepcopy(ensemble), images(24)
     loss = functools.partial(cross_entropy, label_smoothing=smoothing)
     how = {"method": DeepEnsemble(), "epochs": 4, "batch_size": 7, "loss": loss}
+    how["schedule"] = tepui.MultiStep()
     tepui.fit(ensemble, data, device="cpu", progress="none", **how)
     for module, seed in zip(by_hand.members, by_hand.seeds, strict=True):
         loop(module, data, seed, label_smoothing=smoothing)
@@ -294,3 +297,12 @@ def test_label_smoothing_may_differ_by_member():
     for index, smoothing in enumerate((0.0, 0.4)):
         alone = fitted(numbers(), mlp, loss=CrossEntropy(smoothing)).ensemble
         assert_same_bits(mixed.members[index], alone.members[index])
+
+
+def test_keywords_default_to_what_the_specifications_say():
+    execution = ExecutionSpec()
+    training = TrainingSpec(method=DeepEnsemble(), epochs=1)
+    told = {**vars(training), **vars(execution)}
+    for name, parameter in inspect.signature(tepui.fit).parameters.items():
+        if name in told and name not in ("method", "epochs"):
+            assert parameter.default == told[name], name

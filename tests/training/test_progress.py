@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from tepui.methods import SAM
+from tepui.training import MultiStep
 from tepui.training.progress import showing, summary
 from tepui.training.run_folder import EpochRecord
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
@@ -52,7 +53,7 @@ def test_none_prints_nothing(capsys):
 
 
 def test_a_bar_shows_title_share_and_figures(capsys):
-    fitted(images(), method=SAM(), progress="bar")
+    fitted(images(), method=SAM(), schedule=MultiStep(), progress="bar")
     shown = capsys.readouterr().err
     for part in ("SAM", "100%", "loss", "lr 0.001", "samples/s"):
         assert part in shown

@@ -64,7 +64,8 @@ def test_pruned_weights_stay_exactly_zero(method, optimizer, after):
             assert weight[mask].all()
 
 
-def test_nothing_is_pruned_before_its_time():
+@pytest.mark.parametrize(("share", "dense"), [(0.5, 2), (0.7, 3), (0.9, 3)])
+def test_members_are_pruned_at_the_nearest_epoch(share, dense):
     seen = []
     ensemble = tepui.Ensemble.build(lambda: ConvNet(width=4), members=1)
 
@@ -76,11 +77,11 @@ def test_nothing_is_pruned_before_its_time():
         images(),
         method=DeepEnsemble(),
         epochs=4,
-        prune=Prune(sparsity=0.6),
+        prune=Prune(sparsity=0.6, prune_at=share),
         callbacks=[note],
         progress="none",
     )
-    assert seen == [0.0, 0.0, *[pytest.approx(0.6, abs=2e-3)] * 2]
+    assert seen == [*[0.0] * dense, *[pytest.approx(0.6, abs=2e-3)] * (4 - dense)]
 
 
 @pytest.mark.parametrize("stopped", [1, 2, 3])
@@ -158,10 +159,10 @@ def test_perturbations_leave_pruned_weights_alone(measure):
 @pytest.mark.parametrize(
     "measure",
     [
-        partial(worst_case, adaptive=False, rho=0.2, steps=3),
-        partial(average_case, adaptive=False, rho=0.1, draws=3),
-        partial(sam_sharpness, draws=3),
-        partial(hessian_trace, probes=3),
+        partial(worst_case, adaptive=False, rho=0.2, num_steps=3),
+        partial(average_case, adaptive=False, rho=0.1, num_draws=3),
+        partial(sam_sharpness, num_draws=3),
+        partial(hessian_trace, num_probes=3),
     ],
     ids=lambda measure: measure.func.__name__,
 )

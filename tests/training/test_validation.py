@@ -1,4 +1,5 @@
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ import torch.nn.functional as F
 
 import tepui
 from tepui.data import Arrays, split
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import SAM, DeepEnsemble, MemberMethod
 from training.cases import (
     CLASSES,
     Noisy,
@@ -99,6 +100,31 @@ def test_best_are_the_weights_of_each_members_best_epoch():
         assert run.best_epochs[index] == best
         assert_same_bits(member, watcher.copies[best][index])
     assert any(epoch < 11 for epoch in run.best_epochs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halved(MemberMethod):
+    """Ends a run by halving the weights that it finds."""
+
+    def gradient(self, member, batch):
+        return member.gradient(batch)
+
+    def finish(self, member, dataset):
+        for parameter in member.parameters:
+            parameter.data.mul_(0.5)
+
+
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_a_method_finishes_the_weights_that_are_kept(keep):
+    how = {"epochs": 6, "validation": images(30, seed=1), "keep": keep, **ROUGH}
+    plain = fitted(images(12), method=DeepEnsemble(), **how)
+    halved = fitted(images(12), method=Halved(), **how)
+    if keep == "best":
+        assert any(epoch < 5 for epoch in plain.best_epochs)
+    for one, other in zip(
+        plain.ensemble.parameters(), halved.ensemble.parameters(), strict=True
+    ):
+        assert torch.equal(one / 2, other)
 
 
 def test_last_are_the_weights_of_the_last_epoch():

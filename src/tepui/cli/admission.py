@@ -47,44 +47,32 @@ def listed() -> dict[str, type]:
     return {path: kind for kind in kinds for path in _paths(kind)}
 
 
-def own(arguments: Sequence[str]) -> dict[str, object]:
+def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
     """Import what the command line itself names beside the list.
 
-    Args:
-        arguments: The words of the command line, lists joined.
-
-    Returns:
-        Classes and functions by each path that leads to them: the one that was written,
-        where they are defined, and the packages between that offer them.
-
-    Raises:
-        ValueError: If a path leads to nothing, or to something that the option cannot
-            take.
+    Classes and functions come by each path that leads to them: the one that was
+    written, where they are defined, and the packages between that offer them.
     """
-    known, pairs = listed(), options_of(arguments)
+    offered, pairs = listed(), options_of(arguments)
     written = {
         path: option
         for option, value in pairs
         for path in _named_in(option, value)
-        if path not in known
+        if path not in offered
     }
-    found = {path: _admissible(option, path) for path, option in written.items()}
-    for path, item in found.items():
+    items = {path: _admissible(option, path) for path, option in written.items()}
+    for path, item in items.items():
         _check_free_of_options(item, written[path], pairs)
-    packages = {path.split(".")[0] for path in found}
+    packages = {path.split(".")[0] for path in items}
     for option, value in pairs:
         if "." in option and _is_path(value) and value.split(".")[0] in packages:
-            found |= _inner(value)
-    return found | {path: item for item in found.values() for path in _paths(item)}
+            items |= _inner(value)
+    return items | {path: item for item in items.values() for path in _paths(item)}
 
 
 @contextmanager
 def admitting(items: Mapping[str, object]) -> Iterator[None]:
-    """Let a parser import these items and nothing else.
-
-    Args:
-        items: Classes and functions by path.
-    """
+    """Let a parser import these items and nothing else."""
     for path, item in items.items():
         _exclude_attributes(path, item)
     set_parsing_settings(
@@ -102,10 +90,6 @@ def admitting(items: Mapping[str, object]) -> Iterator[None]:
 def check_classes(values: object, items: Mapping[str, object]) -> None:
     """Raise if parsed values would build or call something that is not in the list.
 
-    Args:
-        values: What the parser read, before anything is built.
-        items: Classes and functions by path.
-
     Raises:
         ValueError: If they would, or if they give arguments to a function.
     """
@@ -121,12 +105,6 @@ def check_classes(values: object, items: Mapping[str, object]) -> None:
 
 def plain(message: str) -> str:
     """Return a parser's message with its words for refused names made plain.
-
-    Args:
-        message: What the parser says.
-
-    Returns:
-        What to show.
 
     Example:
         >>> plain("Expected a dot import path string: SMA")
@@ -151,7 +129,7 @@ def _exclude_attributes(path: str, item: object) -> None:
 
 
 def _named_in(option: str, value: str) -> list[str]:
-    """Return the paths at the places of an option's value where classes stand."""
+    """Return the paths in an option's value that stand where a class is expected."""
     first = option.partition(".")[0]
     if first not in known_classes():
         return []
@@ -183,7 +161,7 @@ def _admissible(option: str, path: str) -> object:
 def _check_free_of_options(
     item: object, option: str, pairs: Sequence[tuple[str, str]]
 ) -> None:
-    """Raise if options are written for a function, which takes what the data give."""
+    """Raise if options are written for a function, which takes none."""
     if inspect.isfunction(item):
         for other, value in pairs:
             rule = "be left out, since a function takes no options"

@@ -21,15 +21,10 @@ Factory = Callable[[], nn.Module]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model's class with the options that were written.
-
-    Attributes:
-        factory: Builds the model.
-        free: Arguments that it takes and nobody wrote.
-    """
+    """A model's class with the options that were written."""
 
     factory: Callable[..., nn.Module]
-    free: frozenset[str] = frozenset()
+    free: frozenset[str] = frozenset()  # arguments that it takes and nobody wrote
 
     def __call__(self) -> nn.Module:
         """Return the model with the defaults of its class."""
@@ -46,9 +41,9 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
         >>> fitted(None, data)().config["in_channels"]
         3
     """
-    known = _known_of(data)
+    facts = _facts_of(data)
     if model is None:
-        if "in_channels" not in known:
+        if "in_channels" not in facts:
             raise ValueError(
                 "--model must be given for samples that are no images, such as MLP "
                 "for vectors or Albert for text, got None"
@@ -56,24 +51,24 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
         model = Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
     if not isinstance(model, Architecture):
         return model
-    values = {name: known[name] for name in model.free & known.keys()}
+    values = {name: facts[name] for name in model.free & facts.keys()}
     return partial(model.factory, **values)
 
 
-def _known_of(data: Dataset[Any]) -> dict[str, int]:
-    """Return what the data say of arguments that models take."""
-    known: dict[str, int] = {}
+def _facts_of(data: Dataset[Any]) -> dict[str, int]:
+    """Return the arguments of models that follow from the data."""
+    facts: dict[str, int] = {}
     if (classes := _classes(data)) is not None:
-        known["num_classes"] = classes
+        facts["num_classes"] = classes
     first = data[0][0]
     if isinstance(first, Tensor):
-        known["in_features"] = prod(first.shape)
+        facts["in_features"] = prod(first.shape)
     if (shape := image_shape(data)) is not None:
         channels, height, width = shape
-        known["in_channels"] = channels
+        facts["in_channels"] = channels
         if height == width:
-            known["image_size"] = width
-    return known
+            facts["image_size"] = width
+    return facts
 
 
 def _classes(data: Dataset[Any]) -> int | None:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.core.checks import require
 from tepui.papers.claims.base import Outcome
 from tepui.papers.claims.evidence import read_evidence
@@ -36,19 +36,19 @@ def claims(
     """Judge each claim of the papers: supported, refuted or undecided.
 
     Args:
-        folder: Of results, as tepui reproduce wrote it; those of size smoke are left
-            out.
+        folder: Folder of results, as tepui reproduce wrote it; those of size smoke are
+            left out.
         out: Folder for claims.json, with every comparison, and claims.md.
         json: Print JSON instead of a table.
         markdown: Print Markdown instead of a table.
-        overwrite: Replace files that are there.
+        overwrite: Replace existing files.
     """
     require(not (json and markdown), "--json", "be left out beside --markdown", json)
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)
-    found = verdicts(read_evidence(folder))
+    judged = verdicts(read_evidence(folder))
     contents = dict(
-        zip(FILES, (as_json(document(found)), as_text(found).encode()), strict=True)
+        zip(FILES, (as_json(document(judged)), as_text(judged).encode()), strict=True)
     )
     if out is not None:
         write_files(out, contents, overwrite=overwrite)
@@ -57,23 +57,19 @@ def claims(
         text = contents[FILES[0 if json else 1]].decode()
         terminal.out(text, end="", highlight=False)
         return
-    terminal.print(_table(found))
-    counts = Counter(verdict.outcome for verdict in found)
+    terminal.print(_table(judged))
+    counts = Counter(verdict.outcome for verdict in judged)
     terminal.print(", ".join(f"{counts[name]} {name}" for name in COLORS))
     if out is not None:
         terminal.print(f"written to {out}")
 
 
-def _table(found: Sequence[Verdict]) -> Table:
-    shown = Table(title="claims of the papers")
-    shown.add_column("claim", overflow="fold")
-    shown.add_column("verdict")
-    for heading in ("effect", "95 % interval", "n", "p"):
-        shown.add_column(heading, justify="right")
-    for heading in ("printed", "why"):
-        shown.add_column(heading, overflow="fold")
-    for claim, verdict in zip(CLAIMS, found, strict=True):
+def _table(judged: Sequence[Verdict]) -> Table:
+    numbers = ("effect", "95 % interval", "n", "p")
+    rows: list[list[str | Text]] = []
+    for claim, verdict in zip(CLAIMS, judged, strict=True):
         marked = Text(verdict.outcome, COLORS[verdict.outcome])
         rest = (escape(cell) for cell in (*cells(verdict)[1:], verdict.why))
-        shown.add_row(claim.name, marked, *rest)
-    return shown
+        rows.append([claim.name, marked, *rest])
+    headings = ("claim", "verdict", *numbers, "printed", "why")
+    return table("claims of the papers", headings, rows, numbers=numbers)

@@ -1,8 +1,8 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
@@ -12,13 +12,14 @@ from tepui.cli.datasets import Data, corrupted_images, part, place_of, unfamilia
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for
 from tepui.cli.own_functions import own_functions
-from tepui.data import Augmentation, Digits
+from tepui.core.seeding import SEED
+from tepui.data import Digits
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
-from tepui.training import SGD, AdamW, Cosine, Schedule
+from tepui.training import SGD, AdamW
 
 DEFAULT_METHODS: list[Method] = [
     DeepEnsemble(),
@@ -29,20 +30,17 @@ EXAMPLE = "tepui compare --ensembles 3 --out runs/digits"
 
 
 def compare(
+    settings: Mapping[str, Any],
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
-    methods: list[Method] = DEFAULT_METHODS,
+    methods: list[Method] | None = None,
     members: int = 3,
     ensembles: int | None = None,
-    seed: int = 13,
+    seed: int = SEED,
     seeds: list[int] | None = None,
     epochs: int = 12,
-    batch_size: int = 64,
     optimizer: SGD | AdamW | None = None,
-    schedule: Schedule | None = None,
-    augment: list[Augmentation] | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
-    average: float | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
@@ -50,8 +48,6 @@ def compare(
     unlabeled: Data | None = None,
     extractor: Path | None = None,
     device: str | None = None,
-    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto",
-    workers: int = 0,
     out: Path | None = None,
     resume: bool = False,
     quiet: bool = False,
@@ -59,38 +55,34 @@ def compare(
     """Train several methods on one data set and compare them.
 
     Args:
+        settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
         data: The data set.
-        model: The members' architecture; ConvNet by default. Classes, channels and
-            size of images follow from the data unless they are written. With
-            --extractor that of their heads; by default the extractor's own last layer,
-            drawn anew.
-        methods: What to compare, such as: --methods SAM GSAM
+        model: The members' architecture; ConvNet by default. Number of classes,
+            channels and image size follow from the data unless given. With --extractor,
+            the architecture of the heads; by default the extractor's last layer, newly
+            initialized.
+        methods: What to compare, such as: --methods SAM GSAM; by default DeepEnsemble,
+            SAM and SharpBalance.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors; two by default, or as
             many as there are seeds for.
-        seed: What all draws derive from.
-        seeds: One seed per member of all ensembles instead.
-        epochs: How long.
-        batch_size: Samples per step and member.
-        optimizer: SGD (learning rate 0.1) or AdamW.
-        schedule: Learning rate over time; a cosine by default.
-        augment: Random changes of the images, such as: --augment RandomCrop
+        seed: Seed of all random draws.
+        seeds: One seed per member, for all ensembles, instead.
+        epochs: Length of the run.
+        optimizer: SGD (learning rate 0.1) by default, or AdamW.
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
-        average: Share of the run, at its end, over which weights are averaged.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
-        corruptions: Whose strengths of corruption to test under, or none.
+        corruptions: Which benchmark's corruption strengths to test under, or none.
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
-        metrics: Metrics of your own, functions of logits and labels, by their paths:
-            --metrics mypackage.my_metric
-        sharpness: On how many training samples to measure the members' sharpness; 0
-            does not.
-        extractor: Train only heads, on features of the first member of this run, which
-            are computed once and kept in the folder.
+        metrics: Your own metrics, functions of logits and labels, by path: --metrics
+            mypackage.my_metric
+        sharpness: Number of training samples on which to measure the members'
+            sharpness; 0 skips it.
+        extractor: Train only heads, on features of this run's first member, which are
+            computed once and kept in the folder.
         device: Where to train; a GPU if there is one.
-        precision: auto is bfloat16 on a GPU and float32 elsewhere.
-        workers: Processes that load data not held in tensors.
         out: The folder; the next free runs/compare-NNN by default.
         resume: Continue the comparison in the folder, to the same bits.
         quiet: Show no progress.
@@ -109,7 +101,7 @@ def compare(
     else:
         front, factory = extractor_and_head(extractor, model)
     comparison = compare_methods(
-        methods,
+        methods or DEFAULT_METHODS,
         factory,
         train,
         test,
@@ -128,15 +120,10 @@ def compare(
         device=device,
         announce=(lambda line: None) if quiet else terminal.print,
         epochs=epochs,
-        batch_size=batch_size,
         loss=CrossEntropy(label_smoothing),
         optimizer=optimizer or SGD(),
-        schedule=schedule or Cosine(),
-        augment=augment or (),
-        average=average,
-        precision=precision,
-        workers=workers,
         progress="none" if quiet else "auto",
+        **settings,
     )
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")

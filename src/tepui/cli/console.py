@@ -1,10 +1,29 @@
-"""Where commands print."""
+"""Where commands print, and the tables they print."""
 
 import sys
+from collections.abc import Collection, Iterable, Sequence
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.table import Table
 
 
 def console() -> Console:
     """Return standard output: as wide as the terminal, or as tables need in a file."""
     return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+
+
+def table(
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]] = (),
+    *,
+    numbers: Collection[str] = (),
+) -> Table:
+    """Return a table; numbers keep to the right, long words go on in the next line."""
+    shown = Table(title=title)
+    for heading in headings:
+        justify: JustifyMethod = "right" if heading in numbers else "left"
+        shown.add_column(heading, justify=justify, overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    return shown

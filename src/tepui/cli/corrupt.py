@@ -35,15 +35,16 @@ def corrupt(
     """Write corrupted copies of a data set.
 
     Args:
-        data: The data set, also as the first word; its test part is used.
+        data: The data set, also as the first word after the command; its test part is
+            used.
         out: The folder; the next free runs/corrupt-NNN by default.
         types: Which corruptions, such as: --types fog snow; the fifteen standard ones
             by default.
-        strength: Whose parameters to take.
+        strength: Which benchmark's parameters to use.
         layout: arrays (TYPE.npy and labels.npy, as CIFAR-10-C) or folders
             (TYPE/SEVERITY/CLASS/NAME.JPEG, as ImageNet-C); by default arrays at the
             strength of CIFAR, else folders.
-        seed: What all draws derive from.
+        seed: Seed of all random draws.
         frost: A folder with the photographs of frost (frost1.png to frost5.jpg);
             procedural textures by default.
         device: Where to compute.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rich.table import Table
 
 from tepui import data as datasets
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.parsing import OOD, known_names, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.data.files.installing import install, located, verify
@@ -25,7 +25,7 @@ def data(
     """List data sets; fetch or verify one.
 
     Args:
-        action: list them all, fetch one, or verify one that is there.
+        action: List all sets, fetch one, or verify one that is there.
         name: Which one to fetch or verify.
         root: The data folder; the one TEPUI_DATA names by default.
     """
@@ -33,10 +33,10 @@ def data(
         require(name is None, "action", "be fetch or verify with a name", action)
         console().print(_table(root), f"data folder: {root or data_folder()}")
         return
-    known = dict(_in_files())
-    name = known_spelling(name or "", known)
-    one_of("name", name, known)
-    (_fetch if action == "fetch" else _verify)(name, known[name], root)
+    files = dict(_in_files())
+    name = known_spelling(name or "", files)
+    one_of("name", name, files)
+    (_fetch if action == "fetch" else _verify)(name, files[name], root)
 
 
 def _fetch(name: str, dataset: Any, root: Path | None) -> None:
@@ -80,31 +80,25 @@ def _read(dataset: Any, root: Path | None) -> Iterator[str]:
 
 
 def _table(root: Path | None) -> Table:
-    table = Table(title="data sets")
-    for column in ("name", "what", "present", "needs"):
-        table.add_column(column, overflow="fold")
-    for name, dataset in _in_files():
-        origin: Origin = dataset.origin
-        present = _where(origin.find(root), root or data_folder())
-        table.add_row(name, _about(dataset), present, _needs(origin))
     known, files = known_names(), dict(_in_files())
+    rows = [
+        (name, _about(dataset), *_presence(dataset.origin, root))
+        for name, dataset in files.items()
+    ]
     for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
         labeled = name in known["--data"]
-        table.add_row(name, *_by_signature(getattr(datasets, name), labeled))
-    return table
+        rows.append((name, *_by_signature(getattr(datasets, name), labeled)))
+    return table("data sets", ("name", "what", "present", "needs"), rows)
 
 
-def _where(folder: Path | None, base: Path) -> str:
-    if folder is None:
-        return "no"
-    return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
-
-
-def _needs(origin: Origin) -> str:
-    if not origin.downloads:
-        return origin.by_hand
+def _presence(origin: Origin, root: Path | None) -> tuple[str, str]:
+    """Return where a data set lies, and how to get it."""
+    folder, base = origin.find(root), root or data_folder()
+    if folder is not None and folder.is_relative_to(base):
+        folder = folder.relative_to(base)
     size = sum(download.size for download in origin.downloads) / 1e6
-    return f"fetch: {size:,.0f} MB. {origin.by_hand}".strip()
+    fetched = f"fetch: {size:,.0f} MB. " if origin.downloads else ""
+    return "no" if folder is None else str(folder), f"{fetched}{origin.by_hand}".strip()
 
 
 def _about(dataset: Any) -> str:

@@ -26,7 +26,7 @@ Data = Callable[[], Dataset[Any]]
 
 
 def place_of(device: str | None) -> str:
-    """Return the device asked for; a GPU if none is and there is one."""
+    """Return the device asked for; by default a GPU if there is one."""
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -36,22 +36,22 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
 
 
 def data_for(data: Data | None, run: Path) -> Data:
-    """Return the data set that a run is asked about."""
-    known = _recorded(run)
-    if data is None and known is not None:
-        rule = f"be given, since {run} was trained on {known['class']}"
-        require(known["class"] == Digits.__name__, "--data", rule, None)
-    return Digits if data is None else data
+    """Return the data set to use with a run: the one named, or digits."""
+    if data is not None:
+        return data
+    if (recorded := _recorded(run)) is not None:
+        rule = f"be given, since {run} was trained on {recorded['class']}"
+        require(recorded["class"] == Digits.__name__, "--data", rule, None)
+    return Digits
 
 
 def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
     """Return the test part of the data set a run is evaluated on."""
-    found = part(data_for(data, run), train=False)
-    known = _recorded(run)
-    if known is not None:
-        classes = tuple(known.get("classes", ()))
-        same_classes("--data", class_names(found), classes, str(run))
-    return found
+    test = part(data_for(data, run), train=False)
+    if (recorded := _recorded(run)) is not None:
+        classes = tuple(recorded.get("classes", ()))
+        same_classes("--data", class_names(test), classes, str(run))
+    return test
 
 
 def _recorded(run: Path) -> dict[str, Any] | None:
@@ -78,10 +78,9 @@ def corrupted_copies(
         return corrupted_files(place, like)
     published = published_corruptions()
     name = known_spelling(place, published)
-    one_of("--shifted, where it is no folder,", name, published)
-    known = data.keywords if isinstance(data, partial) else {}
-    origin = published[name]
-    folder = origin.find(known.get("root")) or located(name, origin, None)
+    one_of("--shifted, if not a folder,", name, published)
+    origin, root = published[name], _options_of(data).get("root")
+    folder = origin.find(root) or located(name, origin, None)
     return corrupted_files(folder, like)
 
 
@@ -95,11 +94,16 @@ def published_corruptions() -> dict[str, Origin]:
 
 
 def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:
-    known = data.keywords if isinstance(data, partial) else {}
-    options: dict[str, Any] = {"train": False} if "train" in known else {}
-    if "shape" in known and (shape := image_shape(test)) is not None:
+    taken = _options_of(data)
+    options: dict[str, Any] = {"train": False} if "train" in taken else {}
+    if "shape" in taken and (shape := image_shape(test)) is not None:
         options["shape"] = shape
     return cast(Callable[..., Dataset[Any]], data)(**options)
+
+
+def _options_of(data: Data | None) -> dict[str, Any]:
+    """Return the options that a data set of the command line was given."""
+    return data.keywords if isinstance(data, partial) else {}
 
 
 def corrupted_images(test: Dataset[Any], strength: str, device: str) -> Corrupted:

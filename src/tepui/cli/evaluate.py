@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import fitted
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.datasets import (
     Data,
     corrupted_copies,
@@ -52,31 +52,31 @@ def evaluate(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        data: The data set; its test part is used. Needed for runs on other data than
-            digits.
+        data: The data set; its test part is used. Required if the run was trained on
+            anything but digits.
         model: The members' architecture, needed only for models tepui does not know.
-        corruptions: Whose strengths of corruption to take, or none; those of CIFAR by
+        corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
             default, unless --shifted is given.
-        shifted: Corrupted copies to take instead: a folder, written by tepui corrupt
-            or published, or the name of a published set, such as: --shifted CIFAR10C
-        classes: Between which classes members choose: those the data set holds (200 of
-            1000 for ImageNetA and ImageNetR), or all.
+        shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
+            published, or the name of a published set, such as: --shifted CIFAR10C
+        classes: Classes that members choose from: those in the data set (200 of 1000
+            for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
-        metrics: Metrics of your own, functions of logits and labels, by their paths:
-            --metrics mypackage.my_metric
+        metrics: Your own metrics, functions of logits and labels, by path: --metrics
+            mypackage.my_metric
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
         workers: Processes that load data not held in tensors.
-        overwrite: Replace an evaluation that is there.
+        overwrite: Replace an existing evaluation.
     """
     alone = corruptions is None or shifted is None
     require(alone, "--corruptions", "be left out beside --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
-    own = own_functions("--metrics", metrics or ())
+    functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
     copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
@@ -91,7 +91,7 @@ def evaluate(
         shifted=copies,
         ood=sets,
         classes=classes,
-        metrics=own,
+        metrics=functions,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
@@ -109,32 +109,26 @@ def evaluate(
 
 
 def _table(evaluation: Evaluation, title: str) -> Table:
-    table = Table(title=title)
-    table.add_column("score")
-    table.add_column("clean", justify="right")
-    shifted = evaluation.shifted_mean
-    if shifted is not None:
-        table.add_column("corrupted", justify="right")
-    parts = [evaluation.clean] if shifted is None else [evaluation.clean, shifted]
-    for name in evaluation.clean.values():
-        cells = [f"{scores.values()[name]:.4f}" for scores in parts]
-        table.add_row(escape(shown_name(name)), *cells)
-    worst = [f"{min(scores.member_accuracies):.4f}" for scores in parts]
-    table.add_row("accuracy of the worst member", *worst)
-    return table
+    parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    given = {name: scores for name, scores in parts.items() if scores is not None}
+    rows = [
+        (escape(shown_name(name)), *(f"{s.values()[name]:.4f}" for s in given.values()))
+        for name in evaluation.clean.values()
+    ]
+    worst = [f"{min(scores.member_accuracies):.4f}" for scores in given.values()]
+    rows.append(("accuracy of the worst member", *worst))
+    return table(title, ("score", *given), rows, numbers=given)
 
 
 def detection_table(evaluation: Evaluation) -> Table:
     """Return the table of what each score finds in each unfamiliar set."""
-    table = Table(title="unfamiliar samples, found by each score")
-    for heading in ("data", "score"):
-        table.add_column(heading)
-    for heading in ("AUROC", "AUPR-Out", "FPR95"):
-        table.add_column(heading, justify="right")
+    numbers = ("AUROC", "AUPR-Out", "FPR95")
+    title, headings = "unfamiliar samples, found by each score", ("data", "score")
+    shown = table(title, (*headings, *numbers), numbers=numbers)
     for data, scores in evaluation.ood.items():
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]
-            table.add_row(escape(data), shown_name(score), *cells)
-        table.add_section()
-    return table
+            shown.add_row(escape(data), shown_name(score), *cells)
+        shown.add_section()
+    return shown

@@ -1,4 +1,4 @@
-"""Where a command writes when it is not told."""
+"""Where a command writes if no folder is named."""
 
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,7 @@ def folder_for(command: str, out: Path | None, resume: bool) -> Path:
 
 
 def require_free(folder: Path, resume: bool) -> None:
-    """Raise if a new run would meet another one."""
+    """Raise if a new run's folder holds something already."""
     if not resume and folder.exists() and any(folder.iterdir()):
         raise FileExistsError(
             f"{folder} is not empty; pass --resume to continue the run in it, or "

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def find_in_this_folder() -> None:
-    """Let modules of the current folder be imported."""
+    """Make modules in the current folder importable."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
 

@@ -6,106 +6,70 @@ import sys
 from argparse import Action
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+from docstring_parser import parse
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
-from tepui.cli.admission import admitting, check_classes, listed, own, plain
+from tepui.cli import (
+    claims,
+    compare,
+    corrupt,
+    data,
+    evaluate,
+    measure,
+    report,
+    reproduce,
+    sweep,
+    theory,
+    train,
+)
+from tepui.cli.admission import admitting, check_classes, listed, named_by_user, plain
 from tepui.cli.architecture import Architecture
-from tepui.cli.claims import EXAMPLE as CLAIMS_EXAMPLE
-from tepui.cli.claims import claims
-from tepui.cli.compare import EXAMPLE as COMPARE_EXAMPLE
-from tepui.cli.compare import compare
-from tepui.cli.corrupt import EXAMPLE as CORRUPT_EXAMPLE
-from tepui.cli.corrupt import corrupt
-from tepui.cli.data import EXAMPLE as DATA_EXAMPLE
-from tepui.cli.data import Verb, data
-from tepui.cli.evaluate import EXAMPLE as EVALUATE_EXAMPLE
-from tepui.cli.evaluate import evaluate
-from tepui.cli.measure import EXAMPLE as MEASURE_EXAMPLE
-from tepui.cli.measure import measure
-from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
 from tepui.cli.own_functions import check_written
 from tepui.cli.parsing import (
+    OF_FUNCTIONS,
     check_names,
     known_names,
     normalized,
     spelled,
     with_data_option,
 )
-from tepui.cli.report import EXAMPLE as REPORT_EXAMPLE
-from tepui.cli.report import report
-from tepui.cli.reproduce import EXAMPLE as REPRODUCE_EXAMPLE
-from tepui.cli.reproduce import reproduce
-from tepui.cli.sweep import EXAMPLE as SWEEP_EXAMPLE
-from tepui.cli.sweep import sweep
-from tepui.cli.theory import EXAMPLE as THEORY_EXAMPLE
-from tepui.cli.theory import theory
-from tepui.cli.train import EXAMPLE as TRAIN_EXAMPLE
-from tepui.cli.train import train
 from tepui.core.version import __version__
 from tepui.studies.jobs import JobError
-from tepui.training import TrainingDiverged
+from tepui.training import ExecutionSpec, TrainingDiverged, TrainingSpec
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
-    "compare": (compare, COMPARE_EXAMPLE),
-    "train": (train, TRAIN_EXAMPLE),
-    "evaluate": (evaluate, EVALUATE_EXAMPLE),
-    "measure": (measure, MEASURE_EXAMPLE),
-    "corrupt": (corrupt, CORRUPT_EXAMPLE),
-    "report": (report, REPORT_EXAMPLE),
-    "data": (data, DATA_EXAMPLE),
-    "theory": (theory, THEORY_EXAMPLE),
-    "reproduce": (reproduce, REPRODUCE_EXAMPLE),
-    "claims": (claims, CLAIMS_EXAMPLE),
-    "sweep": (sweep, SWEEP_EXAMPLE),
+    "compare": (compare.compare, compare.EXAMPLE),
+    "train": (train.train, train.EXAMPLE),
+    "evaluate": (evaluate.evaluate, evaluate.EXAMPLE),
+    "measure": (measure.measure, measure.EXAMPLE),
+    "corrupt": (corrupt.corrupt, corrupt.EXAMPLE),
+    "report": (report.report, report.EXAMPLE),
+    "data": (data.data, data.EXAMPLE),
+    "theory": (theory.theory, theory.EXAMPLE),
+    "reproduce": (reproduce.reproduce, reproduce.EXAMPLE),
+    "claims": (claims.claims, claims.EXAMPLE),
+    "sweep": (sweep.sweep, sweep.EXAMPLE),
 }
-# Words that may follow a command without a name of their own.
-WORDS: dict[str, dict[str, tuple[Any, str | None, str]]] = {
-    "data": {
-        "action": (Verb, "?", "List all sets, fetch one, or verify one that is there."),
-        "name": (str | None, "?", "Which one to fetch or verify."),
-    },
-    "reproduce": {
-        "items": (
-            str,
-            "*",
-            "Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel, "
-            "sharpbalance for a whole paper, or all; mypackage.figure1 for a module "
-            "with a recipe of your own.",
-        ),
-    },
-    "report": {
-        "runs": (
-            Path,
-            "+",
-            "Folders of comparisons, of evaluated runs, and of results of tepui "
-            "reproduce.",
-        ),
-    },
-    "sweep": {
-        "recipe": (str, None, "Name such as sharpbalance/figure7, or with one panel."),
-    },
-    "measure": {
-        "checkpoints": (
-            Path,
-            "+",
-            "Files with weights (.pt of torch.save, .safetensors), one per member; or "
-            "the folder of a run.",
-        ),
-    },
+# Parameters that are no options: words after a command, their types and how many.
+WORDS: dict[str, dict[str, tuple[Any, str]]] = {
+    "data": {"action": (data.Verb, "?"), "name": (str | None, "?")},
+    "reproduce": {"items": (str, "*")},
+    "report": {"runs": (Path, "+")},
+    "measure": {"checkpoints": (Path, "+")},
 }
 # Options whose names are words of Python, and the parameters they stand for.
-RENAMED: dict[str, dict[str, tuple[str, Any, str]]] = {
-    "claims": {
-        "from": (
-            "folder",
-            Path,
-            "Folder of results, as tepui reproduce wrote it; those of size smoke are "
-            "left out.",
-        ),
-    },
+RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", Path)}}
+# Commands that train take, in one parameter, all fields of the specifications, each an
+# option, except those they have as parameters of their own, and these.
+SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
+SETTINGS = "settings"
+LEFT_OUT: dict[str, set[str]] = {
+    "train": {"loss", "progress"},
+    "compare": {"loss", "progress", "method", "keep", "stop_after"},
 }
 
 
@@ -121,13 +85,11 @@ class HelpFormatter(DefaultHelpFormatter):
         return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
 
     def _expand_help(self, action: Action) -> str:
-        text = super()._expand_help(action)
-        named = known_names()
+        names = known_names()
         option = next(iter(action.option_strings), "")
-        known = named.get(option) or [
-            name for names in named.values() for name in names
-        ]
-        shortened = partial(_shortened, known=known)
+        offered = names.get(option) or [*chain.from_iterable(names.values())]
+        shortened = partial(_shortened, offered=offered)
+        text = super()._expand_help(action)
         return re.sub(r", known subclasses: ([^)]*)", shortened, text)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -141,7 +103,7 @@ class Parser(ArgumentParser):
         super().__init__(**{"formatter_class": HelpFormatter, **options})
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Show what was wrong, names in plain words, and end the program."""
+        """Say in plain words what was wrong, and end the program."""
         super().error(plain(message), ex)
 
 
@@ -150,33 +112,52 @@ def build_parser() -> ArgumentParser:
     parser = Parser(
         prog="tepui",
         description="Deep ensembles whose members are flat and different.",
-        epilog=f"example: {COMPARE_EXAMPLE}",
+        epilog=f"example: {compare.EXAMPLE}",
         version=__version__,
     )
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
-    for name, (function, example) in COMMANDS.items():
-        summary = (function.__doc__ or "").splitlines()[0]
-        command = Parser(description=summary, epilog=f"example: {example}")
-        command.add_argument(
-            "--config", action="config", help="Read options from a YAML file."
-        )
-        words = WORDS.get(name, {})
-        for word, (kind, count, about) in words.items():
-            value = inspect.signature(function).parameters[word].default
-            default = {} if value is inspect.Parameter.empty else {"default": value}
-            command.add_argument(word, nargs=count, type=kind, help=about, **default)
-        renamed = RENAMED.get(name, {})
-        for option, (parameter, kind, about) in renamed.items():
-            value = inspect.signature(function).parameters[parameter].default
-            command.add_argument(f"--{option}", type=kind, default=value, help=about)
-        skipped: set[str | int] = {*words, *(each[0] for each in renamed.values())}
-        command.add_function_arguments(function, as_positional=True, skip=skipped)
-        commands.add_subcommand(name, command, help=summary)
+    for name in COMMANDS:
+        command = _command(name)
+        commands.add_subcommand(name, command, help=command.description)
     return parser
 
 
+def _command(name: str) -> ArgumentParser:
+    """Return the parser of one command, its texts from the command's docstring."""
+    function, example = COMMANDS[name]
+    parameters = inspect.signature(function).parameters
+    texts = parse(function.__doc__ or "")
+    about = {text.arg_name: text.description for text in texts.params}
+    command = Parser(description=texts.short_description, epilog=f"example: {example}")
+    command.add_argument(
+        "--config", action="config", help="Read options from a YAML file."
+    )
+    words = WORDS.get(name, {})
+    for word, (kind, count) in words.items():
+        value = parameters[word].default
+        default = {} if value is inspect.Parameter.empty else {"default": value}
+        command.add_argument(word, nargs=count, type=kind, help=about[word], **default)
+    renamed = RENAMED.get(name, {})
+    for option, (parameter, kind) in renamed.items():
+        value = parameters[parameter].default
+        command.add_argument(
+            f"--{option}", type=kind, default=value, help=about[parameter]
+        )
+    added = {*words, *(parameter for parameter, _ in renamed.values())}
+    command.add_function_arguments(
+        function, as_positional=True, skip={*added, SETTINGS}
+    )
+    if SETTINGS in parameters:
+        elsewhere: set[str | int] = {*parameters, *LEFT_OUT[name]}
+        for specification in SPECIFICATIONS:
+            command.add_class_arguments(
+                specification, skip=elsewhere, instantiate=False
+            )
+    return command
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; mistakes of the caller end in a message, not in a trace."""
+    """Run a command; a user's mistake ends in a message, not in a traceback."""
     written = sys.argv[1:] if arguments is None else arguments
     try:
         words = spelled(normalized(with_data_option(written)))
@@ -196,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
-    items = listed() | own(words)
+    items = listed() | named_by_user(words)
     with admitting(items):
         parser = build_parser()
         chosen = parser.parse_args(words)
@@ -207,39 +188,38 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
             check_written(option, values.get(option.strip("-")) or (), words)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
-            free = _free_arguments(_model(chosen), _model(explicit))
+            models = (read[chosen.subcommand]["model"] for read in (chosen, explicit))
+            free = _free_arguments(*models)
             values["model"] = Architecture(values["model"], free)
-    for option, (parameter, _, _) in RENAMED.get(chosen.subcommand, {}).items():
+    for option, (parameter, _) in RENAMED.get(chosen.subcommand, {}).items():
         values[parameter] = values.pop(option)
-    return COMMANDS[chosen.subcommand][0], values
-
-
-def _model(chosen: Namespace) -> Any:
-    """Return the model as it was read: a function, or a class with its arguments."""
-    return chosen[chosen.subcommand]["model"]
+    function, _ = COMMANDS[chosen.subcommand]
+    parameters = inspect.signature(function).parameters
+    if SETTINGS in parameters:
+        fields = [name for name in values if name not in parameters]
+        values[SETTINGS] = {name: values.pop(name) for name in fields}
+    return function, values
 
 
 def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
-    """Return the names of the model's arguments that nobody wrote."""
+    """Return the names of the model's arguments that were not written."""
     if inspect.isfunction(model):
         return frozenset(inspect.signature(model).parameters)
-    return _arguments(model) - _arguments(explicit)
-
-
-def _arguments(model: Namespace) -> frozenset[str]:
-    """Return the names of the model's arguments that have a value."""
-    arguments = model.get("init_args")
-    return frozenset(vars(arguments) if arguments else ())
+    taken, written = (
+        vars(read.init_args) if read.get("init_args") else {}
+        for read in (model, explicit)
+    )
+    return frozenset(taken.keys() - written.keys())
 
 
 def _resumes(command: Sequence[str]) -> bool:
-    """Return whether a command, if there is one, can go on where it stopped."""
+    """Return whether a command, if one was given, can resume."""
     functions = [COMMANDS[name][0] for name in command if name in COMMANDS]
-    return any("resume" in inspect.signature(each).parameters for each in functions)
+    return any("resume" in inspect.signature(f).parameters for f in functions)
 
 
-def _shortened(match: re.Match[str], known: Sequence[str]) -> str:
+def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:
     paths = re.split(r",\s*", match.group(1))
-    own = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
-    shown = sorted(own & set(known))
+    names = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
+    shown = sorted(names & set(offered))
     return f"; known: {', '.join(shown)}" if shown else ""

@@ -1,20 +1,19 @@
 """``tepui measure``: sharpness, diversity and OOD detection, of foreign weights too."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import fitted
-from tepui.cli.console import console
-from tepui.cli.datasets import Data, data_for, part, unfamiliar
+from tepui.cli.console import console, table
+from tepui.cli.datasets import Data, data_for, part, place_of, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
 from tepui.cli.own_functions import own_functions
@@ -64,19 +63,20 @@ def measure(
 
     Args:
         checkpoints: Files with weights (.pt of torch.save, .safetensors), one per
-            member; or one folder of a run.
+            member; or the folder of a run.
         data: The data set; sharpness is measured on its training part, diversity and
-            accuracy on its test part. Digits by default, unless a run is on others.
+            accuracy on its test part. Digits by default; required if a run was trained
+            on anything else.
         model: The architecture that the weights fit; not needed for a run's folder.
-        what: What to measure, with commas between: sharpness,diversity,ood
-        measures: Measures of sharpness of your own, by their paths: --measures
+        what: What to measure, separated by commas: sharpness,diversity,ood
+        measures: Your own measures of sharpness, by path: --measures
             mypackage.my_measure
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise
-        samples: On how many training samples sharpness is measured.
+        samples: Number of training samples on which sharpness is measured.
         rho: Size of the neighborhood for worst and average case.
         rule: How members are combined.
-        seed: What draws derive from.
+        seed: Seed of all random draws.
         device: Where to compute; a GPU if there is one.
         out: The folder; the next free runs/measure-NNN by default.
     """
@@ -84,23 +84,23 @@ def measure(
     for kind in kinds:
         one_of("--what", kind, KINDS)
     require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
-    own = own_functions("--measures", measures or ())
-    require(not own or "sharpness" in kinds, "--what", "hold sharpness", what)
-    taken = [name for name in own if name in _measures(samples, rho)]
+    functions = own_functions("--measures", measures or ())
+    require(not functions or "sharpness" in kinds, "--what", "hold sharpness", what)
+    taken = [name for name in functions if name in _measures(samples, rho)]
     require(not taken, "--measures", "have other names than tepui's", taken)
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     source = data_for(data, checkpoints[0])
     folder = folder_for("measure", out, resume=False)
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = place_of(device)
     train = part(source, train=True) if "sharpness" in kinds else None
     test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
     ensemble = _ensemble(checkpoints, model, train if test is None else test).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):
-            measures_taken = _measures(samples, rho) | _sampling(own, samples)
+            measures_taken = _measures(samples, rho) | _sampling(functions, samples)
             sharpness = measured(ensemble, train, measures_taken, seed=seed)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(sharpness))
@@ -136,23 +136,15 @@ def _ensemble(
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:
-    near: list[Callable[..., Any]] = [worst_case, average_case]
-    others: list[Callable[..., Any]] = [
-        fisher_rao,
-        relative_flatness,
-        fisher_trace,
-        hessian_trace,
-    ]
-    named = {f.__name__: f for f in others}
-    return {f.__name__: partial(f, num_samples=samples, rho=rho) for f in near} | (
-        _sampling(named, samples)
-    )
+    near = {f.__name__: partial(f, rho=rho) for f in (worst_case, average_case)}
+    others = (fisher_rao, relative_flatness, fisher_trace, hessian_trace)
+    return _sampling(near | {f.__name__: f for f in others}, samples)
 
 
 def _sampling(
-    measures: dict[str, Callable[..., Any]], samples: int
+    measures: Mapping[str, Callable[..., Any]], samples: int
 ) -> dict[str, Callable[..., Any]]:
-    """Bound the samples of those measures that let themselves be told how many."""
+    """Limit the number of samples of the measures that take such a limit."""
     return {
         name: partial(function, num_samples=samples)
         if "num_samples" in signature(function).parameters
@@ -167,29 +159,24 @@ def _draw(file: Path, figure: Any) -> None:
 
 
 def _sharpness_table(sharpness: dict[str, EnsembleMeasurement]) -> Table:
-    table = Table(title="sharpness, on training data")
-    table.add_column("measure")
     members = len(next(iter(sharpness.values())).members)
-    for number in range(members):
-        table.add_column(f"member {number + 1}", justify="right")
-    table.add_column("mean ± standard error", justify="right")
+    numbers = [f"member {number + 1}" for number in range(members)]
+    numbers.append("mean ± standard error")
+    rows = []
     for name, measurement in sharpness.items():
-        cells = [
-            f"{member.value:.4g} ± {member.standard_error:.2g}"
-            for member in measurement.members
-        ]
+        cells = [f"{m.value:.4g} ± {m.standard_error:.2g}" for m in measurement.members]
         mean = f"{measurement.mean:.4g} ± {measurement.standard_error:.2g}"
-        table.add_row(name, *cells, mean)
-    return table
+        rows.append((name, *cells, mean))
+    title = "sharpness, on training data"
+    return table(title, ("measure", *numbers), rows, numbers=numbers)
 
 
 def _diversity_table(scores: Scores) -> Table:
-    table = Table(title="accuracy and diversity, on test data")
-    table.add_column("score")
-    table.add_column("value", justify="right")
-    for name, value in scores.values().items():
-        shown = f"{value:.4f}" if math.isfinite(value) else "undefined"
-        table.add_row(shown_name(name), shown)
+    rows = [
+        (shown_name(name), f"{value:.4f}" if math.isfinite(value) else "undefined")
+        for name, value in scores.values().items()
+    ]
     for number, accuracy in enumerate(scores.member_accuracies):
-        table.add_row(f"accuracy of member {number + 1}", f"{accuracy:.4f}")
-    return table
+        rows.append((f"accuracy of member {number + 1}", f"{accuracy:.4f}"))
+    title = "accuracy and diversity, on test data"
+    return table(title, ("score", "value"), rows, numbers=["value"])

@@ -2,7 +2,9 @@
 
 import inspect
 import json
+from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 from torch.nn import Module
@@ -10,11 +12,11 @@ from torch.utils.data import Dataset
 
 from tepui import data, methods, models
 from tepui.cli import wrapped
-from tepui.cli.own_functions import OPTIONS as OF_FUNCTIONS
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.training import SGD, AdamW, schedule
 
+OF_FUNCTIONS = ("--metrics", "--measures")
 LISTS = ("--seeds", "--methods", "--augment", "--types", *OF_FUNCTIONS)
 OOD = "--ood"
 GRID = "--grid"
@@ -25,6 +27,8 @@ FLAGS = (
     "--quiet",
     "--overwrite",
     "--deterministic",
+    "--compile",
+    "--offload",
     "--tensorboard",
     "--list",
     "--dry_run",
@@ -38,14 +42,15 @@ def known_classes() -> dict[str, list[type]]:
     ways, sets = _classes(methods, methods.Method), _classes(data, Dataset)
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
-        "--unlabeled": [kind for kind in sets if _is_whole(kind)],
+        # Complete ones, not the bases that others fill.
+        "--unlabeled": [kind for kind in sets if hasattr(kind, "__final__")],
         "--model": _classes(models, models.Model) + _classes(wrapped, Module),
         "--method": ways,
         "--methods": ways,
         "--optimizer": [SGD, AdamW],
         "--schedule": _classes(schedule, schedule.Schedule),
         "--augment": _classes(data, Augmentation),
-        OOD: [kind for kind in sets if _can_be_unfamiliar(kind)],
+        OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
     }
 
 
@@ -74,33 +79,31 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         ['--ood', '{"noise": "UniformNoise"}']
     """
     words: list[str] = []
-    sets: list[str] = []
-    rest = list(arguments)
+    sets: dict[str, Any] = {}
+    rest = deque(arguments)
     while rest:
-        word = _underscored(rest.pop(0))
-        option, equals, value = word.partition("=")
-        if option in (*LISTS, OOD, GRID) and equals:
-            word, rest = option, [value, *rest]
-        if word == OOD:
-            require(bool(rest), OOD, _WRITTEN, "nothing")
-            sets.append(rest.pop(0))
-            while rest and not rest[0].startswith("--"):
-                sets.append(rest.pop(0))
+        word, equals, value = _underscored(rest.popleft()).partition("=")
+        if word not in (*LISTS, OOD, GRID):
+            words.append(f"{word}{equals}{value}")
+            bare = word in FLAGS and not equals
+            if bare and (not rest or rest[0] not in ("true", "false", "null")):
+                words.append("true")
             continue
-        words.append(word)
-        values: list[str] = []
-        if word in LISTS:
-            while rest and not rest[0].startswith("--"):
-                values += _items(rest.pop(0))
-            words.append(f"[{', '.join(values)}]")
-        elif word == GRID:
-            while rest and not rest[0].startswith("--"):
-                values.append(rest.pop(0))
-            words.append(json.dumps(values))
-        elif word in FLAGS and (not rest or rest[0] not in ("true", "false")):
-            words.append("true")
+        values = [value] if equals else []
+        while rest and not rest[0].startswith("--"):
+            values.append(rest.popleft())
+        if word == GRID:
+            words += [word, json.dumps(values)]
+        elif word in LISTS:
+            items = chain.from_iterable(map(_items, values))
+            words += [word, f"[{', '.join(items)}]"]
+        else:
+            require(len(values) > 0, OOD, _WRITTEN, "nothing")
+            for name, value in map(named_set, values):
+                require(name not in sets, OOD, "name each data set once", name)
+                sets[name] = value
     if sets:
-        words += [OOD, json.dumps(_by_name(sets))]
+        words += [OOD, json.dumps(sets)]
     return _with_model(words)
 
 
@@ -141,14 +144,14 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
     return ["corrupt", "--data", *words[1:]]
 
 
-def known_spelling(name: str, known: Iterable[str]) -> str:
+def known_spelling(name: str, names: Iterable[str]) -> str:
     """Return a known name as the library spells it, any other as it is.
 
     Example:
         >>> known_spelling("cifar10", ["CIFAR10", "Digits"])
         'CIFAR10'
     """
-    return {each.lower(): each for each in known}.get(name.lower(), name)
+    return {known.lower(): known for known in names}.get(name.lower(), name)
 
 
 def spelled(arguments: Sequence[str]) -> list[str]:
@@ -159,62 +162,48 @@ def spelled(arguments: Sequence[str]) -> list[str]:
         ['train', '--data', 'Digits', '--methods', '[SAM, GSAM]']
     """
     words = list(arguments)
-    options = _known_for(arguments)
+    names = _names_for(arguments)
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
-        if option not in options:
+        if option not in names:
             continue
         if equals:
-            words[position] = f"{option}={_value_spelled(value, options[option])}"
+            words[position] = f"{option}={_value_spelled(value, names[option])}"
         elif position + 1 < len(words):
             value = arguments[position + 1]
-            words[position + 1] = _value_spelled(value, options[option])
+            words[position + 1] = _value_spelled(value, names[option])
     return words
 
 
 def check_names(arguments: Sequence[str]) -> None:
     """Raise if an option names an unknown class; the message lists the known ones."""
-    known = _known_for(arguments)
+    names = _names_for(arguments)
     for option, value in options_of(arguments):
-        names = class_names(option, value) if option in known else []
-        for name in filter(str.isidentifier, names):
-            one_of(option, name, known[option])
+        for name in class_names(option, value) if option in names else ():
+            if name.isidentifier():
+                one_of(option, name, names[option])
 
 
 def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """Return every option of the command line with its value.
-
-    Args:
-        arguments: The words of the command line, lists joined.
-
-    Returns:
-        Pairs in the order they were written.
 
     Example:
         >>> options_of(["train", "--model", "MLP", "--epochs=3"])
         [('--model', 'MLP'), ('--epochs', '3')]
     """
     pairs = []
-    for position, word in enumerate(arguments):
+    for word, following in zip_longest(arguments, arguments[1:]):
         option, equals, value = word.partition("=")
-        if not option.startswith("--"):
-            continue
-        if equals:
-            pairs.append((option, value))
-        elif position + 1 < len(arguments):
-            pairs.append((option, arguments[position + 1]))
+        if option.startswith("--") and (equals or following is not None):
+            pairs.append((option, value if equals else following))
     return pairs
 
 
 def class_names(option: str, value: str) -> list[str]:
     """Return the names in the value of an option that takes classes.
 
-    Args:
-        option: Such as ``--methods``.
-        value: One name, or a list; for ``--ood`` a mapping.
-
-    Returns:
-        The names; a value with mappings is one of them, whole.
+    The value is one name or a list, for ``--ood`` a mapping; a list of mappings is
+    returned whole.
 
     Example:
         >>> class_names("--methods", "[SAM, mine.Way]")
@@ -228,35 +217,29 @@ def class_names(option: str, value: str) -> list[str]:
     ]
 
 
-def _known_for(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what options can name; methods of a recipe are no classes."""
-    options = known_names()
+def _names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Return what options can name; the methods of a recipe are not classes."""
+    names = known_names()
     if arguments[:1] == ["reproduce"]:
-        del options["--methods"]
-    return options
-
-
-def _by_name(sets: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in map(named_set, sets):
-        require(name not in found, OOD, "name each data set once", name)
-        found[name] = value
-    return found
+        del names["--methods"]
+    return names
 
 
 def _with_model(words: list[str]) -> list[str]:
     """Name the default model where only its options are written."""
     options = [word.partition("=")[0] for word in words]
-    own = [place for place, word in enumerate(options) if word.startswith("--model.")]
-    if not own or "--model" in options or "--config" in options:
+    if "--model" in options or "--config" in options:
         return words
-    return [*words[: own[0]], "--model", DEFAULT_MODEL, *words[own[0] :]]
+    places = (n for n, option in enumerate(options) if option.startswith("--model."))
+    first = next(places, len(words))
+    named = ["--model", DEFAULT_MODEL] if first < len(words) else []
+    return [*words[:first], *named, *words[first:]]
 
 
-def _value_spelled(value: str, known: Sequence[str]) -> str:
+def _value_spelled(value: str, names: Sequence[str]) -> str:
     if "{" in value:
         return value
-    items = ", ".join(known_spelling(item, known) for item in _items(value))
+    items = ", ".join(known_spelling(item, names) for item in _items(value))
     return f"[{items}]" if value.startswith("[") else items
 
 
@@ -274,19 +257,9 @@ def _items(text: str) -> list[str]:
     return text.strip("[] ").replace(",", " ").split()
 
 
-def _can_be_unfamiliar(kind: type) -> bool:
-    """Return whether the command line can make a data set of unfamiliar samples."""
-    return any(option in _options(kind) for option in ("train", "shape", "path"))
-
-
 def _options(kind: type) -> list[str]:
     """Return the arguments of a class."""
     return list(inspect.signature(kind).parameters)
-
-
-def _is_whole(kind: type) -> bool:
-    """Return whether a data set is complete, not a base that others fill."""
-    return bool(getattr(kind, "__final__", False))
 
 
 def _classes(module: object, base: type) -> list[type]:

@@ -23,19 +23,19 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
             runs/report-NNN for several, by default.
         overwrite: Replace the page of other runs.
     """
-    found = load_reports(runs)
+    loaded = load_reports(runs)
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)
     page = folder / PAGE
     if page.exists() and not (alone or overwrite):
         raise FileExistsError(f"{page} exists; pass --overwrite to replace it")
     terminal = console()
-    terminal.print(found.title, markup=False)
-    for group in found.groups:
+    terminal.print(loaded.title, markup=False)
+    for group in loaded.groups:
         terminal.print(printed_table(group.comparison))
-    for study in found.studies:
+    for study in loaded.studies:
         terminal.print(f"{study.results.item}: {study.results.title}", markup=False)
-    terminal.print(f"report: {write_report(found, folder, _numbers)}", markup=False)
+    terminal.print(f"report: {write_report(loaded, folder, _numbers)}", markup=False)
 
 
 def _numbers(record: Record) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.importing import find_in_this_folder
 from tepui.core.checks import require
 from tepui.papers.recipe import (
@@ -72,21 +72,22 @@ def reproduce(
     """Make figures and tables of the papers, our numbers beside theirs.
 
     Args:
-        items: Names such as ``sharpbalance/figure7``; ``sharpbalance/figure7a`` for one
-            panel; ``mypackage.figure1`` for a module with a recipe of your own.
+        items: Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel,
+            sharpbalance for a whole paper, or all; mypackage.figure1 for a module with
+            a recipe of your own.
         list: Only show all names.
         size: ``paper`` as published, ``small`` in minutes, ``smoke`` to see it run.
-        epochs: Length of each run, other than the size has it; recorded with the
-            results, like the next three.
+        epochs: Length of each run, if not the size's; recorded with the results, like
+            the next three.
         ensembles: Repetitions of each method.
         members: Members of each ensemble.
         methods: Names of the methods to train, as the results have them.
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
-        workers: Ensembles trained at a time; by default one for each processor that may
-            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
-        dry_run: Only show what there is to do and what it costs.
-        overwrite: Replace results that are there; trained ensembles are kept.
+        workers: Ensembles to train at once; by default one per available processor, on
+            a GPU no more than its memory holds, and one at ``paper`` size.
+        dry_run: Only show what is left to do and what it costs.
+        overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
     if list:
@@ -100,17 +101,17 @@ def reproduce(
     if dry_run:
         console().print(_plan(chosen, shelf))
         return
-    waiting = deque(each for each in chosen if overwrite or not _is_made(each))
-    whole = merged(chain.from_iterable(each.jobs for each in waiting))
+    waiting = deque(item for item in chosen if overwrite or not _is_made(item))
+    whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)
 
     def make_what_is_ready() -> None:
-        """Write figures and tables in their order, each once all it needs is there."""
+        """Write figures and tables in order, each once everything it needs is done."""
         while waiting and not any(job.steps_left(shelf) for job in waiting[0].jobs):
             _, name, recipe, order, folder, jobs = waiting.popleft()
             _say(make(name, recipe, order, jobs, shelf, folder), folder)
 
-    with progress_bar(sum(each.steps_left(shelf) for each in whole)) as advance:
+    with progress_bar(sum(job.steps_left(shelf) for job in whole)) as advance:
         make_what_is_ready()
         carry_out(
             whole,
@@ -121,15 +122,15 @@ def reproduce(
         )
 
 
-def _say(found: Results, folder: Path) -> None:
-    console().print(_table(found))
-    if len(found.records) > SHOWN:
-        console().print(f"and {len(found.records) - SHOWN} more")
+def _say(results: Results, folder: Path) -> None:
+    console().print(_table(results))
+    if len(results.records) > SHOWN:
+        console().print(f"and {len(results.records) - SHOWN} more")
     console().print(f"written to {folder}")
 
 
 def admit_modules(names: Sequence[str]) -> None:
-    """Let recipes of one's own be found in this folder, as ``python -m`` does."""
+    """Find recipes of one's own in this folder, as ``python -m`` does."""
     if any("." in name for name in names):
         find_in_this_folder()
 
@@ -143,19 +144,19 @@ def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
         of_papers = [n for n in names() if n.split("/")[0] in papers]
         numbered = [n for n in of_papers if isinstance(load(n), Recipe)]
         wide += numbered or [item]
-    found = []
+    chosen = []
     for name in dict.fromkeys(wide):
         item, recipe, panels = look_up(name)
         if isinstance(recipe, Diagram):
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
-        own = order._replace(panels=panels)
-        folder = out / order.label / name
-        found.append(Item(name, item, recipe, own, folder, recipe.plan(own)))
-    return found
+        with_panels = order._replace(panels=panels)
+        folder, jobs = out / order.label / name, recipe.plan(with_panels)
+        chosen.append(Item(name, item, recipe, with_panels, folder, jobs))
+    return chosen
 
 
 def _is_made(item: Item) -> bool:
-    """Return whether results are there, and say so if they are."""
+    """Return whether the results exist already, and say so if they do."""
     if not (item.folder / RESULTS).exists():
         return False
     made = read_results(item.folder).settings
@@ -209,36 +210,29 @@ def progress_bar(steps: int) -> Iterator[Advance]:
 
 
 def _plan(chosen: Sequence[Item], store: Store) -> Table:
-    shown = Table(title="what there is to do")
-    shown.add_column("figure or table")
-    for heading in ("ensembles", "trained", "member-epochs left"):
-        shown.add_column(heading, justify="right")
-    plans = {each.asked: each.jobs for each in chosen}
+    plans = {item.asked: item.jobs for item in chosen}
     whole = merged(chain.from_iterable(plans.values()))
+    rows = []
     for item, jobs in {**plans, "all, each ensemble once": whole}.items():
         price = cost(jobs, store)
-        cells = (price.trials, price.trained, price.member_epochs)
-        shown.add_row(item, *map(str, cells))
-    return shown
+        counts = (price.trials, price.trained, price.member_epochs)
+        rows.append((item, *map(str, counts)))
+    numbers = ("ensembles", "trained", "member-epochs left")
+    headings = ("figure or table", *numbers)
+    return table("what there is to do", headings, rows, numbers=numbers)
 
 
 def _catalog() -> Table:
-    shown = Table(title="figures and tables")
-    for heading in ("name", "panels", "what it shows"):
-        shown.add_column(heading)
+    rows = []
     for name in names():
         recipe = load(name)
         panels = "".join(recipe.panels) if isinstance(recipe, Recipe) else "diagram"
-        shown.add_row(name, panels, recipe.title)
-    return shown
+        rows.append((name, panels, recipe.title))
+    return table("figures and tables", ("name", "panels", "what it shows"), rows)
 
 
-def _table(found: Results) -> Table:
-    headings, *numbers = rows(found)
-    shown = Table(title=f"{found.item} ({found.size}): {found.title}")
-    for heading in headings[1:]:
-        right = heading in ("paper", "ours", "n")
-        shown.add_column(heading, justify="right" if right else "left")
-    for row in numbers[:SHOWN]:
-        shown.add_row(*row[1:])
-    return shown
+def _table(results: Results) -> Table:
+    headings, *numbers = rows(results)
+    title = f"{results.item} ({results.size}): {results.title}"
+    cells = (row[1:] for row in numbers[:SHOWN])
+    return table(title, headings[1:], cells, numbers=("paper", "ours", "n"))

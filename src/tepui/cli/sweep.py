@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
@@ -59,23 +59,23 @@ def sweep(
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
-        workers: Ensembles trained at a time; by default one for each processor that may
-            be used, on a GPU no more than its memory holds, and one at ``paper`` size.
-        dry_run: Only show what there is to do and what it costs.
-        overwrite: Replace results that are there; trained ensembles are kept.
+        workers: Ensembles to train at once; by default one per available processor, on
+            a GPU no more than its memory holds, and one at ``paper`` size.
+        dry_run: Only show what is left to do and what it costs.
+        overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
     admit_modules([recipe])
-    item, found, panels = look_up(recipe)
-    if not isinstance(found, Recipe):
-        raise ValueError(f"{item} has no methods to vary: it is {found.title}")
-    jobs = found.plan(Order(size, panels))
-    trials = [each.trial for each in jobs if each.evaluations]
+    item, looked_up, panels = look_up(recipe)
+    if not isinstance(looked_up, Recipe):
+        raise ValueError(f"{item} has no methods to vary: it is {looked_up.title}")
+    jobs = looked_up.plan(Order(size, panels))
+    trials = [job.trial for job in jobs if job.evaluations]
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
     shelf = Store(store, device=device)
-    whole = merged(chain.from_iterable(each.work for each in planned))
+    whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
     console().print(
         f"{len(planned)} searches, {price.trials} ensembles, {price.trained} trained, "
@@ -122,14 +122,14 @@ def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
         >>> parsed(["rho=0.05,.1", "select=highest,random", "stratified=true"])
         {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
     """
-    found: dict[str, list[Any]] = {}
+    parsed_grid: dict[str, list[Any]] = {}
     for word in grid:
         name, equals, values = word.partition("=")
         texts = [text.strip() for text in values.split(",")]
         require(bool(name and equals and all(texts)), "grid", _WRITTEN, word)
-        require(name not in found, "grid", "name each hyperparameter once", name)
-        found[name] = [_value(text) for text in texts]
-    return found
+        require(name not in parsed_grid, "grid", "name each hyperparameter once", name)
+        parsed_grid[name] = [_value(text) for text in texts]
+    return parsed_grid
 
 
 def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
@@ -185,9 +185,6 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 
 
 def _shown(planned: Search, outcome: Outcome) -> Table:
-    table = Table(title=escape(planned.label))
-    for heading in _headings(planned):
-        table.add_column(heading, justify="right")
-    for row in outcome.rows:
-        table.add_row(*_cells(row, outcome))
-    return table
+    headings = _headings(planned)
+    rows = (_cells(row, outcome) for row in outcome.rows)
+    return table(escape(planned.label), headings, rows, numbers=headings)

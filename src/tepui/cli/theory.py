@@ -1,10 +1,10 @@
-"""``tepui theory``: the theorems on random quadratics, held against simulation."""
+"""``tepui theory``: the theorems on random quadratics, checked by simulation."""
 
 from typing import Literal
 
 from rich.table import Table
 
-from tepui.cli.console import console
+from tepui.cli.console import console, table
 from tepui.theory import Agreement, agreement
 
 # Below, terms of order 1/d² exceed the standard errors.
@@ -27,18 +27,18 @@ def theory(
     Theory is corrected to order 1/d only, so d should be at least about 100.
 
     Args:
-        task: check prints how far theory and simulation are apart.
+        task: check prints how far apart theory and simulation are.
         n: Rows of the random data.
         d: Columns of the random data, at least about 100.
         subsets: Blocks of rows, each member trained on one (Theorem 2).
         rho0: Radius within which sharpness is measured.
-        sigma2: Variance of the initial weights; the teacher is as long as they are.
+        sigma2: Variance of the initial weights; the teacher has the same length.
         matrices: Repetitions.
-        seed: What all draws derive from.
+        seed: Seed of all random draws.
     """
     terminal = console()
     with terminal.status(f"simulating {matrices} repetitions"):
-        found = agreement(
+        agreements = agreement(
             n=n,
             d=d,
             subsets=subsets,
@@ -47,8 +47,10 @@ def theory(
             matrices=matrices,
             seed=seed,
         )
-    terminal.print(_table(found, f"{matrices} repetitions of {n} x {d}, stable regime"))
-    worst = max(found, key=lambda entry: entry.deviation.max())
+    terminal.print(
+        _table(agreements, f"{matrices} repetitions of {n} x {d}, stable regime")
+    )
+    worst = max(agreements, key=lambda entry: entry.deviation.max())
     terminal.print(
         f"largest deviation: {worst.deviation.max():.2f} standard errors "
         f"({worst.quantity}, {worst.relation})"
@@ -60,25 +62,23 @@ def theory(
         )
 
 
-def _table(found: list[Agreement], title: str) -> Table:
-    table = Table(title=title)
-    for name in ("quantity", "relation"):
-        table.add_column(name)
-    for name in ("points", "largest deviation in SE", "at k", "eta", "rho"):
-        table.add_column(name, justify="right")
-    for name in ("theory", "simulated ± SE"):
-        table.add_column(name, justify="right")
-    for entry in found:
+def _table(agreements: list[Agreement], title: str) -> Table:
+    numbers = ["points", "largest deviation in SE", "at k", "eta", "rho"]
+    numbers += ["theory", "simulated ± SE"]
+    rows = []
+    for entry in agreements:
         worst = int(entry.deviation.argmax())
-        table.add_row(
-            entry.quantity,
-            entry.relation,
-            str(len(entry.k)),
-            f"{entry.deviation[worst]:.2f}",
-            f"{entry.k[worst]}",
-            f"{entry.eta[worst]:.4g}",
-            f"{entry.rho[worst]:.4g}",
-            f"{entry.theory[worst]:.5g}",
-            f"{entry.simulated[worst]:.5g} ± {entry.error[worst]:.2g}",
+        rows.append(
+            (
+                entry.quantity,
+                entry.relation,
+                str(len(entry.k)),
+                f"{entry.deviation[worst]:.2f}",
+                f"{entry.k[worst]}",
+                f"{entry.eta[worst]:.4g}",
+                f"{entry.rho[worst]:.4g}",
+                f"{entry.theory[worst]:.5g}",
+                f"{entry.simulated[worst]:.5g} ± {entry.error[worst]:.2g}",
+            )
         )
-    return table
+    return table(title, ("quantity", "relation", *numbers), rows, numbers=numbers)

@@ -59,25 +59,14 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
 
 def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
     """Check that logits are ``(members, samples, classes)``, floating and not NaN."""
-    require(
-        logits.ndim == 3,
-        "logits",
-        "have shape (members, samples, classes)",
-        tuple(logits.shape),
-    )
+    rule = "have shape (members, samples, classes)"
+    require(logits.ndim == 3, "logits", rule, tuple(logits.shape))
     require(logits.is_floating_point(), "logits", "be floating point", logits.dtype)
-    require(
-        logits.shape[0] >= min_members,
-        "logits",
-        f"hold at least {min_members} member(s)",
-        f"{logits.shape[0]} in shape {tuple(logits.shape)}",
-    )
-    require(
-        logits.shape[1] > 0 and logits.shape[2] > 0,
-        "logits",
-        "hold at least one sample and one class",
-        tuple(logits.shape),
-    )
+    members, samples, classes = shape = tuple(logits.shape)
+    rule = f"hold at least {min_members} member(s)"
+    require(members >= min_members, "logits", rule, f"{members} in shape {shape}")
+    rule = "hold at least one sample and one class"
+    require(samples > 0 and classes > 0, "logits", rule, shape)
     # A NaN makes the sum one; finding it takes a copy, the sum does not.
     if torch.isnan(logits.detach().sum()) and (bad := torch.isnan(logits)).any():
         member, sample, _ = bad.nonzero()[0].tolist()
@@ -89,35 +78,23 @@ def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
 
 def labels_match(labels: Tensor, logits: Tensor) -> None:
     """Check that integer labels fit ``(members, samples, classes)`` logits."""
-    samples, classes = logits.shape[1], logits.shape[2]
-    require(
-        labels.ndim == 1 and len(labels) == samples,
-        "labels",
-        f"have shape ({samples},) to match the logits",
-        tuple(labels.shape),
-    )
+    _, samples, classes = logits.shape
+    rule = f"have shape ({samples},) to match the logits"
+    require(labels.shape == (samples,), "labels", rule, tuple(labels.shape))
     class_indices(labels, classes)
 
 
 def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> None:
     """Check that labels are integers in ``[0, classes)``."""
-    require(
-        not (labels.is_floating_point() or labels.is_complex()),
-        argument,
-        "be integers",
-        labels.dtype,
-    )
+    whole = not (labels.is_floating_point() or labels.is_complex())
+    require(whole, argument, "be integers", labels.dtype)
     low, high = int(labels.min()), int(labels.max())
-    require(
-        low >= 0 and high < classes,
-        argument,
-        f"lie in [0, {classes - 1}]",
-        f"values from {low} to {high}",
-    )
+    rule = f"lie in [0, {classes - 1}]"
+    require(low >= 0 and high < classes, argument, rule, f"values from {low} to {high}")
 
 
 def class_mask(mask: Tensor, classes: int) -> None:
     """Check that a mask says of each class whether it is kept."""
-    right = mask.shape == (classes,) and mask.dtype == torch.bool
+    fits = mask.shape == (classes,) and mask.dtype == torch.bool
     rule = f"be boolean of shape ({classes},)"
-    require(right, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")
+    require(fits, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")

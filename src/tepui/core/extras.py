@@ -7,16 +7,6 @@ from typing import Any
 def extra(library: str, name: str) -> Any:
     """Import a library, or say how to install it.
 
-    Args:
-        library: The module to import.
-        name: The extra of tepui that brings it.
-
-    Returns:
-        The module.
-
-    Raises:
-        ImportError: If it, or something it needs, is not installed.
-
     Example:
         >>> extra("nothing_of_that_name", "vision")
         Traceback (most recent call last):

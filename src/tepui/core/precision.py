@@ -11,11 +11,7 @@ Answer = TypeVar("Answer")
 
 @contextmanager
 def strict_float32(device: torch.device) -> Iterator[None]:
-    """Compute in full float32 inside the block: no TF32, no bfloat16, no autocast.
-
-    Args:
-        device: Where the block computes.
-    """
+    """Compute in full float32 inside the block: no TF32, no bfloat16, no autocast."""
     parts = [(part, part.fp32_precision) for part in _parts_with_precision()]
     matmul = _answered(torch.get_float32_matmul_precision)
     cudnn = _answered(lambda: torch.backends.cudnn.allow_tf32)
@@ -36,17 +32,17 @@ def strict_float32(device: torch.device) -> Iterator[None]:
 
 
 def _parts_with_precision() -> list[Any]:
-    """Return what has a precision of its own; in torch before 2.9 nothing has."""
+    """Return the parts with a precision of their own, of which older torch has none."""
     backends: Any = torch.backends
     cudnn, onednn = backends.cudnn, backends.mkldnn
     if not hasattr(cudnn, "conv"):
         return []
-    own = [cudnn.conv, cudnn.rnn, onednn.matmul, onednn.conv, onednn.rnn]
-    return [backends.cuda.matmul, *own]
+    operations = [cudnn.conv, cudnn.rnn, onednn.matmul, onednn.conv, onednn.rnn]
+    return [backends.cuda.matmul, *operations]
 
 
 def _answered(question: Callable[[], Answer]) -> Answer | None:
-    """Return an older setting's value, None where torch says that newer ones differ."""
+    """Return an older setting's value, None where newer settings contradict it."""
     try:
         return question()
     except RuntimeError:

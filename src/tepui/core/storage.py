@@ -38,7 +38,8 @@ def replacing(path: Path) -> Iterator[Path]:
         mode = temporary.stat().st_mode
         yield temporary
         temporary.chmod(mode)  # safetensors makes files that only their owner reads
-        _flush(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -79,16 +80,12 @@ def seal(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document that names its kind and format and carries its digest."""
     reserved = sorted({*_SEAL} & document.keys())
     require(not reserved, "document", "leave these names to its seal", reserved)
-    return {
-        "kind": kind,
-        "format": FORMAT,
-        "sha256": _digest(kind, document),
-        **document,
-    }
+    digest = _digest(kind, document)
+    return {"kind": kind, "format": FORMAT, "sha256": digest, **document}
 
 
 def unseal(kind: str, sealed: Any, where: str) -> dict[str, Any]:
-    """Return a document without its seal; raise if the seal is broken or another's."""
+    """Return a document without its seal, which must be whole and of this kind."""
     _check_kind(kind, sealed, where)
     document = {name: sealed[name] for name in sealed if name not in _SEAL}
     _check_digest(sealed, _digest(kind, document), where)
@@ -216,18 +213,8 @@ def _as_json(value: object) -> str:
 def _identity(tensor: Tensor, name: str) -> tuple[Any, ...]:
     if tensor.numel() == 0:
         return (name,)
-    return (
-        tensor.device,
-        tensor.data_ptr(),
-        tensor.shape,
-        tensor.stride(),
-        tensor.dtype,
-    )
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    layout = tensor.shape, tensor.stride(), tensor.dtype
+    return tensor.device, tensor.data_ptr(), *layout
 
 
 def same_bits(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:

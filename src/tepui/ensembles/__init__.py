@@ -1,4 +1,4 @@
-"""Ensembles, what they predict, and members that others trained."""
+"""Ensembles, their predictions, and members with weights from other programs."""
 
 from tepui.ensembles.ensemble import Ensemble, load
 from tepui.ensembles.foreign_weights import ensemble_of

@@ -1,4 +1,4 @@
-"""Building members: one factory call each, under a seed of its own."""
+"""Building members: one factory call each, each with its own seed."""
 
 import hashlib
 import warnings
@@ -14,17 +14,12 @@ Factory = Callable[[], nn.Module]
 
 
 def built_members(
-    factory: Factory | Sequence[Factory],
-    members: int | None,
-    seed: int | Sequence[int],
+    factory: Factory | Sequence[Factory], members: int | None, seed: int | Sequence[int]
 ) -> list[nn.Module]:
-    """Call the factory for every member, each under its own seed."""
-    require(
-        not isinstance(factory, nn.Module),
-        "factory",
-        "be a callable that returns a new module, or one per member",
-        f"a module of type {type(factory).__name__}",
-    )
+    """Call the factory for every member, each time with another seed."""
+    rule = "be a callable that returns a new module, or one per member"
+    actual = f"a module of type {type(factory).__name__}"
+    require(not isinstance(factory, nn.Module), "factory", rule, actual)
     count = _count(factory, members, seed)
     factories = factories_for(factory, count)
     modules = []
@@ -33,12 +28,8 @@ def built_members(
         with seeded(member_seed, "initialisation"):
             modules.append(make())
     for module in modules:
-        require(
-            isinstance(module, nn.Module),
-            "factory",
-            "return an nn.Module",
-            type(module).__name__,
-        )
+        actual = type(module).__name__
+        require(isinstance(module, nn.Module), "factory", "return an nn.Module", actual)
     return modules
 
 
@@ -50,19 +41,13 @@ def factories_for(factory: Factory | Sequence[Factory], count: int) -> list[Fact
 
 
 def _count(
-    factory: Factory | Sequence[Factory],
-    members: int | None,
-    seed: int | Sequence[int],
+    factory: Factory | Sequence[Factory], members: int | None, seed: int | Sequence[int]
 ) -> int:
     if members is None:
         if not callable(factory):
             return len(factory)
-        require(
-            isinstance(seed, Sequence),
-            "members",
-            "be given unless factories or seeds are listed one per member",
-            None,
-        )
+        rule = "be given unless factories or seeds are listed, one per member"
+        require(isinstance(seed, Sequence), "members", rule, None)
         return len(seed)  # type: ignore[arg-type]
     require(members > 0, "members", "be positive", members)
     return members

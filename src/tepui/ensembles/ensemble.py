@@ -1,4 +1,4 @@
-"""An ensemble: members, their seeds, and what they say together."""
+"""An ensemble: members, their seeds, and their joint predictions."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import logits_shape, one_of, require
-from tepui.core.seeding import member_seeds, seeded
+from tepui.core.seeding import SEED, member_seeds, seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
@@ -66,20 +66,17 @@ class Ensemble(nn.Module):
     def __init__(
         self,
         modules: Iterable[nn.Module],
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] = SEED,
         extractor: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.extractor = None if extractor is None else frozen(extractor)
         self.members = nn.ModuleList(modules)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
-        repeated = len({id(member) for member in self.members}) < len(self.members)
-        require(
-            not repeated,
-            "modules",
-            "be different objects (call the factory once per member)",
-            f"{len(self.members)} members with one object repeated",
-        )
+        different = len({id(member) for member in self.members}) == len(self.members)
+        rule = "be different objects (call the factory once per member)"
+        count = f"{len(self.members)} members with one object repeated"
+        require(different, "modules", rule, count)
         self.seeds = member_seeds(seed, len(self.members))
         if self.extractor is not None:
             on_it = [OnFeatures(self.extractor, head) for head in self.members]
@@ -90,7 +87,7 @@ class Ensemble(nn.Module):
         cls,
         factory: Factory | Sequence[Factory],
         members: int | None = None,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] = SEED,
     ) -> Self:
         """Build members from independent, reproducible initializations.
 
@@ -117,7 +114,7 @@ class Ensemble(nn.Module):
         extractor: nn.Module,
         head_factory: Factory | Sequence[Factory],
         members: int | None = None,
-        seed: int | Sequence[int] = 0,
+        seed: int | Sequence[int] = SEED,
     ) -> Self:
         """Build heads that share one frozen extractor.
 
@@ -156,7 +153,7 @@ class Ensemble(nn.Module):
     def heads(self) -> "Ensemble":
         """The heads as an ensemble that takes features; without extractor, itself.
 
-        Both hold the same modules: what trains the heads trains this ensemble.
+        Both hold the same modules: training the heads trains this ensemble.
         """
         if self.extractor is None:
             return self
@@ -270,7 +267,7 @@ def load(
         factory: Returns an untrained member, or head where members share an extractor;
             needed only for models tepui does not know. One, or one per member.
         extractor: Returns the extractor that members share, with any weights; needed
-            only where they do and it is no part of a model that tepui knows.
+            only where it is not part of a model that tepui knows.
 
     Returns:
         The ensemble, on the CPU, in eval mode.
@@ -281,12 +278,8 @@ def load(
     """
     states, document, file = _read(path)
     described, shared = document["members"], document.get("extractor")
-    require(
-        extractor is None or shared is not None,
-        "extractor",
-        f"be None for {file}, whose members share none",
-        extractor,
-    )
+    rule = f"be None for {file}, whose members share none"
+    require(extractor is None or shared is not None, "extractor", rule, extractor)
     with seeded("load"):
         if factory is None:
             modules = _rebuilt_members(described, file)
@@ -309,19 +302,12 @@ def load(
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
     """Load saved weights into an ensemble of the same shape."""
     states, document, file = _read(path)
-    members = len(document["members"])
-    require(
-        members == len(ensemble),
-        f"members in {file}",
-        f"be as many as the ensemble's ({len(ensemble)})",
-        members,
-    )
-    require(
-        (EXTRACTOR in states) == (ensemble.extractor is not None),
-        f"members in {file}",
-        "share an extractor if those of the ensemble do, and only then",
-        EXTRACTOR in states,
-    )
+    argument, members = f"members in {file}", len(document["members"])
+    rule = f"be as many as the ensemble's ({len(ensemble)})"
+    require(members == len(ensemble), argument, rule, members)
+    rule = "share an extractor exactly if the ensemble's do"
+    shared = EXTRACTOR in states
+    require(shared == (ensemble.extractor is not None), argument, rule, shared)
     _load_parts(ensemble, states, file)
 
 

@@ -1,4 +1,4 @@
-"""Weights that another program saved, put into modules of the caller's.
+"""Weights that another program saved, loaded into the caller's modules.
 
 A file may be a state dict saved by ``torch.save`` (read without running anything that
 is pickled in it) or a safetensors file; a state dict inside a larger dictionary is
@@ -68,7 +68,7 @@ def ensemble_of(
 
     Raises:
         FileNotFoundError: If a file is not there.
-        ValueError: If a file holds something else than tensors by name, or names or
+        ValueError: If a file holds something other than tensors by name, or names or
             shapes do not fit; the first of each are listed.
 
     Example:
@@ -96,25 +96,18 @@ def _read_safetensors(file: Path) -> dict[str, Tensor]:
     try:
         return load_file(file)
     except SafetensorError as error:
-        raise ValueError(
-            f"{file} must be a whole safetensors file, but: {error}"
-        ) from error
+        rule = f"{file} must be a whole safetensors file"
+        raise ValueError(f"{rule}, but: {error}") from error
 
 
 def _tensors(content: Any, file: Path) -> dict[str, Tensor]:
     inner = _wrapped(content)
     while inner is not None:
         content, inner = inner, _wrapped(inner)
-    tensors_only = isinstance(content, dict) and len(content) > 0
-    tensors_only = tensors_only and all(
-        isinstance(value, Tensor) for value in content.values()
-    )
-    require(
-        tensors_only,
-        str(file),
-        f"hold tensors by name, or such a dictionary under one of {WRAPPERS}",
-        _described(content),
-    )
+    values = content.values() if isinstance(content, dict) else ()
+    tensors_only = len(values) > 0 and all(isinstance(v, Tensor) for v in values)
+    rule = f"hold tensors by name, or such a dictionary under one of {WRAPPERS}"
+    require(tensors_only, str(file), rule, _described(content))
     if all(name.startswith(PREFIX) for name in content):
         return {name.removeprefix(PREFIX): value for name, value in content.items()}
     return dict(content)
@@ -122,9 +115,8 @@ def _tensors(content: Any, file: Path) -> dict[str, Tensor]:
 
 def _wrapped(content: Any) -> dict[str, Any] | None:
     """Return what lies under one of the usual names, if anything does."""
-    values = (
-        (content.get(name) for name in WRAPPERS) if isinstance(content, dict) else ()
-    )
+    named = content if isinstance(content, dict) else {}
+    values = (named.get(name) for name in WRAPPERS)
     return next((value for value in values if isinstance(value, dict)), None)
 
 

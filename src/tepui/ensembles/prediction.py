@@ -1,4 +1,4 @@
-"""What an ensemble says about some inputs, and how unfamiliar they look to it."""
+"""An ensemble's prediction for some inputs, and how unfamiliar they look to it."""
 
 from dataclasses import dataclass, field
 from typing import get_args
@@ -12,7 +12,7 @@ from tepui.metrics import Rule, Score
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What an ensemble says about some inputs.
+    """An ensemble's prediction for some inputs.
 
     Attributes:
         logits: Outputs of every member, ``(members, samples, classes)``.

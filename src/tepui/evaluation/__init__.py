@@ -1,4 +1,4 @@
-"""What is done to a trained ensemble: scores, sharpness, OOD detection, combining."""
+"""What is done with a trained ensemble: scores, sharpness, OOD detection, soups."""
 
 from tepui.evaluation.combining import (
     Aggregated,

@@ -1,9 +1,8 @@
-"""One prediction from several members: every way beside every other.
+"""One prediction from several members: all ways to combine them, side by side.
 
 Members' predictions can be combined, their weights averaged
-(:mod:`tepui.evaluation.soup`), or one of them chosen. Choosing by the very labels that
-judge the choice is a bound and not a method, and every result of it carries the word
-oracle.
+(:mod:`tepui.evaluation.soup`), or one of them chosen. Choosing by the test labels is a
+bound and not a method, so its results are called oracles.
 """
 
 from collections.abc import Iterator
@@ -26,10 +25,10 @@ class OracleSelection:
     """The member that is best on the labels it is judged by.
 
     An upper bound on choosing a single member, not a method: nobody has these labels
-    when the choice is to be made.
+    when choosing.
 
     Attributes:
-        member: Which member; of equally accurate ones the first.
+        member: Which member; the first of equally accurate ones.
         accuracy: Its accuracy on those labels.
     """
 
@@ -46,9 +45,6 @@ def oracle_selection(logits: Tensor, labels: Tensor) -> OracleSelection:
 
     Returns:
         The member and its accuracy, marked as an oracle by their type.
-
-    Raises:
-        ValueError: If logits or labels break their rules.
 
     Example:
         >>> import torch
@@ -68,7 +64,7 @@ class Aggregated:
     Attributes:
         way: Its name.
         accuracy: Accuracy on the test data.
-        oracle: Whether it has seen the test labels, which no method may.
+        oracle: Whether it uses the test labels, which no method may.
     """
 
     way: str
@@ -77,11 +73,11 @@ class Aggregated:
 
     @property
     def label(self) -> str:
-        """The name as tables show it; an oracle says what it is."""
+        """The name as tables show it, which marks an oracle."""
         return f"{self.way} (oracle: sees test labels)" if self.oracle else self.way
 
     def document(self) -> dict[str, Any]:
-        """Return everything as JSON holds it."""
+        """Return the row for JSON."""
         return asdict(self)
 
 
@@ -100,12 +96,12 @@ def aggregations(
     Args:
         ensemble: The members, on the device they are on; left unchanged.
         dataset: Labeled test data.
-        soups: Whether weights are averaged too; members must be of one architecture.
-        held_out: Data that chooses for the greedy soup; without it there is none.
+        soups: Whether to average weights too; members must be of one architecture.
+        held_out: Data on which the greedy soup chooses; None leaves that soup out.
         statistics: Training data for BatchNorm's statistics, where a soup needs them.
         mask: Which of the classes the data hold. Logits are then restricted to these,
             which is the usual protocol, and the released :func:`subset_vote
-            <tepui.metrics.subset.subset_vote>` is shown beside it.
+            <tepui.metrics.subset.subset_vote>` gets a row of its own.
         batch_size: Samples that go through a member at once.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Metrics of the user's own, beside the scores of every evaluation."""
+"""Custom metrics, computed beside the scores of every evaluation."""
 
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
@@ -23,8 +23,8 @@ def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
     for name, metric in metrics.items():
         require(isinstance(name, str) and name != "", "metrics", rule, name)
         require(callable(metric), f"metrics[{name!r}]", "be a function", metric)
-        rule_of_names = "have another name than the built-in scores"
-        require(name not in taken, "metrics", rule_of_names, name)
+        free = name not in taken
+        require(free, "metrics", "have other names than the built-in scores", name)
 
 
 def metric_values(
@@ -47,20 +47,19 @@ def metric_values(
 def rescored(
     document: Mapping[str, Any], stored: StoredLogits, metrics: Mapping[str, Metric]
 ) -> dict[str, Any]:
-    """Return an evaluation's document with the values that its metrics have now."""
+    """Return an evaluation's document with current values of its custom metrics."""
     cells = {cell: metric_values(metrics, *of) for cell, of in stored.shifted.items()}
-    found = dict(document)
-    found["clean"] = document["clean"] | metric_values(metrics, *stored.clean)
+    updated = dict(document)
+    updated["clean"] = document["clean"] | metric_values(metrics, *stored.clean)
     if cells:
-        found["shifted"] = document["shifted"] | _means(cells.values())
-    found["severities"] = {
-        level: row | _means(of for (_, each), of in cells.items() if str(each) == level)
+        updated["shifted"] = document["shifted"] | _means(cells.values())
+    updated["severities"] = {
+        level: row | _means(of for (_, hard), of in cells.items() if str(hard) == level)
         for level, row in document["severities"].items()
     }
-    found["cells"] = [
-        row | cells[row["type"], row["severity"]] for row in document["cells"]
-    ]
-    return found
+    rows = document["cells"]
+    updated["cells"] = [row | cells[row["type"], row["severity"]] for row in rows]
+    return updated
 
 
 def _means(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -72,12 +71,12 @@ def _means(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
 def _value(argument: str, metric: Metric, logits: Tensor, labels: Tensor) -> float:
     versions = logits._version, labels._version
     result = metric(logits, labels)
-    untouched = (logits._version, labels._version) == versions
-    require(untouched, argument, "leave logits and labels as they are", "changed ones")
+    unchanged = (logits._version, labels._version) == versions
+    require(unchanged, argument, "leave logits and labels unchanged", "changed ones")
     if isinstance(result, Tensor):
         shape = tuple(result.shape)
         require(shape == (), argument, "return a scalar, not a tensor of shape", shape)
-        return float(result)
-    number = isinstance(result, Real)
-    require(number, argument, "return a scalar", type(result).__name__)
+    else:
+        kind = type(result).__name__
+        require(isinstance(result, Real), argument, "return a scalar", kind)
     return float(result)

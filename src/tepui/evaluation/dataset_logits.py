@@ -1,4 +1,4 @@
-"""What every member says about a data set, between the classes that it holds."""
+"""Every member's logits on a data set, and between which classes members choose."""
 
 from typing import Any, Literal, get_args
 

@@ -1,4 +1,4 @@
-"""Members that have not learned, which the mean over members would hide."""
+"""Members that did not learn, which a mean over members would hide."""
 
 import math
 import warnings

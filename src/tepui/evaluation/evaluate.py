@@ -40,12 +40,12 @@ def evaluate(
     """Evaluate an ensemble of classifiers.
 
     Args:
-        ensemble: What to evaluate, on the device it is on.
+        ensemble: What to evaluate, where it lies.
         dataset: Clean test data.
         shifted: Shifted test data by (type, severity), such as
             ``tepui.data.corrupted(dataset)``.
         ood: Unfamiliar data by name, in the form of the test data, see
-            :func:`tepui.data.prepared_like`. Their labels are not looked at.
+            :func:`tepui.data.prepared_like`. Their labels are ignored.
         classes: Between which classes members choose; the logits of others are left
             out. ``"held"``: those the data set holds by its attribute ``class_subset``,
             such as 200 of 1000 for ``ImageNetA``, and all where it has none; a shifted
@@ -58,8 +58,8 @@ def evaluate(
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
-        out: A folder that receives the logits of every data set, of the classes that
-            were left, in one safetensors file, so that other metrics need no model.
+        out: A folder for the logits of every data set between the classes left, in
+            one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
 
     Returns:
@@ -68,7 +68,7 @@ def evaluate(
     Raises:
         FileExistsError: If logits are there and ``overwrite`` is false.
         ValueError: If a member cannot take the data, a label is of a class that is
-            left out, or a metric returns something else than a scalar.
+            left out, or a metric returns something other than a scalar.
 
     Example:
         >>> import tepui
@@ -111,16 +111,9 @@ def evaluate(
         outputs.write(file, rule, cells, unfamiliar)
     members, samples, choices = logits.shape
     warn_of_dead_members(clean.member_nlls, choices, stacklevel=2)
-    return Evaluation(
-        rule,
-        members,
-        samples,
-        choices,
-        clean,
-        cells,
-        reliability,
-        *detections_and_histograms(logits, unfamiliar),
-    )
+    detected = detections_and_histograms(logits, unfamiliar)
+    sizes = members, samples, choices
+    return Evaluation(rule, *sizes, clean, cells, reliability, *detected)
 
 
 class _Outputs:

@@ -11,15 +11,11 @@ from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
-from tepui.sharpness import (
-    Measurement,
-    fisher_rao,
-    relative_flatness,
-    worst_case,
-)
+from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
 from tepui.sharpness.selection import Data
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]
+Measures = Measure | Sequence[Measure] | Mapping[str, Measure]
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class EnsembleMeasurement:
         return stdev(values) / math.sqrt(len(values))
 
     def document(self) -> dict[str, Any]:
-        """Return everything as JSON holds it."""
+        """Return the measurement for JSON, with None for what is undefined."""
         return {
             "mean": finite_or_none(self.mean),
             "standard_error": finite_or_none(self.standard_error),
@@ -56,12 +52,8 @@ class EnsembleMeasurement:
 
 def measure(
     ensemble: Ensemble,
-    data: Data,
-    measures: Measure | Sequence[Measure] | Mapping[str, Measure] = (
-        worst_case,
-        fisher_rao,
-        relative_flatness,
-    ),
+    dataset: Data,
+    measures: Measures = (worst_case, fisher_rao, relative_flatness),
     *,
     loss: Loss = cross_entropy,
     seed: int = 0,
@@ -69,8 +61,8 @@ def measure(
     """Measure all members of an ensemble on the same samples, with the same draws.
 
     Args:
-        ensemble: Its members, on the device they are on; left unchanged.
-        data: A data set, or a loader that does not shuffle.
+        ensemble: Its members, where they lie; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
         measures: One of :mod:`tepui.sharpness`, several, or several by name;
             ``functools.partial`` sets their options.
         loss: Returns one loss per sample.
@@ -95,29 +87,23 @@ def measure(
         rows = []
         for member in ensemble.members:
             stream = generator(seed, "measure", name)
-            value = function(member, data, loss=loss, generator=stream)
+            value = function(member, dataset, loss=loss, generator=stream)
             rows.append((value,) if isinstance(value, Measurement) else tuple(value))
+        single = len(rows[0]) == 1
         for number, column in enumerate(zip(*rows, strict=True)):
-            single = len(rows[0]) == 1
             key = name if single else f"{name}[{number}]"
             results[key] = EnsembleMeasurement(column)
     return results
 
 
-def _named(
-    measures: Measure | Sequence[Measure] | Mapping[str, Measure],
-) -> dict[str, Measure]:
+def _named(measures: Measures) -> dict[str, Measure]:
     if isinstance(measures, Mapping):
         named = dict(measures)
     else:
         several = [measures] if callable(measures) else list(measures)
         names = [_name(function) for function in several]
-        require(
-            len(set(names)) == len(names),
-            "measures",
-            "have different names (pass a mapping to name them)",
-            names,
-        )
+        rule = "have different names (pass a mapping to name them)"
+        require(len(set(names)) == len(names), "measures", rule, names)
         named = dict(zip(names, several, strict=True))
     require(len(named) > 0, "measures", "hold at least one", len(named))
     return named

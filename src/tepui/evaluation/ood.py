@@ -25,15 +25,13 @@ BINS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """How well one score finds the samples of one unfamiliar set.
+    """How well one score finds the samples of one unfamiliar set, which are positive.
 
     Attributes:
         samples: How many unfamiliar samples there are; chance AUPR is their share.
         auroc: See :func:`tepui.metrics.auroc`; higher is better.
-        aupr: See :func:`tepui.metrics.aupr`, unfamiliar samples positive; higher is
-            better.
-        fpr95: See :func:`tepui.metrics.fpr95`, unfamiliar samples positive; lower is
-            better.
+        aupr: See :func:`tepui.metrics.aupr`; higher is better.
+        fpr95: See :func:`tepui.metrics.fpr95`; lower is better.
     """
 
     samples: int
@@ -42,20 +40,13 @@ class Detection:
     fpr95: float
 
     def document(self) -> dict[str, float]:
-        """Return the numbers as JSON holds them."""
+        """Return the numbers for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How a score is distributed, in equal bins over its possible range.
-
-    Attributes:
-        low: The lowest value the score can take.
-        high: The highest.
-        clean: Samples of the test set in each bin.
-        ood: Samples of each unfamiliar set in each bin.
-    """
+    """How a score is distributed, in equal bins from ``low`` to ``high``."""
 
     low: float
     high: float
@@ -63,13 +54,9 @@ class Histogram:
     ood: Mapping[str, tuple[int, ...]]
 
     def document(self) -> dict[str, Any]:
-        """Return the numbers as JSON holds them."""
-        return {
-            "low": self.low,
-            "high": self.high,
-            "clean": list(self.clean),
-            "ood": {name: list(counts) for name, counts in self.ood.items()},
-        }
+        """Return the numbers for JSON."""
+        ood = {name: list(counts) for name, counts in self.ood.items()}
+        return {**vars(self), "clean": list(self.clean), "ood": ood}
 
 
 def detections(
@@ -117,24 +104,18 @@ def histograms(
         "pds": (1 / classes, max(2, min(members, classes)) / classes),
         "max_mean_probability": (0.0, max(1, classes - 1) / classes),
     }
-    return {
-        name: Histogram(
-            low,
-            high,
-            _counts(in_scores[name], low, high),
-            {
-                key: _counts(scores[name], low, high)
-                for key, scores in ood_scores.items()
-            },
-        )
-        for name, (low, high) in ranges.items()
-    }
+
+    def histogram(name: str, low: float, high: float) -> Histogram:
+        far = {key: _counts(s[name], low, high) for key, s in ood_scores.items()}
+        return Histogram(low, high, _counts(in_scores[name], low, high), far)
+
+    return {name: histogram(name, *bounds) for name, bounds in ranges.items()}
 
 
 def detections_and_histograms(
     logits: Tensor, unfamiliar: Mapping[str, Mapping[str, Tensor]]
 ) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
-    """Return how well unfamiliar samples are told from those with these logits."""
+    """Return how well unfamiliar samples are distinguished from those of the logits."""
     if not unfamiliar:
         return {}, {}
     familiar = metrics.ood_scores(logits)
@@ -156,11 +137,9 @@ def check_ood(ood: object, dataset: Dataset[Any]) -> None:
             length(data)
         except ValueError as error:
             raise ValueError(f"{argument}: {error}") from error
+        kinds = "inputs of shape", "normalization"
         for what, expected, actual in zip(
-            ("inputs of shape", "normalization"),
-            _form(dataset),
-            _form(data),
-            strict=True,
+            kinds, _form(dataset), _form(data), strict=True
         ):
             if actual is not None and expected is not None and actual != expected:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""What an evaluation found, and how JSON holds it."""
+"""The results of an evaluation, and their form in JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,18 +50,16 @@ class Evaluation:
     def by_severity(self) -> dict[int, Scores]:
         """Return scores over all types, for each severity."""
         severities = sorted({severity for _, severity in self.shifted})
+        cells = self.shifted.items()
         return {
-            level: mean_scores(
-                scores
-                for (_, severity), scores in self.shifted.items()
-                if severity == level
-            )
+            level: mean_scores(scores for (_, hard), scores in cells if hard == level)
             for level in severities
         }
 
     def document(self) -> dict[str, Any]:
-        """Return everything as JSON holds it."""
+        """Return everything for JSON."""
         mean = self.shifted_mean
+        reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
         return {
             "rule": self.rule,
             "members": self.members,
@@ -79,19 +77,15 @@ class Evaluation:
                 for (kind, severity), scores in self.shifted.items()
             ],
             "reliability": {
-                name: {
-                    key: finite_or_none(value.double().tolist())
-                    for key, value in bins._asdict().items()
-                }
-                for name, bins in self.reliability.items()
+                name: {k: finite_or_none(v.double().tolist()) for k, v in bins.items()}
+                for name, bins in reliability.items()
             },
             "ood": {
                 name: {score: item.document() for score, item in by_score.items()}
                 for name, by_score in self.ood.items()
             },
             "histograms": {
-                score: histogram.document()
-                for score, histogram in self.histograms.items()
+                k: counts.document() for k, counts in self.histograms.items()
             },
         }
 

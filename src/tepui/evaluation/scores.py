@@ -61,7 +61,7 @@ class Scores:
         return {name: getattr(self, name) for name in SCORE_NAMES} | dict(self.custom)
 
     def document(self) -> dict[str, Any]:
-        """Return all scores as JSON holds them, with None for what is undefined."""
+        """Return all scores for JSON, with None for what is undefined."""
         members = {name: getattr(self, name) for name in MEMBER_SCORE_NAMES}
         return dict(finite_or_none(self.values() | members))
 
@@ -72,7 +72,7 @@ SCORE_NAMES = tuple(
     for item in fields(Scores)
     if item.name not in (*MEMBER_SCORE_NAMES, "custom")
 )
-# What the values of a custom metric cannot be called.
+# Names that a custom metric cannot have.
 TAKEN_NAMES = (*SCORE_NAMES, *MEMBER_SCORE_NAMES, "custom", "type", "severity")
 
 

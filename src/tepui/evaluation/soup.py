@@ -7,12 +7,11 @@ on held-out data and goes through the others from best to worst; one joins if th
 makes the mean of the weights strictly more accurate there.
 
 A soup costs as much to run as one member. It is meaningful only where members started
-from the same weights, such as copies of a pretrained head. The hidden units of networks
-from independent starts do not correspond, and their mean is in general no network that
-was trained for anything.
+from the same weights, such as copies of a pretrained head: the hidden units of networks
+from independent starts do not correspond to each other.
 
 Counters and other integers are copied from the first member. BatchNorm's statistics
-are those of no network in the mean; they are estimated anew on training data.
+are not averaged but estimated anew on training data.
 
 References:
     Wortsman et al. (2022), Model soups: averaging weights of multiple fine-tuned models
@@ -192,16 +191,12 @@ def _soup(
 
 
 def _check_alike(ensemble: Ensemble) -> None:
-    """Refuse members whose weights do not correspond."""
+    """Raise unless the members' weights correspond to each other."""
     first, *others = ensemble.heads.members
     for index, other in enumerate(others, start=1):
-        require(
-            _architecture(other) == _architecture(first),
-            f"member {index}",
-            f"have the architecture of member 0 ({type(first).__name__}), "
-            "where weights are averaged",
-            type(other).__name__,
-        )
+        alike = _architecture(other) == _architecture(first)
+        rule = f"have the architecture of member 0 ({type(first).__name__})"
+        require(alike, f"member {index}", rule, type(other).__name__)
 
 
 def _architecture(module: nn.Module) -> tuple[object, ...]:

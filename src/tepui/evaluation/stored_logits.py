@@ -84,9 +84,8 @@ def read_logits(folder: str | Path) -> StoredLogits:
         if rule not in get_args(Rule):
             raise ValueError(f"rule {rule!r} is unknown")
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{file} must hold an evaluation's logits, but: {error!r}"
-        ) from (error)
+        rule = f"{file} must hold an evaluation's logits"
+        raise ValueError(f"{rule}, but: {error!r}") from error
     return StoredLogits(rule, clean, shifted, ood)
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.metrics.chunks import Chunk, Rule, _dtype
-from tepui.metrics.streaming import SampleMean, _WithRule
+from tepui.metrics.chunks import Chunk, Rule, dtype_of
+from tepui.metrics.streaming import SampleMean, WithRule
 
 
 def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ def individual_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
         >>> individual_accuracy(logits, torch.tensor([0, 1]))
         tensor([1.0000, 0.5000])
     """
-    return IndividualAccuracy()._once(logits, labels)
+    return IndividualAccuracy().once(logits, labels)
 
 
 @final
@@ -58,11 +58,11 @@ def accuracy(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> T
         >>> accuracy(logits, torch.tensor([0, 1]))
         tensor(1.)
     """
-    return Accuracy(rule=rule)._once(logits, labels)
+    return Accuracy(rule=rule).once(logits, labels)
 
 
 @final
-class Accuracy(_WithRule, SampleMean):
+class Accuracy(WithRule, SampleMean):
     """Streaming :func:`accuracy`, with its ``rule``."""
 
     def per_sample(self, chunk: Chunk) -> Tensor:
@@ -117,4 +117,4 @@ def _scalar(cell: tuple[str, int], value: float | Tensor) -> float | Tensor:
         return float(value)
     name, shape = f"accuracies[{cell!r}]", tuple(value.shape)
     require(value.ndim == 0, name, "be a scalar, not of a shape", shape)
-    return value.detach().to(_dtype(value))
+    return value.detach().to(dtype_of(value))

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from tepui.metrics.chunks import Rule, _check, _chunks, _map_samples
+from tepui.metrics.chunks import Rule, check_logits, chunks_of, map_samples
 
 
 def ensemble_probs(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
@@ -26,7 +26,7 @@ def ensemble_probs(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
         >>> ensemble_probs(logits, rule="vote")
         tensor([[0.6667, 0.3333]])
     """
-    return _map_samples(lambda chunk: chunk.ensemble_probs(rule), logits, rule=rule)
+    return map_samples(lambda chunk: chunk.ensemble_probs(rule), logits, rule=rule)
 
 
 def ensemble_log_probs(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
@@ -47,7 +47,7 @@ def ensemble_log_probs(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
         >>> ensemble_log_probs(torch.tensor([[[0.0, 400.0]], [[0.0, 400.0]]]))
         tensor([[-400.,    0.]])
     """
-    return _map_samples(lambda chunk: chunk.ensemble_log_probs(rule), logits, rule=rule)
+    return map_samples(lambda chunk: chunk.ensemble_log_probs(rule), logits, rule=rule)
 
 
 def predictions(logits: Tensor) -> Tensor:
@@ -64,8 +64,8 @@ def predictions(logits: Tensor) -> Tensor:
         tensor([[1],
                 [0]])
     """
-    _check(logits)
-    return torch.cat([chunk.top[1] for chunk in _chunks(logits)], dim=1)
+    check_logits(logits)
+    return torch.cat([chunk.top[1] for chunk in chunks_of(logits)], dim=1)
 
 
 def ensemble_predictions(logits: Tensor, *, rule: Rule = "probability") -> Tensor:
@@ -88,4 +88,4 @@ def ensemble_predictions(logits: Tensor, *, rule: Rule = "probability") -> Tenso
         >>> ensemble_predictions(logits[:2], rule="vote")  # one vote each
         tensor([1])
     """
-    return _map_samples(lambda chunk: chunk.ensemble_top(rule)[1], logits, rule=rule)
+    return map_samples(lambda chunk: chunk.ensemble_top(rule)[1], logits, rule=rule)

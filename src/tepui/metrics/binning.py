@@ -12,18 +12,19 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.metrics import chunks
-from tepui.metrics.chunks import _wide
+from tepui.metrics.chunks import wide
 
-_Bins = tuple[Tensor, Tensor, Tensor]
+Bins = tuple[Tensor, Tensor, Tensor]
 
 
-def _check_bins(bins: int) -> None:
+def check_bins(bins: int) -> None:
+    """Check that there is at least one bin."""
     require(bins >= 1, "num_bins", "be at least 1", bins)
 
 
-def _width_bins(
+def width_bins(
     confidence: Tensor, correct: Tensor, bins: int, *, closed: bool = True
-) -> _Bins:
+) -> Bins:
     """Bin confidences of shape ``(samples,)``.
 
     Unless closed, certainty in float32 has a bin of its own, as in torchmetrics.
@@ -32,11 +33,11 @@ def _width_bins(
     index = _width_index(binned, bins).clamp_(max=last)
     # Sums over a mask and not scatter_add, whose order of addition varies on a GPU.
     inside = index == torch.arange(last + 1, device=index.device).unsqueeze(1)
-    sums = _wide(torch.where(inside, confidence, 0)).sum(1)
+    sums = wide(torch.where(inside, confidence, 0)).sum(1)
     return inside.sum(1), sums, (inside & correct).sum(1)
 
 
-def _class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
+def class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> Bins:
     """Bin each class's probabilities; ``(samples, classes)`` to ``(classes, bins)``."""
     samples, classes = probs.shape
     # At most this many classes of a sample can lie above the first bin.
@@ -48,26 +49,25 @@ def _class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
     sums = _exact_sums(cell, high.where(above, 0), classes * bins).view(classes, bins)
     count[:, 0] = samples - count.sum(-1)
     edge = torch.linspace(0, 1, bins + 1, dtype=probs.dtype, device=probs.device)[1:2]
-    sums[:, 0] = _wide(probs.where((probs < edge) | (bins == 1), 0).sum(0))
+    sums[:, 0] = wide(probs.where((probs < edge) | (bins == 1), 0).sum(0))
     of_label = probs.gather(1, labels.unsqueeze(1))[:, 0]
     hit = labels * bins + _width_index(of_label, bins).clamp_(max=bins - 1)
     hits = _added(hit, torch.ones_like(hit), classes * bins).view(classes, bins)
     return count, sums, hits
 
 
-def _mass_bins(confidence: Tensor, correct: Tensor, bins: int) -> _Bins:
+def mass_bins(confidence: Tensor, correct: Tensor, bins: int) -> Bins:
     """Bin confidences of shape ``(samples,)`` into equal numbers of samples."""
     count, sums, edges = _mass_sums(confidence.unsqueeze(0), bins)
-    inside = _mass_index(confidence, edges[0]) == torch.arange(
-        bins, device=confidence.device
-    ).unsqueeze(1)
+    number = torch.arange(bins, device=confidence.device).unsqueeze(1)
+    inside = _mass_index(confidence, edges[0]) == number
     return count[0], sums[0], (inside & correct).sum(1)
 
 
-def _class_mass_bins(probs: Tensor, labels: Tensor, bins: int) -> _Bins:
+def class_mass_bins(probs: Tensor, labels: Tensor, bins: int) -> Bins:
     """Bin each class's probabilities into equal numbers of samples."""
     samples, classes = probs.shape
-    at_once = max(1, chunks._LOGITS_AT_ONCE // samples)
+    at_once = max(1, chunks.LOGITS_AT_ONCE // samples)
     parts = [_mass_sums(part.T, bins) for part in probs.split(at_once, dim=1)]
     count, sums, edges = (torch.cat(column) for column in zip(*parts, strict=True))
     of_label = probs.gather(1, labels.unsqueeze(1))[:, 0]
@@ -86,7 +86,7 @@ def _mass_index(values: Tensor, edges: Tensor) -> Tensor:
     return (values.unsqueeze(-1) >= edges).sum(-1) - 1
 
 
-def _mass_sums(rows: Tensor, bins: int) -> _Bins:
+def _mass_sums(rows: Tensor, bins: int) -> Bins:
     """Return counts, sums and lower edges of the bins of each row."""
     ordered = _sorted(rows)
     samples = rows.shape[1]
@@ -124,11 +124,11 @@ def _whole(values: Tensor) -> tuple[Tensor, Tensor]:
 
     Their sums are exact and so the same in any order, which varies on a GPU.
     """
-    scaled = _wide(values) * 2**30
+    scaled = wide(values) * 2**30
     coarse = scaled.long()
     return coarse, ((scaled - coarse) * 2**30).long()
 
 
 def _unit(coarse: Tensor, fine: Tensor) -> Tensor:
     """Return what sums of such whole numbers stand for."""
-    return (_wide(coarse) + _wide(fine) / 2**30) / 2**30
+    return (wide(coarse) + wide(fine) / 2**30) / 2**30

@@ -7,15 +7,15 @@ from torch import Tensor
 
 from tepui.core.checks import one_of, require
 from tepui.metrics.binning import (
-    _Bins,
-    _check_bins,
-    _class_mass_bins,
-    _class_width_bins,
-    _mass_bins,
-    _width_bins,
+    Bins,
+    check_bins,
+    class_mass_bins,
+    class_width_bins,
+    mass_bins,
+    width_bins,
 )
 from tepui.metrics.chunks import Chunk, Rule
-from tepui.metrics.streaming import LogitsStreaming, State, _Value, _WithRule
+from tepui.metrics.streaming import LogitsStreaming, State, Value, WithRule
 
 Binning = Literal["equal_width", "equal_mass"]
 """Bins of equal width on [0, 1], or of equal numbers of samples."""
@@ -38,7 +38,7 @@ class Reliability(NamedTuple):
     accuracy: Tensor
 
 
-class _Binned(_WithRule, LogitsStreaming[_Value]):
+class _Binned(WithRule, LogitsStreaming[Value]):
     """Bins of confidences; equal mass keeps them all until the end."""
 
     scope: CalibrationScope = "top_1"
@@ -51,7 +51,7 @@ class _Binned(_WithRule, LogitsStreaming[_Value]):
         rule: Rule = "probability",
         binning: Binning = "equal_width",
     ) -> None:
-        _check_bins(num_bins)
+        check_bins(num_bins)
         one_of("binning", binning, get_args(Binning))
         super().__init__(rule=rule)
         self.num_bins, self.binning = num_bins, binning
@@ -64,17 +64,17 @@ class _Binned(_WithRule, LogitsStreaming[_Value]):
             probs, labels = chunk.ensemble_probs(self.rule), chunk.labels
             if self.joined:
                 return probs, labels
-            return _class_width_bins(probs, labels, self.num_bins)
+            return class_width_bins(probs, labels, self.num_bins)
         confidence, correct = chunk.ensemble_top(self.rule)[0], chunk.correct(self.rule)
         if self.joined:
             return confidence, correct
         closed = not self.torchmetrics_bins
-        return _width_bins(confidence, correct, self.num_bins, closed=closed)
+        return width_bins(confidence, correct, self.num_bins, closed=closed)
 
-    def _bins(self, state: State) -> _Bins:
+    def _bins(self, state: State) -> Bins:
         if self.joined:
             values, events = state
-            by_mass = _class_mass_bins if self.scope == "classwise" else _mass_bins
+            by_mass = class_mass_bins if self.scope == "classwise" else mass_bins
             return by_mass(values, events, self.num_bins)
         count, sums, hits = state
         return count, sums, hits
@@ -123,15 +123,22 @@ def ece(
         binning=binning,
         scope=scope,
         torchmetrics_bins=torchmetrics_bins,
-    )._once(logits, labels)
+    ).once(logits, labels)
 
 
 @final
 class ECE(_Binned[Tensor]):
-    """Streaming :func:`ece`, with its options.
+    """Streaming :func:`ece`.
 
     Equal mass keeps two numbers per sample, with ``classwise`` all probabilities of the
     ensemble.
+
+    Args:
+        num_bins: Number of bins.
+        rule: How members are combined.
+        binning: Bins of equal width or of equal numbers of samples.
+        scope: Look at the predicted class only, or at each class.
+        torchmetrics_bins: Bin as torchmetrics does.
     """
 
     def __init__(
@@ -144,12 +151,10 @@ class ECE(_Binned[Tensor]):
         torchmetrics_bins: bool = False,
     ) -> None:
         one_of("scope", scope, get_args(CalibrationScope))
-        require(
-            not torchmetrics_bins or (binning, scope) == ("equal_width", "top_1"),
-            "torchmetrics_bins",
-            "go with binning='equal_width' and scope='top_1'",
-            (binning, scope),
-        )
+        default = (binning, scope) == ("equal_width", "top_1")
+        rule_of_bins = "go with binning='equal_width' and scope='top_1'"
+        fits = default or not torchmetrics_bins
+        require(fits, "torchmetrics_bins", rule_of_bins, (binning, scope))
         super().__init__(num_bins=num_bins, rule=rule, binning=binning)
         self.scope, self.torchmetrics_bins = scope, torchmetrics_bins
 
@@ -188,12 +193,18 @@ def mce(
         >>> mce(logits, torch.tensor([0, 1]))
         tensor(0.5000)
     """
-    return MCE(num_bins=num_bins, rule=rule, binning=binning)._once(logits, labels)
+    return MCE(num_bins=num_bins, rule=rule, binning=binning).once(logits, labels)
 
 
 @final
 class MCE(_Binned[Tensor]):
-    """Streaming :func:`mce`, with its options; equal mass keeps 2 numbers a sample."""
+    """Streaming :func:`mce`; equal mass keeps two numbers per sample.
+
+    Args:
+        num_bins: Number of bins.
+        rule: How members are combined.
+        binning: Bins of equal width or of equal numbers of samples.
+    """
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the largest gap between confidence and accuracy."""
@@ -235,12 +246,18 @@ def reliability(
         tensor([nan, 0., 1.])
     """
     stream = ReliabilityDiagram(num_bins=num_bins, rule=rule, binning=binning)
-    return stream._once(logits, labels)
+    return stream.once(logits, labels)
 
 
 @final
 class ReliabilityDiagram(_Binned[Reliability]):
-    """Streaming :func:`reliability`; equal mass keeps two numbers per sample."""
+    """Streaming :func:`reliability`; equal mass keeps two numbers per sample.
+
+    Args:
+        num_bins: Number of bins.
+        rule: How members are combined.
+        binning: Bins of equal width or of equal numbers of samples.
+    """
 
     def value(self, *state: Tensor) -> Reliability:
         """Return the bins."""

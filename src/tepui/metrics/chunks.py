@@ -1,8 +1,8 @@
-"""Runs of samples, and what the metrics derive from their logits.
+"""Runs of samples, and what metrics derive from their logits.
 
-Metrics work on one run of samples after the other, so that beside the result only a few
-hundred megabytes are in use whatever the number of samples, and 16-bit logits are never
-copied whole into 32 bits. Several metrics of one run share its softmax.
+Metrics work on one run of samples after another, so that they need a few hundred
+megabytes at most, however many samples there are; several metrics of a run share its
+softmax.
 """
 
 import math
@@ -18,11 +18,15 @@ from tepui.core.checks import labels_match, logits_shape, one_of, require
 Rule = Literal["probability", "logit", "vote"]
 """How members are combined: mean probability, softmax of the mean logits, or votes."""
 
-_LOGITS_AT_ONCE = 2**22
+LOGITS_AT_ONCE = 2**22
 
 
 class Chunk:
-    """Some samples; what derives from their logits is computed once, when asked for.
+    """Some samples; what derives from their logits is computed once, on demand.
+
+    Args:
+        logits: Shape ``(members, samples, classes)``, float32 or float64.
+        labels: Class indices, ``(samples,)``, for metrics that need them.
 
     Attributes:
         logits: Shape ``(members, samples, classes)``, float32 or float64.
@@ -79,11 +83,11 @@ class Chunk:
     def pair_kl(self) -> Tensor:
         """Divergence between two members summed over samples, rows from, columns to."""
         members = len(self.logits)
-        total = _wide(self.logits.new_zeros(members, members))
+        total = wide(self.logits.new_zeros(members, members))
         for i, (p, log_p) in enumerate(zip(self.probs, self.log_probs, strict=True)):
             gap = log_p - self.log_probs[i + 1 :]
-            total[i, i + 1 :] = _wide((p * gap).sum(-1)).sum(-1)
-            total[i + 1 :, i] = -_wide((self.probs[i + 1 :] * gap).sum(-1)).sum(-1)
+            total[i, i + 1 :] = wide((p * gap).sum(-1)).sum(-1)
+            total[i + 1 :, i] = -wide((self.probs[i + 1 :] * gap).sum(-1)).sum(-1)
         return total
 
     @cached_property
@@ -92,13 +96,27 @@ class Chunk:
         return -(self.probs * self.log_probs).sum(-1)
 
     def ensemble_probs(self, rule: Rule) -> Tensor:
-        """Return probabilities of shape ``(samples, classes)``."""
+        """Return the ensemble's probabilities.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Shape ``(samples, classes)``.
+        """
         if rule not in self._probs:
             self._probs[rule] = self._combined(rule)
         return self._probs[rule]
 
     def ensemble_log_probs(self, rule: Rule) -> Tensor:
-        """Return log-probabilities of shape ``(samples, classes)``."""
+        """Return the logarithms of the ensemble's probabilities.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Shape ``(samples, classes)``.
+        """
         if rule == "vote":
             return self.ensemble_probs(rule).log()
         if rule == "logit":
@@ -106,7 +124,14 @@ class Chunk:
         return self.log_probs.logsumexp(0) - math.log(len(self.logits))
 
     def label_log_probs(self, rule: Rule) -> Tensor:
-        """Return the log-probability of each label, of shape ``(samples,)``."""
+        """Return the ensemble's log-probability of each label.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Shape ``(samples,)``.
+        """
         index = self.labels.unsqueeze(-1)
         if rule != "probability":
             return self.ensemble_log_probs(rule).gather(1, index)[:, 0]
@@ -115,13 +140,27 @@ class Chunk:
         return by_member.logsumexp(0) - math.log(members)
 
     def ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
-        """Return the largest probability of each sample and the class it belongs to."""
+        """Return the ensemble's largest probability of each sample, and its class.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Probabilities and class indices, both ``(samples,)``.
+        """
         if rule not in self._tops:
             self._tops[rule] = self._ensemble_top(rule)
         return self._tops[rule]
 
     def correct(self, rule: Rule) -> Tensor:
-        """Return whether the ensemble's prediction is the label, ``(samples,)``."""
+        """Return whether the ensemble's prediction is the label.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Truth values, ``(samples,)``.
+        """
         return self.ensemble_top(rule)[1] == self.labels
 
     def _combined(self, rule: Rule) -> Tensor:
@@ -144,55 +183,54 @@ class Chunk:
         return confidence, predicted
 
 
-def _check(
+def check_logits(
     logits: Tensor,
     labels: Tensor | None = None,
     *,
     rule: str = "probability",
     min_members: int = 1,
 ) -> None:
+    """Check logits, and labels if there are any, as every metric does on entry."""
     logits_shape(logits, min_members=min_members)
     # A finite sum has finite terms; only a sum that overflows needs a closer look.
     if not math.isfinite(float(logits.detach().sum())):
         low, high = (float(bound) for bound in torch.aminmax(logits.detach()))
-        require(
-            math.isfinite(low) and math.isfinite(high),
-            "logits",
-            "be finite (a large negative number stands for an impossible class)",
-            (low, high),
-        )
+        finite = math.isfinite(low) and math.isfinite(high)
+        wanted = "be finite (a large negative number stands for an impossible class)"
+        require(finite, "logits", wanted, (low, high))
     one_of("rule", rule, get_args(Rule))
     if labels is not None:
         labels_match(labels, logits)
 
 
-def _dtype(values: Tensor) -> torch.dtype:
+def dtype_of(values: Tensor) -> torch.dtype:
+    """Return the type that results derived from some values have."""
     return torch.float64 if values.dtype == torch.float64 else torch.float32
 
 
-def _wide(values: Tensor) -> Tensor:
+def wide(values: Tensor) -> Tensor:
     """Return values in the type that sums over all samples are kept in."""
     return values if values.device.type == "mps" else values.double()
 
 
-def _chunks(logits: Tensor, labels: Tensor | None = None) -> Iterator[Chunk]:
+def chunks_of(logits: Tensor, labels: Tensor | None = None) -> Iterator[Chunk]:
     """Yield runs of samples, without gradient, in at least 32 bits."""
-    samples = max(1, _LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
+    samples = max(1, LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
     for start in range(0, logits.shape[1], samples):
-        part = logits.detach()[:, start : start + samples].to(_dtype(logits))
+        part = logits.detach()[:, start : start + samples].to(dtype_of(logits))
         answers = None if labels is None else labels[start : start + samples].long()
         yield Chunk(part, answers)
 
 
-def _map_samples(
+def map_samples(
     function: Callable[[Chunk], Tensor], logits: Tensor, *, rule: Rule = "probability"
 ) -> Tensor:
     """Return what a function of a chunk gives for each sample, after checks."""
-    _check(logits, rule=rule)
-    return torch.cat([function(chunk) for chunk in _chunks(logits)])
+    check_logits(logits, rule=rule)
+    return torch.cat([function(chunk) for chunk in chunks_of(logits)])
 
 
-def _spread(values: Tensor) -> Tensor:
+def spread(values: Tensor) -> Tensor:
     """Unbiased variance over members, summed over classes; zero for one member."""
     # From the first member on, equal members give exactly zero, which the rounded mean
     # of equal numbers does not.

@@ -5,8 +5,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from tepui.metrics.chunks import Chunk, Rule, _spread, _wide
-from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, _WithRule
+from tepui.metrics.chunks import Chunk, Rule, spread, wide
+from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, WithRule
 
 
 class _OfPairs(LogitsStreaming[Tensor]):
@@ -45,7 +45,7 @@ def pairwise_disagreement(logits: Tensor) -> Tensor:
         tensor([[0.0000, 0.5000],
                 [0.5000, 0.0000]])
     """
-    return PairwiseDisagreement()._once(logits)
+    return PairwiseDisagreement().once(logits)
 
 
 @final
@@ -55,7 +55,7 @@ class PairwiseDisagreement(_PairDifferences):
     def value(self, *state: Tensor) -> Tensor:
         """Return the share of samples on which two members differ."""
         num_samples, differences = state
-        return _wide(differences) / num_samples
+        return wide(differences) / num_samples
 
 
 def disagreement(logits: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def disagreement(logits: Tensor) -> Tensor:
         >>> disagreement(logits)
         tensor(0.5000)
     """
-    return Disagreement()._once(logits)
+    return Disagreement().once(logits)
 
 
 @final
@@ -84,7 +84,7 @@ class Disagreement(_PairDifferences):
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean over pairs of members."""
         num_samples, differences = state
-        return _mean_over_pairs(_wide(differences)) / num_samples
+        return _mean_over_pairs(wide(differences)) / num_samples
 
 
 def der(logits: Tensor, labels: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def der(logits: Tensor, labels: Tensor) -> Tensor:
         >>> der(logits, torch.tensor([0, 1]))
         tensor(2.)
     """
-    return DER()._once(logits, labels)
+    return DER().once(logits, labels)
 
 
 @final
@@ -124,7 +124,7 @@ class DER(LogitsStreaming[Tensor]):
     def value(self, *state: Tensor) -> Tensor:
         """Return disagreement over error."""
         differences, errors = state
-        return _mean_over_pairs(_wide(differences)) / _wide(errors).mean()
+        return _mean_over_pairs(wide(differences)) / wide(errors).mean()
 
 
 def eir(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
@@ -146,11 +146,11 @@ def eir(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor
         >>> eir(logits, torch.tensor([0, 1]))
         tensor(1.)
     """
-    return EIR(rule=rule)._once(logits, labels)
+    return EIR(rule=rule).once(logits, labels)
 
 
 @final
-class EIR(_WithRule, LogitsStreaming[Tensor]):
+class EIR(WithRule, LogitsStreaming[Tensor]):
     """Streaming :func:`eir`, with its ``rule``, pooled over all samples seen."""
 
     num_states = 2
@@ -165,7 +165,7 @@ class EIR(_WithRule, LogitsStreaming[Tensor]):
         members, ensemble = state
         # In whole numbers: equal members improve by exactly nothing.
         gained = members.sum() - len(members) * ensemble
-        errors = _wide(members.sum())
+        errors = wide(members.sum())
         return torch.where(errors > 0, gained / errors, torch.nan)
 
 
@@ -187,7 +187,7 @@ def logit_variance(logits: Tensor) -> Tensor:
         >>> logit_variance(torch.tensor([[[2.0, 0.0]], [[0.0, 0.0]]]))
         tensor(2.)
     """
-    return LogitVariance()._once(logits)
+    return LogitVariance().once(logits)
 
 
 @final
@@ -199,7 +199,7 @@ class LogitVariance(SampleMean):
 
     def per_sample(self, chunk: Chunk) -> Tensor:
         """Return the variance of each sample's logits."""
-        return _spread(chunk.logits)
+        return spread(chunk.logits)
 
 
 def probability_variance(logits: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ def probability_variance(logits: Tensor) -> Tensor:
         >>> probability_variance(torch.tensor([[[99.0, 0.0]], [[0.0, 99.0]]]))
         tensor(1.)
     """
-    return ProbabilityVariance()._once(logits)
+    return ProbabilityVariance().once(logits)
 
 
 @final
@@ -231,11 +231,11 @@ class ProbabilityVariance(SampleMean):
 
     def per_sample(self, chunk: Chunk) -> Tensor:
         """Return the variance of each sample's probabilities."""
-        return _spread(chunk.probs)
+        return spread(chunk.probs)
 
 
 def pairwise_kl(logits: Tensor) -> Tensor:
-    """Kullback-Leibler divergence between each two members, mean over samples.
+    """Kullback-Leibler divergence between every two members, mean over samples.
 
     ``K_ij = (1/N) Σ_n Σ_c P_i (log P_i - log P_j)``, with ``P = softmax(f)``. Higher is
     more diverse; range [0, ∞).
@@ -252,7 +252,7 @@ def pairwise_kl(logits: Tensor) -> Tensor:
         tensor([[0.0000, 0.4338],
                 [0.3278, 0.0000]])
     """
-    return PairwiseKL()._once(logits)
+    return PairwiseKL().once(logits)
 
 
 @final
@@ -283,12 +283,16 @@ def mean_kl(logits: Tensor, *, symmetric: bool = False) -> Tensor:
         >>> mean_kl(torch.tensor([[[0.0, 0.0]], [[0.0, 2.0]]]))
         tensor(0.3808)
     """
-    return MeanKL(symmetric=symmetric)._once(logits)
+    return MeanKL(symmetric=symmetric).once(logits)
 
 
 @final
 class MeanKL(_PairDivergences):
-    """Streaming :func:`mean_kl`, with its option ``symmetric``."""
+    """Streaming :func:`mean_kl`.
+
+    Args:
+        symmetric: Take the divergence of a pair to be the sum of both directions.
+    """
 
     def __init__(self, *, symmetric: bool = False) -> None:
         super().__init__()
@@ -318,7 +322,7 @@ def unique_predictions(logits: Tensor) -> Tensor:
         >>> unique_predictions(logits)
         tensor(1.5000)
     """
-    return UniquePredictions()._once(logits)
+    return UniquePredictions().once(logits)
 
 
 @final

@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import _dtype, _wide
+from tepui.metrics.chunks import dtype_of, wide
 from tepui.metrics.streaming import Streaming
 
 Positive = Literal["ood", "in"]
 """The class to be detected: unfamiliar samples by high, familiar by low scores."""
 
 
-class _Detection(Streaming[Tensor]):
-    """A measure of two sets of scores, which are kept."""
+class ScoresStreaming(Streaming[Tensor]):
+    """A metric of two sets of scores, which are kept."""
 
     num_states = 2
     joined = True
@@ -33,24 +33,38 @@ class _Detection(Streaming[Tensor]):
     def update(
         self, in_scores: Tensor | None = None, ood_scores: Tensor | None = None
     ) -> None:
-        """Take in some scores of either kind."""
+        """Take in some scores of either kind.
+
+        Args:
+            in_scores: Scores of familiar samples, of shape ``(samples,)``.
+            ood_scores: Scores of unfamiliar samples, of any length.
+        """
         arguments = {"in_scores": in_scores, "ood_scores": ood_scores}
         given = {name: part for name, part in arguments.items() if part is not None}
         require(bool(given), "in_scores or ood_scores", "be given", None)
         for name, scores in given.items():
-            _check_scores(name, scores)
+            check_scores(name, scores)
         none = next(iter(given.values())).new_empty(0)
         state = tuple(given.get(name, none).detach() for name in arguments)
         self.keep(state, *given.values())
 
-    def _once(self, in_scores: Tensor, ood_scores: Tensor) -> Tensor:
-        """Return the measure of these scores alone, for the function of its name."""
+    def once(self, in_scores: Tensor, ood_scores: Tensor) -> Tensor:
+        """Return the metric of these scores alone; all others are forgotten.
+
+        Args:
+            in_scores: Scores of familiar samples, of shape ``(samples,)``.
+            ood_scores: Scores of unfamiliar samples, of any length.
+
+        Returns:
+            What the function of the same name returns.
+        """
+        self.reset()
         self.update(in_scores, ood_scores)
         return self._result(stacklevel=4)
 
 
 class _WithPositive:
-    """The option of measures that name the class to be detected."""
+    """The option of metrics that name the class to be detected."""
 
     def __init__(self, *, positive: Positive = "ood") -> None:
         one_of("positive", positive, get_args(Positive))
@@ -75,11 +89,11 @@ def auroc(in_scores: Tensor, ood_scores: Tensor) -> Tensor:
         >>> auroc(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.7500)
     """
-    return AUROC()._once(in_scores, ood_scores)
+    return AUROC().once(in_scores, ood_scores)
 
 
 @final
-class AUROC(_Detection):
+class AUROC(ScoresStreaming):
     """Streaming :func:`auroc`; keeps the scores."""
 
     def value(self, *state: Tensor) -> Tensor:
@@ -89,7 +103,7 @@ class AUROC(_Detection):
         below = torch.searchsorted(ordered, ood_scores)
         not_above = torch.searchsorted(ordered, ood_scores, right=True)
         pairs = len(in_scores) * len(ood_scores)
-        return _wide((below + not_above).sum()) / (2 * pairs)
+        return wide((below + not_above).sum()) / (2 * pairs)
 
 
 def aupr(
@@ -114,19 +128,23 @@ def aupr(
         >>> aupr(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.8333)
     """
-    return AUPR(positive=positive)._once(in_scores, ood_scores)
+    return AUPR(positive=positive).once(in_scores, ood_scores)
 
 
 @final
-class AUPR(_WithPositive, _Detection):
-    """Streaming :func:`aupr`, with its option ``positive``; keeps the scores."""
+class AUPR(_WithPositive, ScoresStreaming):
+    """Streaming :func:`aupr`; keeps the scores.
+
+    Args:
+        positive: The class to be detected.
+    """
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean precision."""
         positives, negatives = _ordered(*_filled(*state), self.positive)
         true = len(positives) - torch.searchsorted(positives, positives)
         false = len(negatives) - torch.searchsorted(negatives, positives)
-        return (_wide(true) / (true + false)).mean()
+        return (wide(true) / (true + false)).mean()
 
 
 def fpr95(
@@ -151,22 +169,27 @@ def fpr95(
         >>> fpr95(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.5000)
     """
-    return FPR95(positive=positive)._once(in_scores, ood_scores)
+    return FPR95(positive=positive).once(in_scores, ood_scores)
 
 
 @final
-class FPR95(_WithPositive, _Detection):
-    """Streaming :func:`fpr95`, with its option ``positive``; keeps the scores."""
+class FPR95(_WithPositive, ScoresStreaming):
+    """Streaming :func:`fpr95`; keeps the scores.
+
+    Args:
+        positive: The class to be detected.
+    """
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the share of negative samples that pass."""
         positives, negatives = _ordered(*_filled(*state), self.positive)
         needed = -(-19 * len(positives) // 20)
         threshold = positives[len(positives) - needed]
-        return _wide((negatives >= threshold).sum()) / len(negatives)
+        return wide((negatives >= threshold).sum()) / len(negatives)
 
 
-def _check_scores(name: str, scores: Tensor) -> None:
+def check_scores(name: str, scores: Tensor) -> None:
+    """Check that scores are ``(samples,)``, floating and not NaN."""
     require(scores.ndim == 1, name, "have shape (samples,)", tuple(scores.shape))
     require(scores.is_floating_point(), name, "be floating point", scores.dtype)
     missing = torch.isnan(scores)
@@ -181,8 +204,8 @@ def _filled(in_scores: Tensor, ood_scores: Tensor) -> tuple[Tensor, Tensor]:
     for name, scores in (("in_scores", in_scores), ("ood_scores", ood_scores)):
         require(len(scores) > 0, name, "hold at least one sample", 0)
     # searchsorted and sort take no 16-bit numbers everywhere; widening keeps the order.
-    wide = torch.promote_types(_dtype(in_scores), _dtype(ood_scores))
-    return in_scores.to(wide).contiguous(), ood_scores.to(wide).contiguous()
+    dtype = torch.promote_types(dtype_of(in_scores), dtype_of(ood_scores))
+    return in_scores.to(dtype).contiguous(), ood_scores.to(dtype).contiguous()
 
 
 def _ordered(

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.metrics.chunks import _dtype
-from tepui.metrics.ood import _check_scores
+from tepui.metrics.chunks import dtype_of
+from tepui.metrics.ood import check_scores
 
 
 def ranks(scores: Tensor) -> Tensor:
@@ -19,16 +19,13 @@ def ranks(scores: Tensor) -> Tensor:
     Returns:
         Ranks of shape ``(samples,)``; whole numbers and halves, exact in float64.
 
-    Raises:
-        ValueError: If scores are not one axis of floating numbers, are missing or NaN.
-
     Example:
         >>> ranks(torch.tensor([0.5, 0.1, 0.5]))
         tensor([2.5000, 1.0000, 2.5000], dtype=torch.float64)
     """
-    _check_scores("scores", scores)
+    check_scores("scores", scores)
     require(len(scores) > 0, "scores", "hold at least one sample", 0)
-    values = scores.detach().to(_dtype(scores)).contiguous()
+    values = scores.detach().to(dtype_of(scores)).contiguous()
     ordered = values.sort().values
     below = torch.searchsorted(ordered, values)
     not_above = torch.searchsorted(ordered, values, right=True)
@@ -49,22 +46,17 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
     Returns:
         A scalar.
 
-    Raises:
-        ValueError: If scores are not one axis of floating numbers, are NaN, differ in
-            length or are fewer than two.
-
     Example:
         >>> first = torch.tensor([1.0, 2.0, 3.0])
         >>> rank_correlation(first, torch.tensor([0.1, 0.7, 0.2]))
         tensor(0.5000)
     """
-    _check_scores("first", first)
-    _check_scores("second", second)
+    check_scores("first", first)
+    check_scores("second", second)
     require(len(first) > 1, "first", "hold at least two samples", len(first))
-    require(
-        len(first) == len(second), "second", f"hold {len(first)} samples", len(second)
-    )
-    dtype = torch.promote_types(_dtype(first), _dtype(second))
+    rule = f"hold {len(first)} samples"
+    require(len(first) == len(second), "second", rule, len(second))
+    dtype = torch.promote_types(dtype_of(first), dtype_of(second))
     middle = (len(first) + 1) / 2
     offset, other = ranks(first) - middle, ranks(second) - middle
     scale = (offset.square().sum() * other.square().sum()).sqrt()

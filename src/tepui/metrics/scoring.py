@@ -4,9 +4,9 @@ from typing import NamedTuple, final
 
 from torch import Tensor
 
-from tepui.metrics.binning import _check_bins, _class_width_bins
-from tepui.metrics.chunks import Chunk, Rule, _wide
-from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, _WithRule
+from tepui.metrics.binning import check_bins, class_width_bins
+from tepui.metrics.chunks import Chunk, Rule, wide
+from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, WithRule
 
 
 class BrierParts(NamedTuple):
@@ -52,11 +52,11 @@ def nll(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor
         >>> nll(logits, torch.tensor([1]), rule="vote")
         tensor(inf)
     """
-    return NLL(rule=rule)._once(logits, labels)
+    return NLL(rule=rule).once(logits, labels)
 
 
 @final
-class NLL(_WithRule, SampleMean):
+class NLL(WithRule, SampleMean):
     """Streaming :func:`nll`, with its ``rule``."""
 
     def per_sample(self, chunk: Chunk) -> Tensor:
@@ -82,7 +82,7 @@ def individual_nll(logits: Tensor, labels: Tensor) -> Tensor:
         >>> individual_nll(logits, torch.tensor([1]))
         tensor([0.6931, 9.0001])
     """
-    return IndividualNLL()._once(logits, labels)
+    return IndividualNLL().once(logits, labels)
 
 
 @final
@@ -114,11 +114,11 @@ def brier(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tens
         >>> brier(torch.tensor([[[0.0, 0.0]]]), torch.tensor([1]))
         tensor(0.5000)
     """
-    return Brier(rule=rule)._once(logits, labels)
+    return Brier(rule=rule).once(logits, labels)
 
 
 @final
-class Brier(_WithRule, SampleMean):
+class Brier(WithRule, SampleMean):
     """Streaming :func:`brier`, with its ``rule``."""
 
     def per_sample(self, chunk: Chunk) -> Tensor:
@@ -158,34 +158,39 @@ def brier_decomposition(
         >>> parts.reliability, parts.uncertainty
         (tensor(0.), tensor(0.5000))
     """
-    return BrierDecomposition(num_bins=num_bins, rule=rule)._once(logits, labels)
+    return BrierDecomposition(num_bins=num_bins, rule=rule).once(logits, labels)
 
 
 @final
-class BrierDecomposition(_WithRule, LogitsStreaming[BrierParts]):
-    """Streaming :func:`brier_decomposition`, with its options."""
+class BrierDecomposition(WithRule, LogitsStreaming[BrierParts]):
+    """Streaming :func:`brier_decomposition`.
+
+    Args:
+        num_bins: Number of bins of equal width on [0, 1].
+        rule: How members are combined.
+    """
 
     num_states = 5
 
     def __init__(self, *, num_bins: int = 15, rule: Rule = "probability") -> None:
-        _check_bins(num_bins)
+        check_bins(num_bins)
         super().__init__(rule=rule)
         self.num_bins = num_bins
 
     def statistics(self, chunk: Chunk) -> State:
         """Return number of samples, squared error, and the bins of every class."""
-        total = _wide(_squared_errors(chunk, self.rule)).sum()
+        total = wide(_squared_errors(chunk, self.rule)).sum()
         probs = chunk.ensemble_probs(self.rule)
-        bins = _class_width_bins(probs, chunk.labels, self.num_bins)
+        bins = class_width_bins(probs, chunk.labels, self.num_bins)
         return chunk.num_samples, total, *bins
 
     def value(self, *state: Tensor) -> BrierParts:
         """Return the parts of the mean squared error."""
         num_samples, total, count, sums, hits = state
         filled = count.clamp(min=1)
-        base = (_wide(hits).sum(-1) / num_samples).unsqueeze(-1)
+        base = (wide(hits).sum(-1) / num_samples).unsqueeze(-1)
         reliability = ((hits - sums).square() / filled).sum() / num_samples
-        gap = _wide(hits) / filled - base
+        gap = wide(hits) / filled - base
         resolution = (count * gap.square()).sum() / num_samples
         uncertainty = (base * (1 - base)).sum()
         within = total / num_samples - (reliability - resolution + uncertainty)

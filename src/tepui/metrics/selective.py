@@ -5,8 +5,8 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from tepui.metrics.chunks import Chunk, Rule, _wide
-from tepui.metrics.streaming import LogitsStreaming, State, _Value, _WithRule
+from tepui.metrics.chunks import Chunk, Rule, wide
+from tepui.metrics.streaming import LogitsStreaming, State, Value, WithRule
 
 
 class RiskCoverage(NamedTuple):
@@ -21,7 +21,7 @@ class RiskCoverage(NamedTuple):
     risk: Tensor
 
 
-class _Selective(_WithRule, LogitsStreaming[_Value]):
+class _Selective(WithRule, LogitsStreaming[Value]):
     num_states = 2
     joined = True
 
@@ -52,7 +52,7 @@ def selective_curve(
         >>> selective_curve(logits, torch.tensor([1, 0])).risk
         tensor([0.0000, 0.5000])
     """
-    return SelectiveCurve(rule=rule)._once(logits, labels)
+    return SelectiveCurve(rule=rule).once(logits, labels)
 
 
 @final
@@ -83,7 +83,7 @@ def aurc(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tenso
         >>> aurc(logits, torch.tensor([1, 0]))
         tensor(0.2500)
     """
-    return AURC(rule=rule)._once(logits, labels)
+    return AURC(rule=rule).once(logits, labels)
 
 
 @final
@@ -105,7 +105,6 @@ def _risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
     answered = torch.arange(1, len(wrong) + 1, device=wrong.device)
     inside = answered - (size.cumsum(0) - size)[group]
     # Each of equal confidences is wrong with the probability that one of them is.
-    expected = (errors.cumsum(0) - errors)[group] + inside * (_wide(errors) / size)[
-        group
-    ]
-    return RiskCoverage(_wide(answered) / len(wrong), expected / answered)
+    share = wide(errors) / size
+    expected = (errors.cumsum(0) - errors)[group] + inside * share[group]
+    return RiskCoverage(wide(answered) / len(wrong), expected / answered)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
-from tepui.metrics.chunks import _check
+from tepui.metrics.chunks import check_logits
 
 
 class SizeCurve(NamedTuple):
@@ -43,9 +43,6 @@ def sub_ensembles(
 
     Returns:
         Increasing member indices of each, in lexicographic order.
-
-    Raises:
-        ValueError: If ``size`` or ``limit`` break their rules.
 
     Example:
         >>> sub_ensembles(3, 2)
@@ -89,16 +86,13 @@ def size_curve(
     Returns:
         The curve; at the full size it is the metric itself.
 
-    Raises:
-        ValueError: If logits, labels, a size or ``limit`` break their rules.
-
     Example:
         >>> from tepui.metrics import accuracy
         >>> logits = torch.tensor([[[9.0, 0.0]], [[0.0, 1.0]], [[0.0, 1.0]]])
         >>> size_curve(accuracy, logits, torch.tensor([1])).mean
         tensor([0.6667, 0.3333, 0.0000])
     """
-    _check(logits, labels)
+    check_logits(logits, labels)
     members = len(logits)
     chosen = list(range(1, members + 1) if sizes is None else sizes)
     require(bool(chosen), "sizes", "hold at least one size", chosen)
@@ -106,9 +100,8 @@ def size_curve(
     count, mean, deviation = [], [], []
     for size in chosen:
         subsets = sub_ensembles(members, size, limit=limit, seed=seed)
-        values = torch.stack(
-            [metric(logits[list(subset)], *data) for subset in subsets]
-        )
+        parts = [metric(logits[list(subset)], *data) for subset in subsets]
+        values = torch.stack(parts)
         require(values.ndim == 1, "metric", "return a scalar", tuple(values[0].shape))
         count.append(len(subsets))
         mean.append(values.mean())

@@ -1,4 +1,4 @@
-"""Metrics of what is too large to hold: chunks go in, sums or short vectors stay.
+"""Metrics of data that are too large to hold: chunks go in, sums or vectors are kept.
 
 Every function that reduces logits to a few numbers has a class of the same name with
 ``update``, ``compute`` and ``reset``. The function is its class used once, so both
@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import Chunk, Rule, _check, _chunks, _dtype, _wide
+from tepui.metrics.chunks import Chunk, Rule, check_logits, chunks_of, dtype_of, wide
 
-_Value = TypeVar("_Value", bound=Tensor | tuple[Tensor, ...])
+Value = TypeVar("Value", bound=Tensor | tuple[Tensor, ...])
 
 State = tuple[Tensor, ...]
 """What a streaming metric keeps of the samples it has seen."""
 
 
-class Streaming(ABC, Generic[_Value]):
+class Streaming(ABC, Generic[Value]):
     """A metric of data that come in chunks.
 
     Attributes:
@@ -45,7 +45,7 @@ class Streaming(ABC, Generic[_Value]):
         self.reset()
 
     @abstractmethod
-    def value(self, *state: Tensor) -> _Value:
+    def value(self, *state: Tensor) -> Value:
         """Return the metric of everything that was kept.
 
         Args:
@@ -63,7 +63,7 @@ class Streaming(ABC, Generic[_Value]):
             sources: What they derive from; the value has the widest type among all.
         """
         for source in sources:
-            self._dtype = torch.promote_types(self._dtype, _dtype(source))
+            self._dtype = torch.promote_types(self._dtype, dtype_of(source))
         if self._states and not self.joined:
             pairs = zip(self._states[0], state, strict=True)
             self._states = [tuple(total + new for total, new in pairs)]
@@ -78,7 +78,7 @@ class Streaming(ABC, Generic[_Value]):
             self._states = [tuple(torch.cat(column) for column in columns)]
         return self._states[0]
 
-    def compute(self) -> _Value:
+    def compute(self) -> Value:
         """Return the metric of all samples seen since the last reset.
 
         Returns:
@@ -94,15 +94,15 @@ class Streaming(ABC, Generic[_Value]):
         self._states = []
         self._dtype = torch.float32
 
-    def _result(self, stacklevel: int) -> _Value:
+    def _result(self, stacklevel: int) -> Value:
         value = self.value(*self.state())
         if self.undefined and isinstance(value, Tensor) and value.isnan().any():
             warnings.warn(self.undefined, stacklevel=stacklevel)
-        answer: _Value = _in_type(value, self._dtype)
+        answer: Value = _in_type(value, self._dtype)
         return answer
 
 
-class LogitsStreaming(Streaming[_Value]):
+class LogitsStreaming(Streaming[Value]):
     """A metric of logits, and mostly of labels, that come in chunks.
 
     Attributes:
@@ -164,8 +164,17 @@ class LogitsStreaming(Streaming[_Value]):
         rule = f"keep the (members, classes) of earlier updates, {self._shape}"
         require(self._shape in (None, shape), "logits", rule, shape)
 
-    def _once(self, logits: Tensor, labels: Tensor | None = None) -> _Value:
-        """Return the metric of these samples alone, for the function of its name."""
+    def once(self, logits: Tensor, labels: Tensor | None = None) -> Value:
+        """Return the metric of some samples alone; all others are forgotten.
+
+        Args:
+            logits: Logits of shape ``(members, samples, classes)``.
+            labels: Class indices of shape ``(samples,)``, where the metric needs them.
+
+        Returns:
+            What the function of the same name returns.
+        """
+        self.reset()
         self.update(logits, labels)
         return self._result(stacklevel=4)
 
@@ -209,7 +218,7 @@ class SampleMean(LogitsStreaming[Tensor]):
             Both numbers.
         """
         values = self.per_sample(chunk)
-        summed = _wide(values) if values.is_floating_point() else values
+        summed = wide(values) if values.is_floating_point() else values
         return chunk.num_samples, summed.sum(-1)
 
     def value(self, *state: Tensor) -> Tensor:
@@ -222,7 +231,7 @@ class SampleMean(LogitsStreaming[Tensor]):
             Their ratio.
         """
         num_samples, total = state
-        return _wide(total) / num_samples
+        return wide(total) / num_samples
 
 
 class Collection:
@@ -259,12 +268,12 @@ class Collection:
         labeled = any(stream.labeled for stream in streams)
         members = max(stream.min_members for stream in streams)
         require(labels is not None or not labeled, "labels", "be given", None)
-        _check(logits, labels if labeled else None, min_members=members)
+        check_logits(logits, labels if labeled else None, min_members=members)
         for stream in streams:
             stream._check_shape(logits)
         for stream in streams:
             stream._shape = logits.shape[0], logits.shape[2]
-        for chunk in _chunks(logits, labels if labeled else None):
+        for chunk in chunks_of(logits, labels if labeled else None):
             for stream in streams:
                 stream.keep(stream.statistics(chunk), logits)
 
@@ -288,7 +297,7 @@ class Collection:
             stream.reset()
 
 
-class _WithRule:
+class WithRule:
     """The option of metrics that depend on how members are combined."""
 
     def __init__(self, *, rule: Rule = "probability") -> None:

@@ -38,19 +38,19 @@ Protocol = Literal["restricted", "unrestricted", "subset_vote"]
 def restrict_classes(
     logits: Tensor, labels: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Leave logits and labels with some of the classes.
+    """Restrict logits and labels to some of the classes.
 
     Args:
         logits: Of all classes, along the last axis.
-        labels: Class indices, all of classes that are left.
-        mask: Which classes are left, ``(classes,)``.
+        labels: Class indices, all of classes that are kept.
+        mask: Which classes are kept, ``(classes,)``.
 
     Returns:
         The logits of those classes, and the labels numbered among them.
 
     Raises:
-        ValueError: If the mask has another length than there are classes, or a label
-            is of a class that is not left.
+        ValueError: If the mask does not fit the classes, or a label is of a class that
+            is left out.
 
     Example:
         >>> mask = torch.tensor([False, True, False, True])
@@ -78,9 +78,6 @@ def subset_vote(logits: Tensor, mask: Tensor) -> Tensor:
     Returns:
         Class indices of shape ``(samples,)``, numbered among all classes; -1 where no
         member votes inside the subset.
-
-    Raises:
-        ValueError: If logits or mask break their rules.
 
     Example:
         >>> logits = torch.eye(3)[[0, 0, 2]].unsqueeze(1)  # two of three vote outside
@@ -113,8 +110,7 @@ def subset_accuracy(
         A scalar.
 
     Raises:
-        ValueError: If logits, labels or mask break their rules, a label is of a class
-            that is not in the mask, or the protocol is unknown.
+        ValueError: If a label is of a class that is not in the mask.
 
     Example:
         >>> logits = torch.tensor([[[9.0, 0.0, 1.0]], [[9.0, 1.0, 0.0]]])

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of
-from tepui.metrics.chunks import Chunk, Rule, _check, _chunks, _dtype, _wide
+from tepui.metrics.chunks import Chunk, Rule, check_logits, chunks_of, dtype_of, wide
 
 _LOWEST, _HIGHEST = 0.01, 100.0
 _STEPS = 60
@@ -55,14 +55,14 @@ def temperature(
         tensor([0.7500, 0.2500])
     """
     one_of("rule", rule, ("probability", "logit"))
-    _check(logits, labels)
+    check_logits(logits, labels)
     best = 1 / _best_inverse(logits, labels, rule)
     if not 1.001 * _LOWEST < best < _HIGHEST / 1.001:
         warnings.warn(
             f"temperature is at its bound, {best:.3g}: the loss falls all the way",
             stacklevel=2,
         )
-    return logits.new_tensor(best, dtype=_dtype(logits))
+    return logits.new_tensor(best, dtype=dtype_of(logits))
 
 
 def _best_inverse(logits: Tensor, labels: Tensor, rule: Rule) -> float:
@@ -93,7 +93,7 @@ def _derivatives(
 ) -> tuple[float, float]:
     """Return two derivatives of the mean loss by the inverse temperature."""
     total = torch.stack(
-        [_chunk_derivatives(chunk, rule, beta) for chunk in _chunks(logits, labels)]
+        [_chunk_derivatives(chunk, rule, beta) for chunk in chunks_of(logits, labels)]
     ).sum(0)
     slope, bend = (total / len(labels)).tolist()
     return slope, bend
@@ -115,4 +115,4 @@ def _chunk_derivatives(chunk: Chunk, rule: Rule, beta: float) -> Tensor:
     gain = label_values - mean
     slope = -(share * gain).sum(0)
     bend = -(share * (gain.square() - spread)).sum(0) + slope.square()
-    return _wide(torch.stack([slope, bend])).sum(-1)
+    return wide(torch.stack([slope, bend])).sum(-1)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tepui.metrics.ood import _Detection
+from tepui.metrics.ood import ScoresStreaming
 from tepui.metrics.streaming import LogitsStreaming
 
 try:
@@ -41,7 +41,7 @@ class TorchMetric(Metric):
     full_state_update = False
 
     def __init__(
-        self, stream: LogitsStreaming[Any] | _Detection, **options: Any
+        self, stream: LogitsStreaming[Any] | ScoresStreaming, **options: Any
     ) -> None:
         super().__init__(**options)
         self.stream = stream

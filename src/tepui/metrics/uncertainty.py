@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import Chunk, _check, _chunks, _map_samples, _spread
+from tepui.metrics.chunks import Chunk, check_logits, chunks_of, map_samples, spread
 
 Score = Literal[
     "max_mean_probability",
@@ -43,7 +43,7 @@ def max_mean_probability(logits: Tensor) -> Tensor:
         >>> max_mean_probability(logits)
         tensor([0.5000, 0.9999])
     """
-    return _map_samples(_max_mean_probability, logits)
+    return map_samples(lambda chunk: chunk.ensemble_top("probability")[0], logits)
 
 
 def pds(logits: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def pds(logits: Tensor) -> Tensor:
         >>> pds(torch.tensor([[[0.0, 99.0], [0.0, 99.0]], [[99.0, 0.0], [0.0, 99.0]]]))
         tensor([1.0000, 0.5000])
     """
-    return _map_samples(_pds, logits)
+    return map_samples(_pds, logits)
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def entropy(logits: Tensor) -> Tensor:
         >>> entropy(torch.tensor([[[0.0, 99.0]], [[99.0, 0.0]]]))
         tensor([0.6931])
     """
-    return _map_samples(_entropy, logits)
+    return map_samples(_entropy, logits)
 
 
 def mutual_information(logits: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def mutual_information(logits: Tensor) -> Tensor:
         >>> mutual_information(logits)
         tensor([0.6931, 0.0000])
     """
-    return _map_samples(_mutual_information, logits)
+    return map_samples(_mutual_information, logits)
 
 
 def predictive_variance(logits: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def predictive_variance(logits: Tensor) -> Tensor:
         >>> predictive_variance(logits)
         tensor([1., 0.])
     """
-    return _map_samples(_predictive_variance, logits)
+    return map_samples(lambda chunk: spread(chunk.probs), logits)
 
 
 def energy(logits: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ def energy(logits: Tensor) -> Tensor:
         >>> energy(torch.tensor([[[0.0, 9.0], [0.0, 0.0]]]))
         tensor([-9.0001, -0.6931])
     """
-    return _map_samples(_energy, logits)
+    return map_samples(_energy, logits)
 
 
 def max_logit(logits: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def max_logit(logits: Tensor) -> Tensor:
         >>> max_logit(torch.tensor([[[0.0, 9.0]], [[4.0, 2.0]]]))
         tensor([6.5000])
     """
-    return _map_samples(_max_logit, logits)
+    return map_samples(lambda chunk: chunk.top[0].mean(0), logits)
 
 
 def ood_scores(
@@ -187,14 +187,10 @@ def ood_scores(
     require(bool(names), "scores", "hold at least one name", names)
     for name in names:
         one_of("scores", name, get_args(Score))
-    _check(logits)
-    rows = [[_SCORES[name](chunk) for name in names] for chunk in _chunks(logits)]
+    check_logits(logits)
+    rows = [[_SCORES[name](chunk) for name in names] for chunk in chunks_of(logits)]
     columns = zip(*rows, strict=True)
     return {name: torch.cat(part) for name, part in zip(names, columns, strict=True)}
-
-
-def _max_mean_probability(chunk: Chunk) -> Tensor:
-    return chunk.ensemble_top("probability")[0]
 
 
 def _pds(chunk: Chunk) -> Tensor:
@@ -214,25 +210,17 @@ def _mutual_information(chunk: Chunk) -> Tensor:
     return (_entropy(chunk) - chunk.member_entropy.mean(0)).clamp(min=0)
 
 
-def _predictive_variance(chunk: Chunk) -> Tensor:
-    return _spread(chunk.probs)
-
-
 def _energy(chunk: Chunk) -> Tensor:
     # The largest log-probability is the largest logit less the logarithm of the sum.
     return (chunk.log_probs.amax(-1) - chunk.top[0]).mean(0)
 
 
-def _max_logit(chunk: Chunk) -> Tensor:
-    return chunk.top[0].mean(0)
-
-
 _SCORES: dict[str, Callable[[Chunk], Tensor]] = {
-    "max_mean_probability": lambda chunk: 1 - _max_mean_probability(chunk),
+    "max_mean_probability": lambda chunk: 1 - chunk.ensemble_top("probability")[0],
     "pds": _pds,
     "entropy": _entropy,
     "mutual_information": _mutual_information,
     "energy": _energy,
-    "max_logit": lambda chunk: -_max_logit(chunk),
-    "predictive_variance": _predictive_variance,
+    "max_logit": lambda chunk: -chunk.top[0].mean(0),
+    "predictive_variance": lambda chunk: spread(chunk.probs),
 }

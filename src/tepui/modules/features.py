@@ -1,13 +1,12 @@
-"""What a frozen extractor says about a data set, computed once and kept on disk.
+"""A frozen extractor's features of a data set, computed once and kept on disk.
 
 A cache is named by the hash of everything it depends on: the extractor's structure and
-weights, the samples and their augmentation. Another extractor or other data therefore
-never meet a cache that is not theirs; nothing is overwritten. Since a module may
-compute what neither its text nor its weights show, two samples are computed again
-whenever a cache is read.
+weights, the samples and their augmentation. So a cache is never used for another
+extractor or other data, and nothing is overwritten. Since a module may compute what
+neither its text nor its weights show, two samples are checked whenever a cache is read.
 
-An augmented sample has other features at every pass. Several passes are kept as so many
-times more rows, pass after pass: row ``k · samples + i`` is sample ``i`` in pass ``k``.
+An augmented sample has other features in every pass. Passes are kept one after another:
+row ``k · samples + i`` is sample ``i`` in pass ``k``.
 """
 
 import hashlib
@@ -43,11 +42,11 @@ def cached_features(
     """Return an extractor's outputs for a data set, from disk if they are there.
 
     Args:
-        extractor: Runs in eval mode, where it lies; left as it was.
+        extractor: Runs in eval mode, where it lies; left unchanged.
         dataset: The samples, as the extractor sees them, in a fixed order. Draws of
             the data set's own transforms are the same at every call.
         folder: Where caches are kept.
-        passes: How often every sample is read, each time with other draws.
+        passes: How often every sample is read, each time with new draws.
         augment: Random changes of image batches, in order, drawn anew in every pass.
         seed: What the draws of ``augment`` derive from.
         batch_size: Samples per pass through the extractor.
@@ -70,30 +69,19 @@ def cached_features(
         >>> tuple(first.inputs.shape), files
         ((3, 4), 1)
     """
-    how = _Reading(passes, tuple(augment), seed, batch_size, workers)
+    how = Reading(passes, tuple(augment), seed, batch_size, workers)
     how.check(dataset)
-    key = features_key(
-        extractor,
-        dataset,
-        passes=passes,
-        augment=augment,
-        seed=seed,
-        batch_size=batch_size,
-        workers=workers,
-    )
+    key = features_key(extractor, dataset, how)
     file = Path(folder) / f"features-{key[:32]}.safetensors"
     if not file.exists():
         parts = _extracted(extractor, dataset, how)
         write_tensors(file, "features", parts, {"key": key})
     tensors, document = read_tensors(file, "features")
     stored_key = document.get("key")
-    require(stored_key == key, str(file), "hold the features its name says", stored_key)
-    require(
-        _is_from(extractor, dataset, how, tensors["features"]),
-        str(file),
-        "hold what the extractor says (delete it to compute it anew)",
-        "other features",
-    )
+    require(stored_key == key, str(file), "hold the features of its name", stored_key)
+    fresh = _is_from(extractor, dataset, how, tensors["features"])
+    rule = "hold the extractor's features (delete it to compute them anew)"
+    require(fresh, str(file), rule, "other features")
     return Arrays(tensors["features"], tensors["targets"], classes=_classes(dataset))
 
 
@@ -104,50 +92,20 @@ def features_of(
     batch_size: int = 256,
     workers: int = 0,
 ) -> Arrays:
-    """Return an extractor's outputs for a data set, computed now and kept nowhere.
+    """Return an extractor's outputs for a data set, computed now and not stored.
 
     Example:
         >>> data = Arrays(torch.ones(3, 2), torch.tensor([0, 1, 0]))
         >>> features_of(nn.Linear(2, 4), data).inputs.shape
         torch.Size([3, 4])
     """
-    how = _Reading(batch_size=batch_size, workers=workers)
+    how = Reading(batch_size=batch_size, workers=workers)
     parts = _extracted(extractor, dataset, how)
     return Arrays(parts["features"], parts["targets"], classes=_classes(dataset))
 
 
-def features_key(
-    extractor: nn.Module,
-    dataset: Dataset[Any],
-    *,
-    passes: int = 1,
-    augment: Sequence[Augmentation] = (),
-    seed: int = 0,
-    batch_size: int = 256,
-    workers: int = 0,
-) -> str:
-    """Return a hash of everything that features depend on."""
-    streams = {"extractor": hashlib.sha256(repr(extractor).encode())}
-    for name, tensor in extractor.state_dict().items():
-        _add(streams, f"weight {name} {tuple(tensor.shape)}", tensor)
-    draws = repr((passes, tuple(augment), seed if augment else None))
-    streams["draws"] = hashlib.sha256(draws.encode())
-    arrays = as_arrays(dataset)
-    if arrays is not None:
-        streams["normalize"] = hashlib.sha256(repr(arrays.normalize).encode())
-        _add_samples(streams, arrays.inputs, arrays.targets)
-    else:
-        cpu = torch.device("cpu")
-        for batch in in_order(dataset, batch_size, device=cpu, workers=workers):
-            _add_samples(streams, batch.inputs, batch.targets)
-    total = hashlib.sha256()
-    for name, stream in sorted(streams.items()):
-        total.update(f"{name} {stream.hexdigest()}\n".encode())
-    return total.hexdigest()
-
-
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     """How the samples of a data set are read; see :func:`cached_features`."""
 
     passes: int = 1
@@ -157,6 +115,7 @@ class _Reading:
     workers: int = 0
 
     def check(self, dataset: Dataset[Any]) -> None:
+        """Raise unless several passes would differ."""
         require(self.passes > 0, "passes", "be positive", self.passes)
         differ = bool(self.augmentations) or as_arrays(dataset) is None
         rule = "be 1 where nothing is drawn: give augment=, or a data set that draws"
@@ -171,8 +130,8 @@ class _Reading:
         draws = torch.rand(length(dataset), columns, generator=stream)
         arrays = as_arrays(dataset)
         prepare = _floating if arrays is None else arrays.prepare
-        found = self._raw(dataset, arrays, number, device)
-        for batch, uniform in zip(found, draws.split(self.batch_size), strict=True):
+        raw = self._raw(dataset, arrays, number, device)
+        for batch, uniform in zip(raw, draws.split(self.batch_size), strict=True):
             changed = augmented(batch.inputs, self.augmentations, uniform.to(device))
             yield batch._replace(inputs=prepare(changed))
 
@@ -197,6 +156,31 @@ class _Reading:
             yield Batch(inputs, arrays.targets[index].to(device), row)
 
 
+def features_key(
+    extractor: nn.Module, dataset: Dataset[Any], how: Reading | None = None
+) -> str:
+    """Return a hash of everything that features depend on."""
+    how = Reading() if how is None else how
+    streams = {"extractor": hashlib.sha256(repr(extractor).encode())}
+    for name, tensor in extractor.state_dict().items():
+        _add(streams, f"weight {name} {tuple(tensor.shape)}", tensor)
+    seed = how.seed if how.augmentations else None
+    draws = repr((how.passes, how.augmentations, seed))
+    streams["draws"] = hashlib.sha256(draws.encode())
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        streams["normalize"] = hashlib.sha256(repr(arrays.normalize).encode())
+        _add_samples(streams, arrays.inputs, arrays.targets)
+    else:
+        cpu = torch.device("cpu")
+        for batch in in_order(dataset, how.batch_size, device=cpu, workers=how.workers):
+            _add_samples(streams, batch.inputs, batch.targets)
+    total = hashlib.sha256()
+    for name, stream in sorted(streams.items()):
+        total.update(f"{name} {stream.hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
 def _floating(inputs: Inputs) -> Inputs:
     return to_float(inputs) if isinstance(inputs, Tensor) else inputs
 
@@ -207,7 +191,7 @@ def _classes(dataset: Dataset[Any]) -> tuple[str, ...]:
 
 
 def _extracted(
-    extractor: nn.Module, dataset: Dataset[Any], how: _Reading
+    extractor: nn.Module, dataset: Dataset[Any], how: Reading
 ) -> dict[str, Tensor]:
     rows, targets = [], []
     device = device_of(extractor)
@@ -220,7 +204,7 @@ def _extracted(
 
 
 def _is_from(
-    extractor: nn.Module, dataset: Dataset[Any], how: _Reading, kept: Tensor
+    extractor: nn.Module, dataset: Dataset[Any], how: Reading, kept: Tensor
 ) -> bool:
     """Compare two samples: a module may compute what neither text nor weights show."""
     few = replace(how, batch_size=2)

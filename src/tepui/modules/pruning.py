@@ -1,4 +1,4 @@
-r"""Sparse members: the smallest weights of a whole network become zero and stay so.
+r"""Sparse members: the smallest weights of a whole network are set to zero for good.
 
 Global magnitude pruning removes the share :math:`s` of smallest :math:`|w|` among all
 weights of linear and convolutional layers taken together; biases, normalization and
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.moments import epoch_of
 from tepui.core.per_member import per_member, values_of
 
 SUFFIX = "_mask"
@@ -31,9 +32,9 @@ class Prune:
 
     Attributes:
         sparsity: Share of the weights to remove; one value, or one per member.
-        prune_at: Share of the run after which members are pruned. At zero the initial
-            weights decide, whose scale differs by layer: high sparsity can then empty
-            whole layers, and a warning reports this.
+        prune_at: Share of the run after which members are pruned, to the nearest
+            epoch. At zero the initial weights decide, whose scale differs by layer:
+            high sparsity can then empty whole layers, and a warning reports this.
     """
 
     sparsity: float | tuple[float, ...] = per_member(0.9)
@@ -45,9 +46,24 @@ class Prune:
         share = self.prune_at
         require(0 <= share < 1, "prune_at", "be a share in [0, 1)", share)
 
+    def epoch(self, epochs: int) -> int:
+        """Return the epoch before which members are pruned, at the latest the last.
+
+        Args:
+            epochs: Length of the run.
+
+        Returns:
+            The epoch, from 0.
+
+        Example:
+            >>> [Prune(prune_at=share).epoch(4) for share in (0.0, 0.5, 0.7, 0.9)]
+            [0, 2, 3, 3]
+        """
+        return min(epoch_of("prune_at", self.prune_at, epochs), epochs - 1)
+
 
 def prune_(module: nn.Module, sparsity: float) -> None:
-    """Set the smallest weights of a network to zero, for good.
+    """Set the smallest weights of a network to zero for good.
 
     Example:
         >>> layer = nn.Linear(4, 1, bias=False)
@@ -77,11 +93,10 @@ def prune_(module: nn.Module, sparsity: float) -> None:
 
 def add_masks(module: nn.Module) -> None:
     """Give every weight that can be pruned a mask, true everywhere."""
-    found = list(_prunable(module))
-    require(
-        len(found) > 0, "module", "have linear or convolutional layers", type(module)
-    )
-    for layer, name, weight in found:
+    prunable = list(_prunable(module))
+    rule = "have linear or convolutional layers"
+    require(len(prunable) > 0, "module", rule, type(module))
+    for layer, name, weight in prunable:
         if name + SUFFIX not in layer._buffers:
             mask = torch.ones_like(weight, dtype=torch.bool, requires_grad=False)
             layer.register_buffer(name + SUFFIX, mask)
@@ -100,10 +115,10 @@ def masks_of(module: nn.Module) -> dict[str, Tensor]:
 def adopt_masks(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Give a module the masks that a state holds and the module lacks."""
     parameters = dict(module.named_parameters())
-    own = dict(module.named_buffers())
+    buffers = dict(module.named_buffers())
     for name in state:
         weight = name.removesuffix(SUFFIX)
-        if name.endswith(SUFFIX) and name not in own and weight in parameters:
+        if name.endswith(SUFFIX) and name not in buffers and weight in parameters:
             layer, _, leaf = weight.rpartition(".")
             mask = torch.ones_like(parameters[weight], dtype=torch.bool)
             module.get_submodule(layer).register_buffer(leaf + SUFFIX, mask)

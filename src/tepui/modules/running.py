@@ -1,4 +1,4 @@
-"""Running a module for its outputs, without a trace left on it."""
+"""Running a module for its outputs, leaving it unchanged."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tepui.models.split import Frozen
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into eval mode inside the block, each part restored after."""
+    """Put a module into eval mode inside the block, then restore each part's mode."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -31,8 +31,8 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def undisturbed(module: nn.Module) -> Iterator[None]:
     """Run a block with a module in eval mode; restore modes and tensors after it.
 
-    What passes inside the block do to buffers, and to embeddings that they shorten to
-    ``max_norm``, is undone.
+    Changes that forward passes make to buffers, and to embeddings that they shorten to
+    ``max_norm``, are undone.
 
     Args:
         module: The module.
@@ -84,7 +84,7 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
 
 @contextmanager
 def refusal_named(inputs: Inputs) -> Iterator[None]:
-    """Turn a module's refusal of inputs inside the block into one that names a shape.
+    """Turn a module's error about its inputs into one that names their shape.
 
     Example:
         >>> with refusal_named(torch.zeros(2, 3)):  # doctest: +ELLIPSIS
@@ -117,10 +117,10 @@ def one_sample(inputs: Inputs) -> Inputs:
 
 
 def over_samples(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Apply a function of one sample to many, vectorized where that can be done.
+    """Apply a function of one sample to many, vectorized where possible.
 
-    A module that looks into its inputs, to skip a mask without effect for instance,
-    cannot be vectorized; its samples are taken in turn.
+    A module that looks at the values of its inputs cannot be vectorized; its samples
+    are taken one by one.
     """
     try:
         return vmap(function, randomness="same")(*arguments)
@@ -128,11 +128,11 @@ def over_samples(function: Callable[..., Any], *arguments: Any) -> Any:
         if "vmap" not in str(error):
             raise
     samples = len(tree_leaves(arguments)[0])
-    found = [
+    results = [
         function(*tree_map(lambda tensor, row=row: tensor[row], arguments))
         for row in range(samples)
     ]
-    return tree_map(lambda *values: torch.stack(values), *found)
+    return tree_map(lambda *values: torch.stack(values), *results)
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -154,12 +154,8 @@ def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
 
 def blocks(batch: Batch, size: int) -> Iterator[Batch]:
     """Yield a batch in parts of at most ``size`` samples, in order."""
-    yield from map(
-        Batch,
-        chunks(batch.inputs, size),
-        batch.targets.split(size),
-        batch.index.split(size),
-    )
+    inputs = chunks(batch.inputs, size)
+    yield from map(Batch, inputs, batch.targets.split(size), batch.index.split(size))
 
 
 def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

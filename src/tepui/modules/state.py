@@ -16,46 +16,39 @@ from tepui.modules.pruning import adopt_masks
 def tensor_state(module: nn.Module) -> dict[str, Tensor]:
     """Return a module's state dict, which must hold tensors only."""
     state: dict[str, Any] = module.state_dict()
+    owner = f"state of {type(module).__name__}"
     for name, value in state.items():
-        require(
-            isinstance(value, Tensor),
-            f"state of {type(module).__name__}",
-            "hold tensors only",
-            f"{type(value).__name__} in {name!r}",
-        )
+        actual = f"{type(value).__name__} in {name!r}"
+        require(isinstance(value, Tensor), owner, "hold tensors only", actual)
     return state
 
 
 def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -> None:
     """Load tensors into a module, naming what does not fit."""
     adopt_masks(module, state)
-    own = tensor_state(module)
-    missing = [name for name in own if name not in state]
-    unexpected = [name for name in state if name not in own]
+    present = tensor_state(module)
+    missing = [name for name in present if name not in state]
+    unexpected = [name for name in state if name not in present]
     if missing or unexpected:
         raise ValueError(
             f"{where} must fit {type(module).__name__}, got missing {missing[:3]} "
             f"({len(missing)}) and unexpected {unexpected[:3]} ({len(unexpected)})"
         )
     for name, tensor in state.items():
-        require(
-            tensor.shape == own[name].shape,
-            f"{name!r} in {where}",
-            f"have shape {tuple(own[name].shape)}",
-            tuple(tensor.shape),
-        )
+        shape, actual = tuple(present[name].shape), tuple(tensor.shape)
+        require(actual == shape, f"{name!r} in {where}", f"have shape {shape}", actual)
     module.load_state_dict(state)
 
 
 def description(module: nn.Module) -> dict[str, Any]:
-    """Return how to rebuild a module, as JSON holds it."""
+    """Return how to rebuild a module, as a value for JSON."""
     origin = module.cut_from if isinstance(module, Frozen | Composed) else None
-    if origin is not None and _is_own(origin.model):
+    if origin is not None and _is_listed(origin.model):
         part = "extractor" if isinstance(module, Frozen) else "tail"
         whole = {"model": origin.model.__name__, "config": origin.config}
         return {**whole, "part": part, "layers": origin.layers}
     kind = type(module)
-    if isinstance(module, Model) and _is_own(kind):
+    if isinstance(module, Model) and _is_listed(kind):
         return {"model": kind.__name__, "config": module.config}
     return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
 
@@ -63,7 +56,7 @@ def description(module: nn.Module) -> dict[str, Any]:
 def rebuilt(
     described: dict[str, Any], file: Path, argument: str = "factory"
 ) -> nn.Module:
-    """Build the model that :func:`description` described; nothing else is run."""
+    """Build a model from its :func:`description`; nothing else is run."""
     name = described["model"]
     if described["config"] is None:
         raise ValueError(
@@ -86,12 +79,12 @@ def rebuilt(
     return split.extractor if part == "extractor" else split.pattern
 
 
-def _is_own(kind: type) -> bool:
+def _is_listed(kind: type) -> bool:
     return getattr(models, kind.__name__, None) is kind
 
 
 def _rebuildable() -> list[str]:
-    """Names of models; a file may call neither their base nor functions beside them."""
+    """Return the models that a file may name: neither their base nor functions."""
     kinds = {name: getattr(models, name) for name in models.__all__}
     return [
         name
@@ -102,7 +95,7 @@ def _rebuildable() -> list[str]:
 
 def take_dtypes(module: nn.Module, state: dict[str, Tensor]) -> None:
     """Give a rebuilt module the number types it was saved in."""
-    for name, own in (*module.named_parameters(), *module.named_buffers()):
-        saved = state.get(name, own)
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        saved = state.get(name, tensor)
         if saved.is_floating_point():
-            own.data = own.data.to(saved.dtype)
+            tensor.data = tensor.data.to(saved.dtype)

@@ -1,8 +1,8 @@
 """Sharpness of a model's loss: functions of a model, a loss and data.
 
-Measures of a model take ``(model, data, *, loss=cross_entropy, ...)`` and return a
-:class:`Measurement`; measures of samples return one value per sample. None leaves a
-trace on the model.
+Measures of a model take ``(model, dataset, *, loss=cross_entropy, ...)`` and return a
+:class:`Measurement`; measures of samples return one value per sample. All leave the
+model unchanged, and raise a ``ValueError`` that names argument, rule and value.
 """
 
 from tepui.sharpness.average_case import average_case

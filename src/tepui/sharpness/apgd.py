@@ -1,10 +1,10 @@
 r"""Automatic projected gradient ascent (APGD): the largest rise near a point.
 
 The maximum of a function over :math:`T u`, :math:`\lVert u \rVert_q \le \rho`, is
-sought by steps of length :math:`2 \rho` at first. At checkpoints that become ever
-denser the step is halved, with a return to the best point, when fewer than three
-quarters of the steps since the last checkpoint went up, or when neither the step nor
-the best value changed. Nothing is read back to the host: all decisions are tensors.
+sought by steps of length :math:`2 \rho` at first. At ever denser checkpoints the step
+is halved, with a return to the best point, when fewer than three quarters of the steps
+since the last checkpoint went up, or when neither the step nor the best value changed.
+Nothing is read back to the host: all decisions are tensors.
 
 References:
     Croce and Hein, Reliable Evaluation of Adversarial Robustness with an Ensemble of
@@ -81,12 +81,12 @@ def checkpoints(steps: int) -> list[int]:
         >>> checkpoints(20)
         [5, 9, 12, 14, 16, 18, 19]
     """
-    percent, gap, found = 22, 22, []
+    percent, gap, numbers = 22, 22, set()
     while percent <= 100:
-        found.append(-(-percent * steps // 100))
+        numbers.add(-(-percent * steps // 100))
         gap = max(gap - 3, 6)
         percent += gap
-    return sorted({number for number in found if number < steps})
+    return sorted(number for number in numbers if number < steps)
 
 
 class _Best(NamedTuple):
@@ -152,8 +152,6 @@ def ellipsoid_projection(point: Tensor, scale: Tensor, rho: float) -> Tensor:
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         outside = shrunk(middle).norm() > rho
-        low, high = (
-            torch.where(outside, middle, low),
-            torch.where(outside, high, middle),
-        )
+        low = torch.where(outside, middle, low)
+        high = torch.where(outside, high, middle)
     return torch.where(point.norm() > rho, shrunk(high), point)

@@ -9,8 +9,8 @@ normal :math:`z` (``norm="l2"``) or :math:`z` uniform in :math:`(-1, 1)`
 (``norm="linf"``). To second order it is :math:`\tfrac12 \rho^2 \sum_j t_j^2 H_{jj}`, a
 third of that for uniform :math:`z`.
 
-Differs from the released code: all batches meet the same draws, so that one pass over
-all samples serves a draw; with the same generator, so do all models.
+Differs from the released code: all batches share the same draws, so that each draw
+takes one pass over all samples; with the same generator, all models share them too.
 
 References:
     Andriushchenko et al., A Modern Look at the Relationship between Sharpness and
@@ -33,19 +33,19 @@ from tepui.sharpness.noise import (
     stream_or_default,
     uniform_like,
 )
-from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.selection import Data, select
 from tepui.sharpness.weights import Masks, WeightVector
 
 
 def average_case(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     rho: float = 0.5,
     norm: Norm = "l2",
     adaptive: bool = True,
-    draws: int = 100,
+    num_draws: int = 100,
     normalize_logits: bool = False,
     masks: Masks | None = None,
     num_samples: int | None = 500,
@@ -55,19 +55,18 @@ def average_case(
     """Return the mean rise in loss under random changes of the weights.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
         rho: Standard deviation of a weight's change, or its bound for ``"linf"``.
         norm: ``"l2"`` draws normal, ``"linf"`` uniform changes.
         adaptive: Measure changes relative to each weight.
-        draws: How many changes; each costs one pass over the samples.
+        num_draws: How many changes; each costs one pass over the samples.
         normalize_logits: Take the scale of the logits out, as the released code can.
         masks: Boolean tensors by parameter name; weights that are False stay.
-        num_samples: How many samples; None takes every one.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
-        generator: Draws samples and changes, where it lies; None draws the same ones
-            at every call.
+        generator: Draws samples and changes on its device; None always draws the same.
 
     Returns:
         A value, with its standard error over draws and samples. It can be negative.
@@ -79,37 +78,28 @@ def average_case(
         >>> data = Arrays(torch.ones(1, 1), torch.zeros(1))
         >>> def half_square(outputs, targets):
         ...     return 0.5 * (outputs[:, 0] - targets).square()
-        >>> found = average_case(model, data, loss=half_square, rho=0.1, draws=1000)
-        >>> abs(found.value - 0.5 * 0.1**2 * 2**2) < 3 * found.standard_error
+        >>> noisy = average_case(model, data, loss=half_square, rho=0.1, num_draws=999)
+        >>> abs(noisy.value - 0.5 * 0.1**2 * 2**2) < 3 * noisy.standard_error
         True
     """
-    require(0 <= rho < float("inf"), "rho", "be finite and not negative", rho)
-    require(draws > 0, "draws", "be positive", draws)
+    require(0 <= rho < float("inf"), "rho", "be finite and non-negative", rho)
+    require(num_draws > 0, "num_draws", "be positive", num_draws)
     one_of("norm", norm, get_args(Norm))
     stream = stream_or_default(generator)
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=stream,
-    ).held()
-    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
-    reach = rho * weights.scale(adaptive, masks)
+    batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
+    weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
+    reach = rho * weights.scale(adaptive=adaptive)
     draw = normal_like if norm == "l2" else uniform_like
     with undisturbed(model):
-        offsets = (reach * draw(reach, stream) for _ in range(draws))
+        offsets = (reach * draw(reach, stream) for _ in range(num_draws))
         values = rises(weights, batches, offsets)
-    settings = {
-        "measure": "average_case",
-        "loss": name_of(loss),
-        "rho": float(rho),
-        "norm": norm,
-        "adaptive": adaptive,
-        "draws": draws,
-        "normalize_logits": normalize_logits,
-        "masked": weights.masked(masks),
-        **batches.settings,
-    }
+    settings = batches.settings(
+        "average_case",
+        rho=float(rho),
+        norm=norm,
+        adaptive=adaptive,
+        draws=num_draws,
+        normalize_logits=normalize_logits,
+        masked=weights.masked,
+    )
     return crossed_mean_of(values, settings)

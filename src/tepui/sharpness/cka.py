@@ -47,12 +47,9 @@ def linear_cka(first: Tensor, second: Tensor) -> Tensor:
         >>> linear_cka(x, -5 * x.flip(1))
         tensor(1.)
     """
-    require(
-        first.ndim == second.ndim == 2 and len(first) == len(second),
-        "second",
-        f"be (samples, width) for the same samples as the first {tuple(first.shape)}",
-        tuple(second.shape),
-    )
+    same = first.ndim == second.ndim == 2 and len(first) == len(second)
+    rule = f"be (samples, width) for the same samples as the first {tuple(first.shape)}"
+    require(same, "second", rule, tuple(second.shape))
     x, y = (part - part.mean(0) for part in (first, second))
     scale: Tensor = (x.T @ x).norm() * (y.T @ y).norm()
     return (x.T @ y).square().sum() / scale
@@ -60,7 +57,7 @@ def linear_cka(first: Tensor, second: Tensor) -> Tensor:
 
 def pairwise_cka(
     models: Sequence[nn.Module],
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     representation: Representation = "features",
@@ -72,14 +69,13 @@ def pairwise_cka(
 
     Args:
         models: At least two modules with linear last layers, such as
-            ``ensemble.members``; left as they were.
-        data: A data set, or a loader that does not shuffle.
-        loss: Only says which labels fit: features know none.
-        representation: What the last layer sees, ``"features"``, or says,
-            ``"logits"``.
-        num_samples: How many samples; None takes every one.
+            ``ensemble.members``; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
+        loss: Only tells which labels fit; features do not depend on it.
+        representation: What goes into the last layer, or comes out of it.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the values do not depend on it.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
         Shape ``(models, models)``, symmetric, float64, on the CPU.
@@ -91,27 +87,20 @@ def pairwise_cka(
     for model in models:
         if generator is not None and state is not None:
             generator.set_state(state)
-        batches = select(
-            model,
-            data,
-            loss,
-            batch_size=batch_size,
-            num_samples=num_samples,
-            generator=generator,
-        )
+        batches = select(model, dataset, loss, batch_size, num_samples, generator)
         with undisturbed(model), features_and_logits(model) as seen:
             which = get_args(Representation).index(representation)
             parts = [seen(batch.inputs)[which].double().cpu() for batch in batches]
         features.append(torch.cat(parts))
-    found = torch.eye(len(models), dtype=torch.float64)
+    alignment = torch.eye(len(models), dtype=torch.float64)
     for i, j in combinations(range(len(models)), 2):
-        found[i, j] = found[j, i] = linear_cka(features[i], features[j])
-    return found
+        alignment[i, j] = alignment[j, i] = linear_cka(features[i], features[j])
+    return alignment
 
 
 def cka(
     models: Sequence[nn.Module],
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     representation: Representation = "features",
@@ -123,14 +112,13 @@ def cka(
 
     Args:
         models: At least two modules with linear last layers, such as
-            ``ensemble.members``; left as they were.
-        data: A data set, or a loader that does not shuffle.
-        loss: Only says which labels fit: features know none.
-        representation: What the last layer sees, ``"features"``, or says,
-            ``"logits"``.
-        num_samples: How many samples; None takes every one.
+            ``ensemble.members``; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
+        loss: Only tells which labels fit; features do not depend on it.
+        representation: What goes into the last layer, or comes out of it.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
         A value in [0, 1], with its standard error over pairs (NaN for two models).
@@ -142,19 +130,15 @@ def cka(
         >>> round(cka(models, data).value, 6)  # the same inputs are the features
         1.0
     """
-    found = pairwise_cka(
+    alignment = pairwise_cka(
         models,
-        data,
+        dataset,
         loss=loss,
         representation=representation,
         num_samples=num_samples,
         batch_size=batch_size,
         generator=generator,
     )
-    rows, columns = torch.triu_indices(len(found), len(found), offset=1)
-    settings = {
-        "measure": "cka",
-        "representation": representation,
-        "models": len(found),
-    }
-    return mean_of(found[rows, columns], settings, "pair")
+    rows, columns = torch.triu_indices(len(models), len(models), offset=1)
+    about = {"measure": "cka", "representation": representation, "models": len(models)}
+    return mean_of(alignment[rows, columns], about, "pair")

@@ -2,15 +2,13 @@ r"""The trace of each sample's Fisher matrix: its squared gradient norm.
 
 .. math:: s(j) = \lVert \nabla_\theta \, \ell(f_\theta(x_j), y_j) \rVert_2^2
 
-over all trainable parameters that are not pruned, with the true label, with BatchNorm
-in eval mode, so that samples do not touch each other. One forward and one backward pass
-per batch suffice: each layer's share follows from its inputs and output gradients
-(:mod:`tepui.sharpness.layers`), and weight gradients are never formed.
-Parameters used more than once are summed over their uses before squaring; parameters
-outside known layers are differentiated per sample on their own. If the model computes
-with its parameters in ways no layer shows, the sum disagrees with plain differentiation
-of two samples, in strict float32 so that rounding is no reason to, and the whole model
-is differentiated per sample instead.
+over all trainable parameters that are not pruned, with the true label and with
+BatchNorm in eval mode, so that samples do not affect each other. One forward and one
+backward pass per batch suffice: each layer's share follows from its inputs and output
+gradients (:mod:`tepui.sharpness.layers`). Parameters used more than once are summed
+over their uses before squaring; parameters outside known layers are differentiated per
+sample. If that disagrees with plain differentiation of two samples, in strict float32,
+the whole model is differentiated per sample instead.
 
 Differs from the released code of SharpBalance: no per-sample gradient of the whole
 model is held in memory.
@@ -20,6 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -43,9 +42,9 @@ from tepui.modules.running import (
     over_samples,
     undisturbed,
 )
-from tepui.sharpness.layers import gradients, is_known, squared_norms
+from tepui.sharpness.layers import gradients, has_rule, squared_norms
 from tepui.sharpness.measurement import Measurement, mean_of
-from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.selection import Data, select
 
 # Elements of one block of whole per-sample gradients, where they must be formed.
 WHOLE_GRADIENT_ELEMENTS = 2**27
@@ -63,13 +62,13 @@ def sample_fisher_trace(
     """Return each sample's squared gradient norm.
 
     Args:
-        model: Any module; its mode, parameters and buffers are left as they were.
+        model: Any module; its mode, parameters and buffers are left unchanged.
         dataset: Samples as the model sees them at test time, not augmented.
         loss: Returns one loss per sample.
         batch_size: Samples per pass; the result does not depend on it. By default 512
             on a GPU and 128 elsewhere.
         autocast: Type of the forward pass, such as ``torch.bfloat16``; norms are
-            summed in float32 all the same. None keeps the weights' own.
+            still summed in float32. None keeps that of the weights.
         workers: Processes that load a data set not held in tensors.
 
     Returns:
@@ -93,7 +92,7 @@ def sample_fisher_trace(
 
 def fisher_trace(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     autocast: torch.dtype | None = None,
@@ -104,31 +103,21 @@ def fisher_trace(
     """Return the mean of :func:`sample_fisher_trace`.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
-        autocast: Type of the forward pass; None keeps the weights' own.
-        num_samples: How many samples; None takes every one.
+        autocast: Type of the forward pass; None keeps that of the weights.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
-        A value, not negative, with its standard error over samples.
+        A non-negative value, with its standard error over samples.
     """
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=_batch_size(model, batch_size),
-        num_samples=num_samples,
-        generator=generator,
-    )
-    settings = {
-        "measure": "fisher_trace",
-        "loss": name_of(loss),
-        "autocast": None if autocast is None else str(autocast),
-        **batches.settings,
-    }
+    size = _batch_size(model, batch_size)
+    batches = select(model, dataset, loss, size, num_samples, generator)
+    precision = None if autocast is None else str(autocast)
+    settings = batches.settings("fisher_trace", autocast=precision)
     return mean_of(_scores(model, batches, loss, autocast), settings)
 
 
@@ -139,10 +128,7 @@ def _batch_size(model: nn.Module, asked: int | None) -> int:
 
 
 def _scores(
-    model: nn.Module,
-    batches: Iterable[Batch],
-    loss: Loss,
-    autocast: torch.dtype | None,
+    model: nn.Module, batches: Iterable[Batch], loss: Loss, autocast: torch.dtype | None
 ) -> Tensor:
     with undisturbed(model), _Recorder(model, loss, autocast).attached() as recorder:
         return torch.cat([recorder.score(batch) for batch in batches])
@@ -167,15 +153,12 @@ def whole_gradient_norms(
         outputs = getattr(outputs, "logits", outputs)
         return loss(outputs, target[None])[0]
 
-    def gradient(inputs: Inputs, target: Tensor) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = grad(sample_loss)(inner, inputs, target)
-        return found
-
+    gradient = partial(grad(sample_loss), inner)
     totals = []
     for part in blocks(batch, _samples_at_a_time(inner.values())):
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels do not vectorize
-            found = over_samples(gradient, part.inputs, part.targets)
-        alive = (g * masks[n] if n in masks else g for n, g in found.items())
+            by_name = over_samples(gradient, part.inputs, part.targets)
+        alive = (g * masks[n] if n in masks else g for n, g in by_name.items())
         norms = [g.detach().square().flatten(1).sum(1) for g in alive]
         totals.append(torch.stack(norms).sum(0))
     return torch.cat(totals)
@@ -196,7 +179,7 @@ class _Recorder:
         self.layers = {
             part: names
             for part in model.modules()
-            if is_known(part) and (names := _own(part, ids))
+            if has_rule(part) and (names := _direct_names(part, ids))
         }
         uses = Counter(
             id(getattr(part, name))
@@ -242,11 +225,9 @@ class _Recorder:
         self._layered(few, probe, None)
         again = [layer for layer, count in self.calls.items() if count > 1]
         self.repeated |= {id(p) for layer in again for p in layer.parameters()}
-        found = self._layered(few, probe, None)
-        plain = whole_gradient_norms(self.model, few, probe)
-        close = torch.allclose(
-            found.double(), plain.double(), rtol=1e-3, atol=0, equal_nan=True
-        )
+        layered = self._layered(few, probe, None).double()
+        plain = whole_gradient_norms(self.model, few, probe).double()
+        close = torch.allclose(layered, plain, rtol=1e-3, atol=0, equal_nan=True)
         if self.sound and close:
             return True
         parameters = self.trainable.values()
@@ -336,8 +317,8 @@ class _Recorder:
                 self.summed[key] = self.summed.get(key, 0) + alive
 
 
-def _own(part: nn.Module, ids: set[int]) -> list[str]:
-    """Return the names of a module's own parameters that are among ``ids``."""
+def _direct_names(part: nn.Module, ids: set[int]) -> list[str]:
+    """Return the names of a module's direct parameters that are among ``ids``."""
     return [n for n, p in part.named_parameters(recurse=False) if id(p) in ids]
 
 

@@ -40,7 +40,7 @@ from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.selection import Data, name_of, select
 from tepui.sharpness.weights import WeightVector
 
-Method = Literal["analytic", "direct"]
+Form = Literal["analytic", "direct"]
 Labels = Literal["empirical", "model"]
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
@@ -48,10 +48,10 @@ LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
 def fisher_rao(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    method: Method = "analytic",
+    method: Form = "analytic",
     labels: Labels = "empirical",
     depth: int | Literal["auto"] = 1,
     squared: bool = False,
@@ -62,21 +62,21 @@ def fisher_rao(
     """Return the Fisher–Rao norm of a model's weights.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
         method: ``"analytic"`` from the outputs, or ``"direct"`` along the weights.
         labels: ``"empirical"`` takes the labels of the data; ``"model"`` the
             expectation over the model's own predictions, for cross-entropy only.
         depth: Factor of the analytic form: the number of linear layers of a
             homogeneous network; ``"auto"`` counts linear and convolutional layers.
-        squared: Give the square of the norm.
-        num_samples: How many samples; None takes every one.
+        squared: Return the square of the norm.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
-        A value, not negative, with its standard error over samples.
+        A non-negative value, with its standard error over samples.
 
     Example:
         >>> from tepui.data import Arrays
@@ -89,36 +89,23 @@ def fisher_rao(
         >>> abs(analytic - direct) < 1e-5
         True
     """
-    one_of("method", method, get_args(Method))
+    one_of("method", method, get_args(Form))
     one_of("labels", labels, get_args(Labels))
     factor = depth_of(model) if depth == "auto" else depth
     require(factor > 0, "depth", "be positive, or 'auto'", depth)
-    require(
-        method == "analytic" or factor == 1,
-        "depth",
-        "be 1 for method='direct', which needs no factor",
-        depth,
-    )
-    require(
-        labels == "empirical" or loss is cross_entropy,
-        "loss",
-        "be cross_entropy for labels='model'",
-        name_of(loss),
-    )
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=generator,
-    )
+    rule = "be 1 for method='direct', which needs no factor"
+    require(method == "analytic" or factor == 1, "depth", rule, depth)
+    fits = labels == "empirical" or loss is cross_entropy
+    require(fits, "loss", "be cross_entropy for labels='model'", name_of(loss))
+    batches = select(model, dataset, loss, batch_size, num_samples, generator)
     weights = WeightVector(model, loss) if method == "direct" else None
 
     def squares(batch: Batch) -> Tensor:
-        outputs, tangent = (
-            _homogeneous(model, batch) if weights is None else _along(weights, batch)
-        )
+        if weights is None:
+            with torch.no_grad():
+                outputs = tangent = forward(model, batch.inputs).double()
+        else:
+            outputs, tangent = _along(weights, batch)
         tangent = factor * tangent
         if labels == "model":
             return _expected_square(outputs, tangent)
@@ -126,17 +113,15 @@ def fisher_rao(
 
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([squares(batch) for batch in batches])
-    settings = {
-        "measure": "fisher_rao",
-        "loss": name_of(loss),
-        "method": method,
-        "labels": labels,
-        "depth": factor,
-        "squared": squared,
-        **batches.settings,
-    }
-    found = mean_of(values, settings)
-    return found if squared else _root(found)
+    settings = batches.settings(
+        "fisher_rao",
+        method=method,
+        labels=labels,
+        depth=factor,
+        squared=squared,
+    )
+    square = mean_of(values, settings)
+    return square if squared else _root(square)
 
 
 def depth_of(model: nn.Module) -> int:
@@ -144,12 +129,6 @@ def depth_of(model: nn.Module) -> int:
     count = sum(isinstance(part, LAYERS) for part in model.modules())
     require(count > 0, "model", "have linear or convolutional layers", count)
     return count
-
-
-def _homogeneous(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    with torch.no_grad():
-        outputs = forward(model, batch.inputs).double()
-    return outputs, outputs
 
 
 def _along(weights: WeightVector, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -179,8 +158,8 @@ def _expected_square(outputs: Tensor, tangent: Tensor) -> Tensor:
     return (probs * centered.square()).sum(1)
 
 
-def _root(found: Measurement) -> Measurement:
+def _root(square: Measurement) -> Measurement:
     """Return the square root, its error to first order."""
-    value = found.value**0.5
-    error = found.standard_error / (2 * value) if value else found.standard_error
-    return Measurement(value, error, found.settings)
+    value = square.value**0.5
+    error = square.standard_error / (2 * value) if value else square.standard_error
+    return Measurement(value, error, square.settings)

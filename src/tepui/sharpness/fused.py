@@ -35,13 +35,13 @@ def convolution_norms(
     taps = module.kernel_size[0] * module.kernel_size[1]
     column_tiles = -(-channels // columns)
     tiles = taps * -(-out_channels // rows) * column_tiles
-    found = torch.empty(samples, tiles, device=grads.device)
+    squares = torch.empty(samples, tiles, device=grads.device)
     alive = None if mask is None else mask.permute(2, 3, 0, 1).contiguous()
     _convolution_norms[(samples * tiles,)](
         inputs,
         grads,
-        found,
-        found if alive is None else alive,
+        squares,
+        squares if alive is None else alive,
         channels,
         height,
         width,
@@ -62,7 +62,7 @@ def convolution_norms(
         POSITIONS=min(_tile(out_height * out_width), 128 // grads.element_size()),
         num_warps=8 if rows * columns > 64 * 64 else 4,
     )
-    return found.sum(1)
+    return squares.sum(1)
 
 
 def batch_norm_norms(
@@ -74,13 +74,13 @@ def batch_norm_norms(
     samples, channels = grads.shape[:2]
     columns = _tile(channels)
     tiles = -(-channels // columns)
-    found = torch.empty(samples, tiles, device=grads.device)
+    squares = torch.empty(samples, tiles, device=grads.device)
     _batch_norm_norms[(samples * tiles,)](
         inputs,
         grads,
         module.running_mean,
         module.running_var,
-        found,
+        squares,
         channels,
         grads[0, 0].numel(),
         tiles,
@@ -90,7 +90,7 @@ def batch_norm_norms(
         COLUMNS=columns,
         POSITIONS=32,
     )
-    return found.sum(1)
+    return squares.sum(1)
 
 
 def _tile(size: int) -> int:
@@ -101,7 +101,7 @@ def _tile(size: int) -> int:
 def _convolution_norms(  # pragma: no cover - compiled for the GPU
     inputs,
     grads,
-    found,
+    squares,
     alive,
     channels,
     height,
@@ -140,11 +140,11 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
         position = start + tl.arange(0, POSITIONS)
         y = (position // out_width) * stride_down + down
         x = (position % out_width) * stride_across + across
-        known = position < positions
-        inside = known & (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        real = position < positions
+        inside = real & (y >= 0) & (y < height) & (x >= 0) & (x < width)
         g = tl.load(
             grads + position[None, :] * out_channels + row[:, None],
-            mask=known[None, :] & (row[:, None] < out_channels),
+            mask=real[None, :] & (row[:, None] < out_channels),
             other=0.0,
         )
         a = tl.load(
@@ -160,7 +160,7 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
         at = (tap * out_channels + row[:, None]) * channels + column[None, :]
         total = tl.where(tl.load(alive + at, mask=there, other=0) != 0, total, 0.0)
     square = tl.sum(tl.sum(total * total, 1), 0)
-    tl.store(found + sample * tiles + tile, square)
+    tl.store(squares + sample * tiles + tile, square)
 
 
 @triton.jit
@@ -169,7 +169,7 @@ def _batch_norm_norms(  # pragma: no cover - compiled for the GPU
     grads,
     mean,
     variance,
-    found,
+    squares,
     channels,
     positions,
     tiles,
@@ -203,4 +203,4 @@ def _batch_norm_norms(  # pragma: no cover - compiled for the GPU
         total += scale * scale / spread
     if BIAS:
         total += shift * shift
-    tl.store(found + sample * tiles + tile, tl.sum(total, 0))
+    tl.store(squares + sample * tiles + tile, tl.sum(total, 0))

@@ -20,19 +20,19 @@ from tepui.core.checks import one_of, require
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.measurement import Measurement, mean_of, without_nan
-from tepui.sharpness.noise import normal_like, stream_or_default
-from tepui.sharpness.selection import Data, Selection, name_of, select
-from tepui.sharpness.weights import Masks, WeightVector, curvature_along
+from tepui.sharpness.noise import curvatures_along, normal_like, stream_or_default
+from tepui.sharpness.selection import Data, Selection, select
+from tepui.sharpness.weights import Masks, WeightVector
 
 Which = Literal["LA", "SA", "LM"]
 
 
 def hessian_eigenvalues(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    count: int = 1,
+    num_eigenvalues: int = 1,
     which: Which = "LA",
     tolerance: float = 1e-4,
     masks: Masks | None = None,
@@ -43,19 +43,18 @@ def hessian_eigenvalues(
     """Return extreme eigenvalues of the Hessian of the mean loss.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
-        count: How many eigenvalues, fewer than there are weights.
+        num_eigenvalues: How many, fewer than there are weights.
         which: The largest (``"LA"``), the smallest (``"SA"``) or the largest by
             magnitude (``"LM"``), as in ``scipy.sparse.linalg.eigsh``.
         tolerance: Relative accuracy.
         masks: Boolean tensors by parameter name; the Hessian is that of the weights
             that are True.
-        num_samples: How many samples; None takes every one.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the values do not depend on it.
-        generator: Draws samples and the first vector, where it lies; None draws the
-            same ones at every call.
+        generator: Draws samples and first vector on its device; None: always the same.
 
     Returns:
         One measurement each, the extreme one first.
@@ -72,35 +71,24 @@ def hessian_eigenvalues(
     """
     one_of("which", which, get_args(Which))
     stream = stream_or_default(generator)
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=stream,
-    ).held()
-    weights = WeightVector(model, loss)
-    free = weights.scale(False, masks)
-    require(
-        0 < count < len(free),
-        "count",
-        f"be positive and less than the number of weights ({len(free)})",
-        count,
+    batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
+    weights = WeightVector(model, loss, masks=masks)
+    free = weights.scale()
+    rule = f"be positive and less than the number of weights ({len(free)})"
+    few = 0 < num_eigenvalues < len(free)
+    require(few, "num_eigenvalues", rule, num_eigenvalues)
+    settings = batches.settings(
+        "hessian_eigenvalues",
+        count=num_eigenvalues,
+        which=which,
+        tolerance=tolerance,
+        masked=weights.masked,
     )
-    settings = {
-        "measure": "hessian_eigenvalues",
-        "loss": name_of(loss),
-        "count": count,
-        "which": which,
-        "tolerance": tolerance,
-        "masked": weights.masked(masks),
-        **batches.settings,
-    }
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         start = free * normal_like(free, stream)
-        vectors = _eigenvectors(weights, batches, free, start, count, which, tolerance)
-        curvatures = [_curvatures(weights, batches, vector) for vector in vectors]
+        how = num_eigenvalues, which, tolerance
+        vectors = _eigenvectors(weights, batches, free, start, *how)
+        curvatures = [curvatures_along(weights, batches, v).detach() for v in vectors]
     return tuple(mean_of(values, settings) for values in curvatures)
 
 
@@ -114,10 +102,10 @@ def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> T
             (slope,) = torch.autograd.grad(value, here, create_graph=True)
             if not slope.requires_grad:  # a loss linear in the weights
                 continue
-            found = torch.autograd.grad(
+            (product,) = torch.autograd.grad(
                 slope, here, way, allow_unused=True, materialize_grads=True
             )
-        total += found[0]
+        total += product
     return total
 
 
@@ -135,8 +123,8 @@ def _eigenvectors(
 
     def product(vector: np.ndarray) -> np.ndarray:
         way = torch.from_numpy(vector.ravel()).to(free)
-        found = free * hessian_product(weights, batches, free * way)
-        return np.asarray(without_nan(found, "weight").double().cpu().numpy())
+        image = free * hessian_product(weights, batches, free * way)
+        return np.asarray(without_nan(image, "weight").double().cpu().numpy())
 
     size = len(free)
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
@@ -144,11 +132,3 @@ def _eigenvectors(
     values, vectors = eigsh(operator, count, which=which, v0=first, tol=tolerance)
     order = {"LA": -values, "SA": values, "LM": -np.abs(values)}[which].argsort()
     return [torch.from_numpy(vectors[:, i].copy()).to(free) for i in order]
-
-
-def _curvatures(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
-    parts = [
-        curvature_along(weights.losses_on(batch), weights.vector, way).detach()
-        for batch in batches
-    ]
-    return torch.cat(parts)

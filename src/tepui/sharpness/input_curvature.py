@@ -5,8 +5,7 @@ r"""The curvature of the loss around an input.
     - \nabla_x \ell(x, y) \big\rVert_2, \qquad v_r \in \{-1, 1\}^d,
 
 about :math:`h \, \lVert H_x v \rVert` for the Hessian :math:`H_x` with respect to the
-input; neither squared nor divided by :math:`h`. The same sign vectors serve all
-samples.
+input; neither squared nor divided by :math:`h`. All samples share the sign vectors.
 
 References:
     Garg and Roy, Samples with Low Loss Curvature Improve Data Efficiency, CVPR 2023.
@@ -22,16 +21,16 @@ from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import forward, undisturbed
 from tepui.sharpness.measurement import Measurement, crossed_mean_of
 from tepui.sharpness.noise import signs_like, stream_or_default
-from tepui.sharpness.selection import Data, Selection, name_of, select
+from tepui.sharpness.selection import Data, Selection, select
 
 
 def input_curvature(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     step: float = 1e-3,
-    probes: int = 10,
+    num_probes: int = 10,
     num_samples: int | None = None,
     batch_size: int = 256,
     generator: torch.Generator | None = None,
@@ -40,17 +39,16 @@ def input_curvature(
 
     Args:
         model: Any module of floating inputs; left as it was.
-        data: A data set, or a loader that does not shuffle.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
         step: How far inputs are moved along each sign.
-        probes: How many sign vectors; each costs a forward and a backward pass.
-        num_samples: How many samples; None takes every one.
+        num_probes: How many sign vectors; each costs a forward and a backward pass.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
-        generator: Draws samples and signs, where it lies; None draws the same ones at
-            every call.
+        generator: Draws samples and signs on its device; None always draws the same.
 
     Returns:
-        A value, not negative, with its standard error over probes and samples.
+        A non-negative value, with its standard error over probes and samples.
 
     Example:
         >>> from tepui.data import Arrays
@@ -58,26 +56,21 @@ def input_curvature(
         >>> input_curvature(nn.Linear(4, 3), data).value > 0
         True
     """
-    values, batches = _changes(
-        model, data, loss, step, probes, num_samples, batch_size, generator
-    )
-    settings = {
-        "measure": "input_curvature",
-        "loss": name_of(loss),
-        "step": float(step),
-        "probes": probes,
-        **batches.settings,
-    }
+    stream = stream_or_default(generator)
+    batches = select(model, dataset, loss, batch_size, num_samples, stream)
+    values = _changes(model, batches, step, num_probes, stream)
+    how = {"step": float(step), "probes": num_probes}
+    settings = batches.settings("input_curvature", **how)
     return crossed_mean_of(values, settings)
 
 
 def sample_input_curvature(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     step: float = 1e-3,
-    probes: int = 10,
+    num_probes: int = 10,
     num_samples: int | None = None,
     batch_size: int = 256,
     generator: torch.Generator | None = None,
@@ -86,61 +79,46 @@ def sample_input_curvature(
 
     Args:
         model: Any module of floating inputs; left as it was.
-        data: A data set, or a loader that does not shuffle.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
         step: How far inputs are moved along each sign.
-        probes: How many sign vectors; each costs a forward and a backward pass.
-        num_samples: How many samples; None takes every one.
+        num_probes: How many sign vectors; each costs a forward and a backward pass.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the values do not depend on it.
-        generator: Draws samples and signs, where it lies; None draws the same ones at
-            every call.
+        generator: Draws samples and signs on its device; None always draws the same.
 
     Returns:
         Shape ``(samples,)``, in the order of the data.
     """
-    values, _ = _changes(
-        model, data, loss, step, probes, num_samples, batch_size, generator
-    )
-    return values.mean(0)
+    stream = stream_or_default(generator)
+    batches = select(model, dataset, loss, batch_size, num_samples, stream)
+    return _changes(model, batches, step, num_probes, stream).mean(0)
 
 
 def _changes(
     model: nn.Module,
-    data: Data,
-    loss: Loss,
+    batches: Selection,
     step: float,
-    probes: int,
-    num_samples: int | None,
-    batch_size: int,
-    generator: torch.Generator | None,
-) -> tuple[Tensor, Selection]:
-    """Return how far each gradient moves, ``(probes, samples)``, and the batches."""
+    num_probes: int,
+    stream: torch.Generator,
+) -> Tensor:
+    """Return how far each gradient moves, ``(probes, samples)``."""
     require(0 < step < float("inf"), "step", "be finite and positive", step)
-    require(probes > 0, "probes", "be positive", probes)
-    stream = stream_or_default(generator)
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=stream,
-    )
+    require(num_probes > 0, "num_probes", "be positive", num_probes)
     shapes = _floating(next(iter(batches)).inputs)
-    require(len(shapes) > 0, "data", "have floating inputs", "integers alone")
+    require(len(shapes) > 0, "dataset", "have floating inputs", "integers alone")
     ways = [
         {name: step * signs_like(value[0], stream) for name, value in shapes.items()}
-        for _ in range(probes)
+        for _ in range(num_probes)
     ]
 
     def moved(batch: Batch) -> Tensor:
-        start = _gradient(model, batch, loss, None)
-        changes = (_gradient(model, batch, loss, way) - start for way in ways)
+        start = _gradient(model, batch, batches.loss, None)
+        changes = (_gradient(model, batch, batches.loss, way) - start for way in ways)
         return torch.stack([change.norm(dim=1) for change in changes])
 
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
-        values = torch.cat([moved(batch) for batch in batches], dim=1)
-    return values, batches
+        return torch.cat([moved(batch) for batch in batches], dim=1)
 
 
 def _gradient(
@@ -151,17 +129,14 @@ def _gradient(
     for name, value in _floating(batch.inputs).items():
         there = value if way is None else value + way[name]
         leaves[name] = there.detach().requires_grad_()
-    inputs = batch.inputs
+    given = batch.inputs
+    inputs = leaves[""] if isinstance(given, Tensor) else {**given, **leaves}
     with torch.enable_grad():
-        outputs = forward(
-            model,
-            leaves[""] if isinstance(inputs, Tensor) else {**inputs, **leaves},
-        )
-        total = loss(outputs, batch.targets).sum()
-        found = torch.autograd.grad(
+        total = loss(forward(model, inputs), batch.targets).sum()
+        gradients = torch.autograd.grad(
             total, list(leaves.values()), allow_unused=True, materialize_grads=True
         )
-    return torch.cat([gradient.flatten(1) for gradient in found], dim=1)
+    return torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
 
 
 def _floating(inputs: Inputs) -> dict[str, Tensor]:

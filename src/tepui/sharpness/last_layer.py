@@ -1,4 +1,4 @@
-"""The last linear layer of a model: what it sees and what it says."""
+"""The last linear layer of a model: its inputs and its outputs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def classifier_of(model: nn.Module) -> nn.Linear:
 def features_and_logits(
     model: nn.Module,
 ) -> Iterator[Callable[[Inputs], tuple[Tensor, Tensor]]]:
-    """Give what a model's last layer sees and says, from one forward pass."""
+    """Give a function that returns the last layer's inputs and outputs."""
     layer = classifier_of(model)
     seen: list[tuple[Tensor, Tensor]] = []
 
@@ -41,12 +41,10 @@ def features_and_logits(
         seen.clear()
         with torch.no_grad():
             outputs = forward(model, inputs)
-        require(
-            len(seen) == 1 and seen[0][1].shape == outputs.shape and outputs.ndim == 2,
-            "model",
-            "end in one use of its last linear layer, on (samples, features)",
-            [tuple(output.shape) for _, output in seen],
-        )
+        shapes = [tuple(output.shape) for _, output in seen]
+        once = shapes == [tuple(outputs.shape)] and outputs.ndim == 2
+        rule = "end in one use of its last linear layer, on (samples, features)"
+        require(once, "model", rule, shapes)
         return seen[0]
 
     handle = layer.register_forward_hook(note)

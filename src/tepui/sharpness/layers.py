@@ -33,8 +33,8 @@ NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 
-def is_known(module: nn.Module) -> bool:
-    """Return whether per-sample gradients of this kind of module are known here."""
+def has_rule(module: nn.Module) -> bool:
+    """Return whether there is a rule here for a module's per-sample gradients."""
     if type(module) in CONVOLUTIONS:
         return module.padding_mode == "zeros"
     if type(module) is nn.Embedding:
@@ -60,16 +60,14 @@ def squared_norms(
         norms: Tensor = fused.batch_norm_norms(module, inputs, grads, names)
         return norms
     if isinstance(module, NORMS):
-        found = gradients(module, inputs, grads, names)
-        return torch.stack([g.square().flatten(1).sum(1) for g in found.values()]).sum(
-            0
-        )
-    parts = []
+        parts = gradients(module, inputs, grads, names).values()
+        return torch.stack([part.square().flatten(1).sum(1) for part in parts]).sum(0)
+    shares = []
     if "weight" in names:
-        parts.append(_weight_norm(module, inputs, grads, mask))
+        shares.append(_weight_norm(module, inputs, grads, mask))
     if "bias" in names:
-        parts.append(_bias_gradient(module, grads).square().sum(1))
-    return torch.stack(parts).sum(0)
+        shares.append(_bias_gradient(module, grads).square().sum(1))
+    return torch.stack(shares).sum(0)
 
 
 def gradients(
@@ -83,8 +81,8 @@ def gradients(
         rule = _norm_gradients
     else:
         rule = _linear_gradients
-    found = rule(module, inputs, grads)
-    return {name: found[name] for name in names}
+    by_name = rule(module, inputs, grads)
+    return {name: by_name[name] for name in names}
 
 
 def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
@@ -167,18 +165,18 @@ def _patches(
     batch, channel, *steps = padded.stride()
     moves = [s * step for s, step in zip(module.stride, steps, strict=True)]
     taps = [d * step for d, step in zip(module.dilation, steps, strict=True)]
-    own = channels // module.groups
+    width = channels // module.groups
     head = (samples, module.groups)
-    heads = (batch, own * channel)
+    heads = (batch, width * channel)
     positions = out_shape.numel()
     if channel == 1 and not in_order:
         view = padded.as_strided(
-            (*head, *out_shape, *module.kernel_size, own),
+            (*head, *out_shape, *module.kernel_size, width),
             (*heads, *moves, *taps, channel),
         )
         return view.reshape(*head, positions, -1)
     view = padded.as_strided(
-        (*head, own, *module.kernel_size, *out_shape),
+        (*head, width, *module.kernel_size, *out_shape),
         (*heads, channel, *taps, *moves),
     )
     return view.reshape(*head, -1, positions).transpose(2, 3)
@@ -205,8 +203,8 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _masked_norm(module: Any, inputs: Tensor, grads: Tensor, mask: Tensor) -> Tensor:
-    found = _linear_gradients(module, inputs, grads)["weight"]
-    return (found * mask).square().flatten(1).sum(1)
+    weight = _linear_gradients(module, inputs, grads)["weight"]
+    return (weight * mask).square().flatten(1).sum(1)
 
 
 def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:

@@ -17,10 +17,10 @@ class Measurement:
     Attributes:
         value: The estimate.
         standard_error: Its standard error over samples or batches and over random
-            draws, the data seen as drawn from a distribution; NaN where one batch or
-            one draw cannot tell.
-        settings: Everything the value depends on besides model and data; each can be
-            written as JSON.
+            draws, with the data seen as a sample of a distribution; NaN for a single
+            batch or draw.
+        settings: Everything the value depends on besides model and data, as values
+            that JSON can hold.
 
     Example:
         >>> Measurement(0.25, 0.01, {"measure": "worst_case", "rho": 0.5})
@@ -32,7 +32,7 @@ class Measurement:
     settings: Mapping[str, Any]
 
     def document(self) -> dict[str, Any]:
-        """Return the measurement as JSON holds it, with None for what is undefined."""
+        """Return the measurement for JSON, with None for what is undefined."""
         return {
             "value": finite_or_none(self.value),
             "standard_error": finite_or_none(self.standard_error),
@@ -41,14 +41,14 @@ class Measurement:
 
 
 def mean_of(
-    values: Tensor, settings: Mapping[str, Any], each: str = "sample"
+    values: Tensor, settings: Mapping[str, Any], kind: str = "sample"
 ) -> Measurement:
     """Return the mean of independent values.
 
     Args:
         values: One value per sample, batch or draw.
         settings: Everything the mean depends on besides model and data.
-        each: What a value stands for, for the error that names a NaN.
+        kind: What one value belongs to; the error that reports a NaN names it.
 
     Returns:
         The mean with its standard error.
@@ -57,37 +57,36 @@ def mean_of(
         ValueError: If a value is NaN.
 
     Example:
-        >>> found = mean_of(Tensor([1.0, 3.0]), {})
-        >>> found.value, found.standard_error
+        >>> mean = mean_of(Tensor([1.0, 3.0]), {})
+        >>> mean.value, mean.standard_error
         (2.0, 1.0)
     """
-    wide = without_nan(values, each).double()
+    wide = without_nan(values, kind).double()
     return Measurement(float(wide.mean()), _error(wide), settings)
 
 
 def crossed_mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
-    """Return the mean of values that random draws and samples share.
+    """Return the mean of values of every draw at every sample, ``(draws, samples)``.
 
-    Every draw meets every sample, so that neither rows nor columns are independent of
-    each other; the variances of both means add up, which counts what is particular to
-    one draw at one sample twice: a standard error on the safe side.
+    Neither rows nor columns are independent, so the variances of both means are added;
+    what is particular to one draw at one sample counts twice, on the safe side.
     """
     wide = without_nan(values, "(draw, sample)").double()
     errors = [_error(wide.mean(axis)) for axis in (0, 1)]
-    known = [error for error in errors if not math.isnan(error)]
-    error = math.hypot(*known) if known else math.nan
+    defined = [error for error in errors if not math.isnan(error)]
+    error = math.hypot(*defined) if defined else math.nan
     return Measurement(float(wide.mean()), error, settings)
 
 
-def without_nan(values: Tensor, each: str) -> Tensor:
-    """Return values as they are."""
+def without_nan(values: Tensor, kind: str) -> Tensor:
+    """Return values unchanged, or raise naming the first that is NaN."""
     bad = values.isnan()
     if bad.any():
         where = bad.nonzero()[0].tolist()
         first = where[0] if len(where) == 1 else tuple(where)
         raise ValueError(
             f"model must not give NaN, got {int(bad.sum())} NaN value(s) of "
-            f"{values.numel()}, the first at {each} {first}"
+            f"{values.numel()}, the first at {kind} {first}"
         )
     return values
 

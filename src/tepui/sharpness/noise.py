@@ -1,4 +1,4 @@
-"""Rises in loss under random offsets of the weights."""
+"""What random vectors do to the loss: rises along offsets, curvatures."""
 
 from collections.abc import Iterable
 
@@ -7,17 +7,13 @@ from torch import Tensor
 
 from tepui.core.seeding import generator as seeded_generator
 from tepui.sharpness.selection import Selection
-from tepui.sharpness.weights import WeightVector
+from tepui.sharpness.weights import WeightVector, curvature_along
 
 
 def rises(
     weights: WeightVector, batches: Selection, offsets: Iterable[Tensor]
 ) -> Tensor:
-    """Return every sample's rise in loss after every offset.
-
-    All samples meet the same offsets, so that one pass over the data per offset
-    suffices and the result does not depend on how the data are batched.
-    """
+    """Return every sample's rise in loss after every offset, one pass for each."""
 
     def losses(vector: Tensor) -> Tensor:
         return torch.cat([weights.losses(vector, batch) for batch in batches])
@@ -25,6 +21,15 @@ def rises(
     with torch.no_grad():
         start = losses(weights.vector)
         return torch.stack([losses(weights.vector + o) - start for o in offsets])
+
+
+def curvatures_along(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
+    """Return the second derivative of every sample's loss along a vector."""
+    parts = [
+        curvature_along(weights.losses_on(batch), weights.vector, way)
+        for batch in batches
+    ]
+    return torch.cat(parts)
 
 
 def stream_or_default(generator: torch.Generator | None) -> torch.Generator:

@@ -4,8 +4,8 @@ r"""The log-determinant of the neural tangent kernel on small batches.
     K_{ij} = \big\langle \nabla_\theta \textstyle\sum_c f_c(x_i), \,
     \nabla_\theta \sum_c f_c(x_j) \big\rangle, \qquad \log \det K,
 
-averaged over batches. It says how differently the model's outputs at different inputs
-depend on the weights; it knows no labels.
+averaged over batches. It tells how differently the model's outputs at different inputs
+depend on the weights, and does not use labels.
 
 Differs from the released code: all trainable parameters count, not only those called
 ``weight``.
@@ -29,7 +29,7 @@ from tepui.sharpness.weights import Masks, WeightVector
 
 def ntk_logdet(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     masks: Masks | None = None,
@@ -40,57 +40,46 @@ def ntk_logdet(
     """Return the mean log-determinant of the neural tangent kernel of a batch.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle.
-        loss: Only says which labels fit: the kernel is that of the outputs.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle.
+        loss: Only tells which labels fit; the kernel is that of the outputs.
         masks: Boolean tensors by parameter name; weights that are False do not count.
-        num_samples: How many samples in all; None takes every one.
+        num_samples: How many samples in total; None takes all.
         batch_size: Samples per kernel: the value depends on it. Memory grows with
             samples times parameters.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
         A value, with its standard error over batches; minus infinity where two
-        samples of a batch cannot be told apart.
+        samples of a batch are indistinguishable.
 
     Example:
         >>> from tepui.data import Arrays
         >>> data = Arrays(2 * torch.eye(3), torch.tensor([0, 0, 0]))
         >>> model = nn.Linear(3, 1, bias=False)
-        >>> found = ntk_logdet(model, data, batch_size=3)  # log det of 4 I
-        >>> round(found.value, 4)
+        >>> measured = ntk_logdet(model, data, batch_size=3)  # log det of 4 I
+        >>> round(measured.value, 4)
         4.1589
     """
     batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=generator,
-        mixed=True,
+        model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
-    weights = WeightVector(model, loss)
-    free = weights.scale(False, masks)
+    weights = WeightVector(model, loss, masks=masks)
+    free = weights.scale()
 
     def summed(vector: Tensor, inputs: Inputs) -> Tensor:
         nothing = torch.zeros(1, device=vector.device)
-        return weights.outputs(
-            vector, Batch(one_sample(inputs), nothing, nothing)
-        ).sum()
+        sample = Batch(one_sample(inputs), nothing, nothing)
+        return weights.outputs(vector, sample).sum()
 
     gradients = vmap(grad(summed), in_dims=(None, 0))
 
     def logdet(batch: Batch) -> Tensor:
         rows = (free * gradients(weights.vector, batch.inputs)).double()
-        found: Tensor = torch.linalg.slogdet(rows @ rows.T).logabsdet
-        return found
+        logarithm: Tensor = torch.linalg.slogdet(rows @ rows.T).logabsdet
+        return logarithm
 
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.stack([logdet(batch).detach() for batch in batches])
-    settings = {
-        "measure": "ntk_logdet",
-        "masked": weights.masked(masks),
-        **batches.settings,
-    }
-    return mean_of(values, settings, "batch")
+    about = {"measure": "ntk_logdet", "masked": weights.masked}
+    return mean_of(values, about | batches.sizes, "batch")

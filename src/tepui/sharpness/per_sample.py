@@ -34,6 +34,7 @@ from tepui.modules.running import (
     undisturbed,
 )
 from tepui.optim import sam_perturbation
+from tepui.sharpness.noise import stream_or_default
 from tepui.sharpness.weights import (
     Parameters,
     curvature_along,
@@ -43,6 +44,8 @@ from tepui.sharpness.weights import (
 
 # Elements of one block of per-sample perturbations.
 PERTURBATION_ELEMENTS = 2**26
+
+Losses = Callable[[Parameters, Batch], Tensor]
 
 
 def sample_sam_gap(
@@ -56,7 +59,7 @@ def sample_sam_gap(
     """Return each sample's rise in loss after its batch's SAM perturbation.
 
     Args:
-        model: Any module; left as it was.
+        model: Any module; left unchanged.
         dataset: The samples.
         rho: Length of the perturbation.
         loss: Returns one loss per sample.
@@ -68,14 +71,12 @@ def sample_sam_gap(
     require(rho >= 0, "rho", "be non-negative", rho)
     alive = _masked_by(model)
 
-    def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
+    def rises(losses: Losses, batch: Batch) -> Tensor:
         here = trainable(model)
         slope = alive(grad(lambda values: losses(values, batch).mean())(here))
         offsets = sam_perturbation(list(here.values()), list(slope.values()), rho)
-        moved = {
-            name: value + offset
-            for (name, value), offset in zip(here.items(), offsets, strict=True)
-        }
+        pairs = zip(here.items(), offsets, strict=True)
+        moved = {name: value + offset for (name, value), offset in pairs}
         return losses(moved, batch) - losses(here, batch)
 
     return _over_batches(model, dataset, loss, batch_size, rises)
@@ -86,17 +87,17 @@ def sample_worst_case_gap(
     dataset: Dataset[Any],
     *,
     rho: float = 0.05,
-    steps: int = 5,
+    num_steps: int = 5,
     loss: Loss = cross_entropy,
     batch_size: int = 256,
 ) -> Tensor:
     """Return each sample's largest rise in loss within a ball around the weights.
 
     Args:
-        model: Any module; left as it was.
+        model: Any module; left unchanged.
         dataset: The samples.
         rho: Radius of the ball.
-        steps: Steps of ascent, each of length ``2 * rho / steps``.
+        num_steps: Steps of ascent, each of length ``2 * rho / num_steps``.
         loss: Returns one loss per sample.
         batch_size: Samples per pass; the result does not depend on it.
 
@@ -104,10 +105,10 @@ def sample_worst_case_gap(
         Shape ``(samples,)``: the highest rise seen on the way, at least zero.
     """
     require(rho >= 0, "rho", "be non-negative", rho)
-    require(steps > 0, "steps", "be positive", steps)
+    require(num_steps > 0, "num_steps", "be positive", num_steps)
     alive = _masked_by(model)
 
-    def rises(losses: Callable[[Parameters, Batch], Tensor], batch: Batch) -> Tensor:
+    def rises(losses: Losses, batch: Batch) -> Tensor:
         here = trainable(model)
 
         def one(inputs: Any, target: Tensor, index: Tensor) -> Tensor:
@@ -120,9 +121,9 @@ def sample_worst_case_gap(
             offsets = {name: torch.zeros_like(p) for name, p in here.items()}
             start = value(offsets)
             best = torch.zeros_like(start)
-            for _ in range(steps):
+            for _ in range(num_steps):
                 slope = alive(grad(value)(offsets))
-                length = 2 * rho / steps / (_norm(slope) + 1e-12)
+                length = 2 * rho / num_steps / (_norm(slope) + 1e-12)
                 offsets = {n: offsets[n] + length * slope[n] for n in offsets}
                 shrink = (rho / (_norm(offsets) + 1e-12)).clamp(max=1.0)
                 offsets = {name: shrink * offset for name, offset in offsets.items()}
@@ -130,11 +131,9 @@ def sample_worst_case_gap(
             return best
 
         size = max(1, PERTURBATION_ELEMENTS // sum(p.numel() for p in here.values()))
-        largest = [
-            over_samples(one, part.inputs, part.targets, part.index)
-            for part in blocks(batch, size)
-        ]
-        return torch.cat(largest)
+        parts = blocks(batch, size)
+        gaps = [over_samples(one, p.inputs, p.targets, p.index) for p in parts]
+        return torch.cat(gaps)
 
     return _over_batches(model, dataset, loss, batch_size, rises)
 
@@ -143,39 +142,37 @@ def sample_hessian_trace(
     model: nn.Module,
     dataset: Dataset[Any],
     *,
-    generator: torch.Generator,
-    probes: int = 10,
+    num_probes: int = 10,
     loss: Loss = cross_entropy,
     batch_size: int = 256,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Estimate the trace of each sample's Hessian.
 
     Args:
-        model: Any module; left as it was.
+        model: Any module; left unchanged.
         dataset: The samples.
-        generator: Draws the probes, on the CPU.
-        probes: How many Rademacher vectors.
+        num_probes: How many Rademacher vectors.
         loss: Returns one loss per sample.
         batch_size: Samples per pass; the result does not depend on it.
+        generator: Draws the probes, on the CPU; None always draws the same ones.
 
     Returns:
         Shape ``(samples,)``. Unbiased; the same probes serve all samples.
     """
-    require(probes > 0, "probes", "be positive", probes)
-    alive = _masked_by(model)
+    require(num_probes > 0, "num_probes", "be positive", num_probes)
+    alive, stream = _masked_by(model), stream_or_default(generator)
+
+    def signs(parameter: Tensor) -> Tensor:
+        drawn = torch.randint(2, parameter.shape, generator=stream)
+        return (2.0 * drawn - 1).to(parameter)
+
     vectors = [
-        alive(
-            {
-                name: (2.0 * torch.randint(2, p.shape, generator=generator) - 1).to(p)
-                for name, p in trainable(model).items()
-            }
-        )
-        for _ in range(probes)
+        alive({name: signs(p) for name, p in trainable(model).items()})
+        for _ in range(num_probes)
     ]
 
-    def curvatures(
-        losses: Callable[[Parameters, Batch], Tensor], batch: Batch
-    ) -> Tensor:
+    def curvatures(losses: Losses, batch: Batch) -> Tensor:
         here = trainable(model)
 
         def along(direction: Parameters) -> Tensor:
@@ -191,17 +188,14 @@ def _over_batches(
     dataset: Dataset[Any],
     loss: Loss,
     batch_size: int,
-    measure: Callable[[Callable[[Parameters, Batch], Tensor], Batch], Tensor],
+    measure: Callable[[Losses, Batch], Tensor],
 ) -> Tensor:
     """Run a measure over all batches, with losses as a function of the parameters."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     losses = losses_at(model, loss)
+    batches = in_order(dataset, batch_size, device=device_of(model))
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
-        parts = [
-            measure(losses, batch).detach()
-            for batch in in_order(dataset, batch_size, device=device_of(model))
-        ]
-    return torch.cat(parts)
+        return torch.cat([measure(losses, batch).detach() for batch in batches])
 
 
 def _masked_by(model: nn.Module) -> Callable[[Parameters], Parameters]:

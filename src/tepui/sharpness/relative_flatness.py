@@ -41,7 +41,7 @@ from tepui.sharpness.last_layer import classifier_of, features_and_logits
 from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.selection import Data, name_of, select
 
-Method = Literal["closed_form", "hessian"]
+Form = Literal["closed_form", "hessian"]
 Reduction = Literal["mean", "sum_batches"]
 Passed = tuple[Tensor, Tensor, Tensor]  # features, logits, targets
 
@@ -51,10 +51,10 @@ HESSIAN_ELEMENTS = 2**30
 
 def relative_flatness(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    method: Method = "closed_form",
+    method: Form = "closed_form",
     feature_norm: bool = False,
     weight_decay: float = 0.0,
     reduction: Reduction = "mean",
@@ -67,7 +67,7 @@ def relative_flatness(
     Args:
         model: Any module with a linear layer; the last ``nn.Linear`` of its
             ``classifier``, or of the model, is taken.
-        data: A data set, or a loader that does not shuffle.
+        dataset: A data set, or a loader that does not shuffle.
         loss: Cross-entropy; any per-sample loss with ``method="hessian"``.
         method: ``"closed_form"``, or the dense ``"hessian"`` for verification.
         feature_norm: Divide each feature by its standard deviation over the data and
@@ -77,12 +77,12 @@ def relative_flatness(
             of the penalty's own Hessian would be larger by the number of features).
         reduction: The mean over samples; or the ``"sum_batches"`` of batch means,
             which grows with the number of batches.
-        num_samples: How many samples; None takes every one.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; only ``"sum_batches"`` depends on it.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
-        A value, not negative, with its standard error over samples (NaN for
+        A non-negative value, with its standard error over samples (NaN for
         ``"hessian"``).
 
     Example:
@@ -93,23 +93,13 @@ def relative_flatness(
         >>> relative_flatness(model, data).value  # no feature, no curvature
         0.0
     """
-    one_of("method", method, get_args(Method))
+    one_of("method", method, get_args(Form))
     one_of("reduction", reduction, get_args(Reduction))
-    require(weight_decay >= 0, "weight_decay", "not be negative", weight_decay)
-    require(
-        method == "hessian" or loss is cross_entropy or isinstance(loss, CrossEntropy),
-        "loss",
-        "be cross-entropy for the closed form (method='hessian' takes any)",
-        name_of(loss),
-    )
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=generator,
-    )
+    require(weight_decay >= 0, "weight_decay", "be non-negative", weight_decay)
+    classifies = loss is cross_entropy or isinstance(loss, CrossEntropy)
+    rule = "be cross-entropy for the closed form (method='hessian' takes any)"
+    require(method == "hessian" or classifies, "loss", rule, name_of(loss))
+    batches = select(model, dataset, loss, batch_size, num_samples, generator)
     layer = classifier_of(model)
     with undisturbed(model), features_and_logits(model) as seen:
         passed: Iterable[Passed] = (
@@ -122,17 +112,15 @@ def relative_flatness(
         else:
             spread = torch.ones_like(layer.weight[0])
         parts = _parts(passed, layer, spread.detach(), loss, method)
-    settings = {
-        "measure": "relative_flatness",
-        "loss": name_of(loss),
-        "method": method,
-        "feature_norm": feature_norm,
-        "weight_decay": float(weight_decay),
-        "reduction": reduction,
-        **batches.settings,
-    }
-    found = mean_of(torch.cat(parts), settings)
-    value, error = found.value, found.standard_error
+    settings = batches.settings(
+        "relative_flatness",
+        method=method,
+        feature_norm=feature_norm,
+        weight_decay=float(weight_decay),
+        reduction=reduction,
+    )
+    mean = mean_of(torch.cat(parts), settings)
+    value, error = mean.value, mean.standard_error
     if reduction == "sum_batches":
         value = float(torch.stack([part.double().mean() for part in parts]).sum())
         error *= len(parts)
@@ -142,23 +130,12 @@ def relative_flatness(
     return Measurement(value + 2 * weight_decay * squares, error, settings)
 
 
-def sample_flatness(features: Tensor, logits: Tensor, weight: Tensor) -> Tensor:
-    r"""Return :math:`\lVert \varphi \rVert^2 \operatorname{Var}_{s \sim P}(w_s)`.
-
-    Example:
-        >>> weight = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
-        >>> sample_flatness(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2), weight)
-        tensor([25.])
-    """
-    return _flatness(features, logits, _squared_distances(weight))
-
-
 def _parts(
     passed: Iterable[Passed],
     layer: nn.Linear,
     spread: Tensor,
     loss: Loss,
-    method: Method,
+    method: Form,
 ) -> list[Tensor]:
     """Return one value per sample, batch by batch."""
     weight = layer.weight.detach() * spread
@@ -172,6 +149,13 @@ def _parts(
 
 
 def _flatness(features: Tensor, logits: Tensor, distances: Tensor) -> Tensor:
+    r"""Return :math:`\lVert \varphi \rVert^2 \operatorname{Var}_{s \sim P}(w_s)`.
+
+    Example:
+        >>> distances = torch.tensor([[0.0, 4.0], [4.0, 0.0]]).double()
+        >>> _flatness(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2), distances)
+        tensor([25.])
+    """
     logits = logits.float() if logits.dtype.itemsize < 4 else logits
     probs = logits.softmax(1)
     variance = 0.5 * ((probs @ distances.to(probs)) * probs).sum(1)
@@ -187,20 +171,17 @@ def _squared_distances(weight: Tensor) -> Tensor:
 
 def _spread(features: Tensor) -> Tensor:
     """Return each feature's standard deviation, one where it is zero."""
-    found = features.std(0, correction=0)
-    return torch.where(found > 0, found, 1.0)
+    deviation = features.std(0, correction=0)
+    return torch.where(deviation > 0, deviation, 1.0)
 
 
 def _by_hessian(
     features: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, loss: Loss
 ) -> Tensor:
     """Return the flatness of a batch from its dense Hessian, once per sample."""
-    require(
-        weight.numel() ** 2 <= HESSIAN_ELEMENTS,
-        "method",
-        f"be 'closed_form' where a Hessian has more than {HESSIAN_ELEMENTS} elements",
-        f"'hessian' for {weight.numel()} weights",
-    )
+    few, size = weight.numel() ** 2 <= HESSIAN_ELEMENTS, weight.numel()
+    rule = f"be 'closed_form' where a Hessian has more than {HESSIAN_ELEMENTS} elements"
+    require(few, "method", rule, f"'hessian' for {size} weights")
     shift = 0 if bias is None else bias.detach()
     H = hessian(lambda w: loss(features @ w.T + shift, targets).mean())(weight)
     value = torch.einsum("si,ti,sjtj->", weight, weight, H)

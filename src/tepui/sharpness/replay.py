@@ -1,10 +1,9 @@
 """Applying one function to many batches, on a GPU as captured graphs.
 
-Small batches leave a GPU waiting for the host, which launches hundreds of kernels for
-every pass, and most of it idle. A function that reads nothing back can be captured
-once, with all its passes, and replayed for every further batch of the same shape: the
-host then only copies the batch into the graph's inputs. Several captures, each on a
-stream of its own, take batches in turn and run side by side.
+Small batches leave most of a GPU idle while the host launches hundreds of kernels for
+every pass. A function that reads nothing back can be captured once and replayed for
+every further batch of the same shape: the host then only copies the batch into the
+graph's inputs. Several captures, each on its own stream, run in parallel.
 """
 
 import warnings
@@ -24,7 +23,7 @@ BATCHES_PER_LANE = 8
 def over_batches(
     measure: Callable[[Batch], Tensor], batches: Selection | Collection[Batch]
 ) -> Tensor:
-    """Return what a function says of every batch.
+    """Return a function's result for every batch.
 
     Example:
         >>> ones = Batch(torch.ones(2, 3), torch.zeros(2), torch.arange(2))
@@ -65,8 +64,8 @@ class _Lane:
 
     def fits(self, batch: Batch) -> bool:
         """Return whether a batch has the captured shapes."""
-        mine = [tensor.shape for tensor in self._inputs]
-        return mine == [tensor.shape for tensor in _tensors(batch)]
+        shapes = [tensor.shape for tensor in self._inputs]
+        return shapes == [tensor.shape for tensor in _tensors(batch)]
 
     def __call__(self, batch: Batch) -> Tensor:
         """Queue the function for a batch; the result is ready after :meth:`join`."""

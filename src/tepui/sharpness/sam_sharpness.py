@@ -8,10 +8,10 @@ with :math:`\delta_k` normal of standard deviation :math:`\rho` in every weight
 :math:`\tfrac12 \rho^2 \operatorname{tr} H`; the second is smaller by the number of
 weights, and for :math:`\rho` near 0.005 and millions of weights too small for float32.
 
-The paper that uses it (Understanding Deep Learning Requires Rethinking Sharpness)
-leaves the norm of the step open; only ``"elementwise"`` fits the size of its values.
+The paper that uses it (Understanding Deep Learning Requires Rethinking Sharpness) does
+not specify the norm of the step; only ``"elementwise"`` fits the size of its values.
 Its predecessor divides by :math:`\rho`, takes the largest of ten draws and moves
-BatchNorm's running statistics too: options here.
+BatchNorm's running statistics too; these are options here.
 
 References:
     Foret et al., Sharpness-Aware Minimization for Efficiently Improving
@@ -30,7 +30,7 @@ from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.measurement import Measurement, crossed_mean_of
 from tepui.sharpness.noise import normal_like, rises, stream_or_default
-from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.selection import Data, select
 from tepui.sharpness.weights import Masks, WeightVector
 
 Mode = Literal["elementwise", "l2"]
@@ -39,12 +39,12 @@ Reduction = Literal["mean", "max"]
 
 def sam_sharpness(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     rho: float = 0.005,
     mode: Mode = "elementwise",
-    draws: int = 100,
+    num_draws: int = 100,
     reduction: Reduction = "mean",
     divide_by_rho: bool = False,
     perturb_buffers: bool = False,
@@ -56,21 +56,20 @@ def sam_sharpness(
     """Return the mean change of the loss at random places near the weights.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle; a data set's own random
-            transforms draw the same numbers in every pass.
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle; random transforms of
+            the data set draw the same numbers in every pass.
         loss: Returns one loss per sample.
         rho: How far away the places are.
         mode: ``"elementwise"``, or ``"l2"`` for a step of length ``rho``.
-        draws: How many places; each costs one pass over the samples.
+        num_draws: How many places; each costs one pass over the samples.
         reduction: The mean over places, or the ``"max"`` of their mean changes.
-        divide_by_rho: Give the change per unit of ``rho``.
+        divide_by_rho: Return the change per unit of ``rho``.
         perturb_buffers: Move floating buffers too, such as running statistics.
         masks: Boolean tensors by parameter name; weights that are False stay.
-        num_samples: How many samples; None takes every one.
+        num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
-        generator: Draws samples and places, where it lies; None draws the same ones
-            at every call.
+        generator: Draws samples and places on its device; None always draws the same.
 
     Returns:
         A value, with its standard error over draws and samples (NaN for ``"max"``).
@@ -81,47 +80,38 @@ def sam_sharpness(
         >>> data = Arrays(torch.eye(3), torch.zeros(3))
         >>> def half_square(outputs, targets):
         ...     return 0.5 * (outputs[:, 0] - targets).square()
-        >>> found = sam_sharpness(nn.Linear(3, 1), data, loss=half_square, rho=0.1)
-        >>> found.settings["draws"]
+        >>> measured = sam_sharpness(nn.Linear(3, 1), data, loss=half_square, rho=0.1)
+        >>> measured.settings["draws"]
         100
     """
     require(0 < rho < float("inf"), "rho", "be finite and positive", rho)
-    require(draws > 0, "draws", "be positive", draws)
+    require(num_draws > 0, "num_draws", "be positive", num_draws)
     one_of("mode", mode, get_args(Mode))
     one_of("reduction", reduction, get_args(Reduction))
     stream = stream_or_default(generator)
-    batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=stream,
-    ).held()
-    weights = WeightVector(model, loss, with_buffers=perturb_buffers)
-    free = weights.scale(False, masks)
+    batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
+    weights = WeightVector(model, loss, masks=masks, with_buffers=perturb_buffers)
+    free = weights.scale()
 
     def offsets() -> Iterator[Tensor]:
-        for _ in range(draws):
+        for _ in range(num_draws):
             way = free * normal_like(free, stream)
             yield rho * (way if mode == "elementwise" else way / way.norm())
 
     with undisturbed(model):
         values = rises(weights, batches, offsets())
-    settings = {
-        "measure": "sam_sharpness",
-        "loss": name_of(loss),
-        "rho": float(rho),
-        "mode": mode,
-        "draws": draws,
-        "reduction": reduction,
-        "divide_by_rho": divide_by_rho,
-        "perturb_buffers": perturb_buffers,
-        "masked": weights.masked(masks),
-        **batches.settings,
-    }
-    found = crossed_mean_of(values / rho if divide_by_rho else values, settings)
+    settings = batches.settings(
+        "sam_sharpness",
+        rho=float(rho),
+        mode=mode,
+        draws=num_draws,
+        reduction=reduction,
+        divide_by_rho=divide_by_rho,
+        perturb_buffers=perturb_buffers,
+        masked=weights.masked,
+    )
+    mean = crossed_mean_of(values / rho if divide_by_rho else values, settings)
     if reduction == "mean":
-        return found
+        return mean
     highest = values.double().mean(1).max() / (rho if divide_by_rho else 1)
     return Measurement(float(highest), math.nan, settings)

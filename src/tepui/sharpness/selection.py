@@ -1,4 +1,4 @@
-"""The batches a measure looks at: a data set or a loader, all of it or a part."""
+"""The batches a measure looks at: all or part of a data set or a loader."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,17 +29,19 @@ SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Batches that can be gone through any number of times, always the same.
+    """Batches that can be iterated over any number of times, always the same.
 
     Attributes:
-        data: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
+        dataset: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
+        loss: The loss that is measured.
         device: Where the batches go.
         rows: Rows of each batch; for a loader only their numbers matter.
         classes: If given, labels are checked against it on the host.
-        kept: Batches that were read already.
+        kept: Batches that have been read already.
     """
 
-    data: Data
+    dataset: Data
+    loss: Loss
     device: torch.device
     rows: Sequence[Tensor]
     classes: int | None = None
@@ -51,11 +53,11 @@ class Selection:
     def __iter__(self) -> Iterator[Batch]:
         if self.kept is not None:
             yield from self.kept
-        elif isinstance(self.data, DataLoader):
-            yield from self._from_loader(self.data)
+        elif isinstance(self.dataset, DataLoader):
+            yield from self._from_loader(self.dataset)
         else:
             yield from at_rows(
-                self.data, self.rows, device=self.device, num_classes=self.classes
+                self.dataset, self.rows, device=self.device, num_classes=self.classes
             )
 
     @property
@@ -64,13 +66,26 @@ class Selection:
         return sum(map(len, self.rows))
 
     @property
-    def settings(self) -> dict[str, int]:
-        """Sizes, as they go into a measurement's settings."""
+    def sizes(self) -> dict[str, int]:
+        """Numbers of samples, in all and per batch."""
         return {"samples": self.samples, "batch_size": max(map(len, self.rows))}
 
+    def settings(self, measure: str, **options: Any) -> dict[str, Any]:
+        """Return what a measurement depends on besides model and data.
+
+        Args:
+            measure: The name of the measure.
+            options: Its options, each a value that JSON can hold.
+
+        Returns:
+            The name of the measure, that of the loss, the options and the sizes.
+        """
+        loss = name_of(self.loss)
+        return {"measure": measure, "loss": loss, **options, **self.sizes}
+
     def held(self) -> "Selection":
-        """Return the same batches, read once if each pass would read them anew."""
-        if _in_tensors(self.data) is not None:
+        """Return the same batches, read only once even if they are not in tensors."""
+        if _in_tensors(self.dataset) is not None:
             return self
         return replace(self, kept=tuple(self))
 
@@ -93,48 +108,43 @@ class Selection:
 
 def select(
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     loss: Loss,
-    *,
     batch_size: int,
     num_samples: int | None = None,
     generator: torch.Generator | None = None,
+    *,
     mixed: bool = False,
 ) -> Selection:
     """Choose batches for a model, and check that they fit it.
 
     Args:
         model: The model that will see them.
-        data: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
+        dataset: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
         loss: Returns one loss per sample; class labels are checked for cross-entropy.
         batch_size: Samples per batch of a data set; a loader has its own.
         num_samples: How many samples; None takes all.
-        generator: Draws them; the first ones without it.
-        mixed: Draw the order too, and leave a last, smaller batch out.
+        generator: Draws them; None always draws the same ones.
+        mixed: Draw the order too, and leave out a smaller last batch.
 
     Returns:
-        Batches on the model's device that can be gone through again and again.
+        Batches on the model's device that can be iterated over again and again.
 
     Raises:
         ValueError: If an argument breaks its rule, or the data do not fit the model.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
-    require(
-        num_samples is None or num_samples > 0,
-        "num_samples",
-        "be positive",
-        num_samples,
-    )
-    device = device_of(model)
-    if isinstance(data, DataLoader):
-        chosen = Selection(data, device, _loader_rows(data, num_samples))
+    enough = num_samples is None or num_samples > 0
+    require(enough, "num_samples", "be positive", num_samples)
+    if isinstance(dataset, DataLoader):
+        rows = _loader_rows(dataset, num_samples)
     else:
-        rows = _drawn(length(data), num_samples, generator, mixed)
-        parts = list(rows.split(batch_size))
-        if mixed and len(parts) > 1 and len(parts[-1]) < batch_size:
-            parts.pop()
-        chosen = Selection(data, device, parts)
-    return replace(chosen, classes=_checked_classes(model, chosen, loss))
+        drawn = _drawn(length(dataset), num_samples, generator, mixed)
+        rows = list(drawn.split(batch_size))
+        if mixed and len(rows) > 1 and len(rows[-1]) < batch_size:
+            rows.pop()
+    chosen = Selection(dataset, loss, device_of(model), rows)
+    return replace(chosen, classes=_checked_classes(model, chosen))
 
 
 def name_of(loss: Loss) -> str:
@@ -158,64 +168,52 @@ def _drawn(
 
 
 def _loader_rows(loader: DataLoader[Any], num_samples: int | None) -> list[Tensor]:
-    require(
-        not isinstance(loader.sampler, SHUFFLING),
-        "data",
-        "keep one order, so that measures of several models can be compared "
-        "(shuffle=False)",
-        f"a loader with {type(loader.sampler).__name__}",
-    )
+    rule = "keep its order, so that models can be compared (shuffle=False)"
+    shuffling = isinstance(loader.sampler, SHUFFLING)
+    sampler = f"a loader with {type(loader.sampler).__name__}"
+    require(not shuffling, "dataset", rule, sampler)
     batch_size = loader.batch_size
-    require(
-        batch_size is not None and loader.batch_sampler is not None,
-        "data",
-        "be a data set, or a loader with batches of one size",
-        "a loader with a batch sampler of its own",
-    )
+    even = batch_size is not None and loader.batch_sampler is not None
+    rule = "be a data set, or a loader with batches of one size"
+    require(even, "dataset", rule, "a loader with a batch sampler of its own")
     available = len(loader.sampler)  # type: ignore[arg-type]
-    require(available > 0, "data", "hold at least one sample", available)
+    require(available > 0, "dataset", "hold at least one sample", available)
     wanted = available if num_samples is None else min(num_samples, available)
     rows = torch.arange(wanted).split(batch_size or 1)
     return list(rows[: len(loader)])
 
 
-def _in_tensors(data: Data) -> Arrays | None:
-    return None if isinstance(data, DataLoader) else as_arrays(data)
+def _in_tensors(dataset: Data) -> Arrays | None:
+    return None if isinstance(dataset, DataLoader) else as_arrays(dataset)
 
 
 def _pair(item: Any) -> tuple[Any, Any]:
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise ValueError(f"data must yield pairs (x, y), got {type(item).__name__}")
+        raise ValueError(f"dataset must yield pairs (x, y), got {type(item).__name__}")
     return item[0], item[1]
 
 
-def _checked_classes(model: nn.Module, chosen: Selection, loss: Loss) -> int | None:
-    """Run two samples, so that what does not fit is said in words, not by a GPU."""
+def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
+    """Run two samples, so that a misfit is reported in words and not by a GPU."""
     first = next(iter(chosen))
     few = next(blocks(first, 2))
     with undisturbed(model), torch.no_grad():
         outputs = forward(model, few.inputs)
-    require(
-        outputs.ndim >= 1 and len(outputs) == len(few.targets),
-        "model",
-        f"return one row per sample ({len(few.targets)})",
-        tuple(outputs.shape),
-    )
-    classes = _classes(outputs, few.targets, loss)
+    samples = len(few.targets)
+    rows_fit = outputs.ndim >= 1 and len(outputs) == samples
+    rule = f"return one row per sample ({samples})"
+    require(rows_fit, "model", rule, tuple(outputs.shape))
+    classes = _classes(outputs, few.targets, chosen.loss)
     if classes is not None:
-        arrays = _in_tensors(chosen.data)
+        arrays = _in_tensors(chosen.dataset)
         if arrays is None:
             class_indices(first.targets, classes)
         else:
             rows = torch.cat(list(chosen.rows)).to(arrays.device)
             class_indices(arrays.targets[rows], classes)
-    losses = loss(outputs, few.targets)
-    require(
-        losses.shape == few.targets.shape[:1],
-        "loss",
-        f"return one value per sample ({len(few.targets)},)",
-        tuple(losses.shape),
-    )
+    losses = chosen.loss(outputs, few.targets)
+    rule = f"return one value per sample ({samples},)"
+    require(losses.shape == (samples,), "loss", rule, tuple(losses.shape))
     return classes
 
 
@@ -224,7 +222,6 @@ def _classes(outputs: Tensor, targets: Tensor, loss: Loss) -> int | None:
     classifies = loss is cross_entropy or isinstance(loss, CrossEntropy)
     if not classifies or targets.is_floating_point():
         return None
-    require(
-        outputs.ndim == 2, "model", "return (samples, classes)", tuple(outputs.shape)
-    )
+    shape = tuple(outputs.shape)
+    require(outputs.ndim == 2, "model", "return (samples, classes)", shape)
     return outputs.shape[1]

@@ -20,9 +20,9 @@ Masks = Mapping[str, Tensor]
 
 def trainable(model: nn.Module) -> Parameters:
     """Return a model's trainable parameters by name, detached."""
-    found = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
-    require(len(found) > 0, "model", "have trainable parameters", "none")
-    return found
+    named = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    require(len(named) > 0, "model", "have trainable parameters", "none")
+    return named
 
 
 def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
@@ -32,8 +32,8 @@ def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
         def call(*arguments: Tensor, **keywords: Tensor) -> Any:
             return functional_call(model, values, arguments, keywords)
 
-        found = forward(call, batch.inputs)
-        return found.float() if found.dtype.itemsize < 4 else found
+        returned = forward(call, batch.inputs)
+        return returned.float() if returned.dtype.itemsize < 4 else returned
 
     return outputs
 
@@ -53,35 +53,35 @@ def curvature_along(function: Callable[[Any], Tensor], here: Any, way: Any) -> T
     """
 
     def slope(there: Any) -> Tensor:
-        found: Tensor = jvp(function, (there,), (way,))[1]
-        return found
+        first: Tensor = jvp(function, (there,), (way,))[1]
+        return first
 
     second: Tensor = jvp(slope, (here,), (way,))[1]
     return second
 
 
 def normalized_logits(outputs: Tensor) -> Tensor:
-    """Return logits less their mean, divided by their norm.
-
-    Takes the scale of the logits out of a measure, as the released code of
-    SharpBalance can.
-    """
+    """Return logits less their mean, divided by their norm."""
     centered = outputs - outputs.mean(dim=1, keepdim=True)
     length: Tensor = centered.norm(dim=1, keepdim=True).clamp_min(1e-10)
     return centered / length
 
 
 class WeightVector:
-    """A model's trainable parameters as one vector; the model stays as it is.
+    """A model's trainable parameters as one vector; the model is left unchanged.
 
     Args:
         model: The model.
         loss: Returns one loss per sample.
-        normalize_logits: Take the scale of the logits out first.
+        masks: Boolean tensors by parameter name; weights that are False may not move.
+            None takes the masks of a pruned model.
+        normalize_logits: Divide logits by their norm first, so that their scale does
+            not count.
         with_buffers: Let floating-point buffers be part of the vector.
 
     Attributes:
         vector: The weights as they are.
+        masked: Whether there is a mask.
     """
 
     def __init__(
@@ -89,65 +89,97 @@ class WeightVector:
         model: nn.Module,
         loss: Loss,
         *,
+        masks: Masks | None = None,
         normalize_logits: bool = False,
         with_buffers: bool = False,
     ) -> None:
-        own = trainable(model)
+        values = trainable(model)
         if with_buffers:
-            own |= {n: b for n, b in model.named_buffers() if b.is_floating_point()}
-        self._own = own
-        self._masks = {n: m for n, m in masks_of(model).items() if n in own}
-        self._sizes = [value.numel() for value in own.values()]
+            values |= {n: b for n, b in model.named_buffers() if b.is_floating_point()}
+        self._values = values
+        pruned = {n: m for n, m in masks_of(model).items() if n in values}
+        self._masks: Masks = pruned if masks is None else masks
+        self.masked = bool(self._masks)
+        self._sizes = [value.numel() for value in values.values()]
         self._outputs = outputs_at(model)
         self._loss = loss
         self._normalize = normalized_logits if normalize_logits else None
-        self.vector = torch.cat([value.flatten() for value in own.values()])
+        self.vector = torch.cat([value.flatten() for value in values.values()])
 
     def by_name(self, vector: Tensor) -> Parameters:
-        """Return a vector as tensors by name, in the parameters' shapes."""
+        """Split a vector into tensors of the parameters' shapes.
+
+        Args:
+            vector: As many numbers as :attr:`vector` has.
+
+        Returns:
+            Tensors by parameter name.
+        """
         parts = vector.split(self._sizes)
         return {
             name: part.view(value.shape).to(value.dtype)
-            for (name, value), part in zip(self._own.items(), parts, strict=True)
+            for (name, value), part in zip(self._values.items(), parts, strict=True)
         }
 
     def outputs(self, vector: Tensor, batch: Batch) -> Tensor:
-        """Return the model's outputs at other weights."""
-        found = self._outputs(self.by_name(vector), batch)
-        return found if self._normalize is None else self._normalize(found)
+        """Return the model's outputs at other weights.
+
+        Args:
+            vector: The weights, of the shape of :attr:`vector`.
+            batch: The samples.
+
+        Returns:
+            One row per sample, in at least 32 bits.
+        """
+        logits = self._outputs(self.by_name(vector), batch)
+        return logits if self._normalize is None else self._normalize(logits)
 
     def losses(self, vector: Tensor, batch: Batch) -> Tensor:
-        """Return one loss per sample at other weights."""
+        """Return one loss per sample at other weights.
+
+        Args:
+            vector: The weights, of the shape of :attr:`vector`.
+            batch: The samples.
+
+        Returns:
+            Shape ``(samples,)``.
+        """
         return self._loss(self.outputs(vector, batch), batch.targets)
 
     def losses_on(self, batch: Batch) -> Callable[[Tensor], Tensor]:
-        """Return the losses of one batch as a function of the weights."""
+        """Return the losses of one batch as a function of the weights.
+
+        Args:
+            batch: The samples.
+
+        Returns:
+            A function of a vector, for ``torch.func``.
+        """
         return partial(self.losses, batch=batch)
 
-    def masked(self, masks: Masks | None) -> bool:
-        """Return whether some weights may not move under :meth:`scale`."""
-        return bool(self._masks if masks is None else masks)
+    def scale(self, *, adaptive: bool = False) -> Tensor:
+        """Return how far each weight may move.
 
-    def scale(self, adaptive: bool, masks: Masks | None) -> Tensor:
-        """Return how far each weight may move."""
+        Args:
+            adaptive: By its own size instead of by one.
+
+        Returns:
+            The shape of :attr:`vector`; zero where a mask is False.
+        """
         far = self.vector.abs() if adaptive else torch.ones_like(self.vector)
-        if masks is None:
-            masks = self._masks
-        if not masks:
+        if not self.masked:
             return far
-        unknown = [name for name in masks if name not in self._own]
+        unknown = [name for name in self._masks if name not in self._values]
         require(not unknown, "masks", "name trainable parameters", unknown)
         free = []
-        for name, value in self._own.items():
-            mask = masks.get(name)
+        for name, value in self._values.items():
+            mask = self._masks.get(name)
             if mask is None:
                 free.append(torch.ones_like(value, dtype=torch.bool).flatten())
                 continue
-            require(
-                mask.shape == value.shape and mask.dtype == torch.bool,
-                f"masks[{name!r}]",
-                f"be boolean of shape {tuple(value.shape)}",
-                f"{mask.dtype} of shape {tuple(mask.shape)}",
-            )
+            fits = mask.shape == value.shape and mask.dtype == torch.bool
+            rule = f"be boolean of shape {tuple(value.shape)}"
+            actual = f"{mask.dtype} of shape {tuple(mask.shape)}"
+            require(fits, f"masks[{name!r}]", rule, actual)
             free.append(mask.flatten().to(value.device))
         return far * torch.cat(free)

@@ -5,8 +5,8 @@ r"""Worst-case sharpness: how far the loss can rise within a neighborhood.
     \max_{\lVert T^{-1} e \rVert_q \le \rho} L_b(\theta + e) - L_b(\theta) \Big],
     \qquad q \in \{2, \infty\},
 
-with :math:`T = \operatorname{diag}(|\theta|)` in the adaptive form, which does not see
-rescalings of weights that leave the function as it is, and :math:`T = I` otherwise. The
+with :math:`T = \operatorname{diag}(|\theta|)` in the adaptive form, which is blind to
+rescaled weights that leave the function unchanged, and :math:`T = I` otherwise. The
 maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
 
 The variable is :math:`u` with :math:`e = T u`, so that the neighborhood is a ball or a
@@ -15,10 +15,10 @@ cube, the projection is exact, and weights that are zero stay zero.
 normalized by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
 the ellipsoid.
 
-Differs from the released code: zero weights do not make the projection fail in
-silence; a return to the best point takes its gradient along; the schedule is computed
-in whole numbers (a checkpoint at step 14 of 20, not 15); nothing is read back to the
-host, so that on a GPU the ascent of a batch is one captured graph.
+Differs from the released code: zero weights do not make the projection fail silently;
+a return to the best point restores its gradient too; the schedule is computed in whole
+numbers (a checkpoint at step 14 of 20, not 15); on a GPU the ascent of a batch is one
+captured graph.
 
 References:
     Kwon et al., ASAM, ICML 2021. Andriushchenko et al., A Modern Look at the
@@ -26,6 +26,7 @@ References:
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, get_args, overload
 
 import torch
@@ -35,34 +36,34 @@ from tepui.core.checks import one_of, require
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
-from tepui.sharpness.apgd import Norm, Projection, Slope, ascent
+from tepui.sharpness.apgd import Norm, Projection, ascent
 from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.replay import over_batches
-from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.selection import Data, select
 from tepui.sharpness.weights import Masks, WeightVector
 
 
 @overload
 def worst_case(
-    model: nn.Module, data: Data, *, rho: float = ..., **options: Any
+    model: nn.Module, dataset: Data, *, rho: float = ..., **options: Any
 ) -> Measurement: ...
 
 
 @overload
 def worst_case(
-    model: nn.Module, data: Data, *, rho: Sequence[float], **options: Any
+    model: nn.Module, dataset: Data, *, rho: Sequence[float], **options: Any
 ) -> tuple[Measurement, ...]: ...
 
 
 def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     model: nn.Module,
-    data: Data,
+    dataset: Data,
     *,
     loss: Loss = cross_entropy,
     rho: float | Sequence[float] = 0.5,
     norm: Norm = "l2",
     adaptive: bool = True,
-    steps: int = 20,
+    num_steps: int = 20,
     projection: Projection = "exact",
     normalize_logits: bool = False,
     masks: Masks | None = None,
@@ -73,20 +74,20 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     """Return the mean over batches of the largest rise in loss near the weights.
 
     Args:
-        model: Any module; left as it was.
-        data: A data set, or a loader that does not shuffle. The paper takes training
+        model: Any module; left unchanged.
+        dataset: A data set, or a loader that does not shuffle. The paper takes training
             data without augmentation.
         loss: Returns one loss per sample.
         rho: Size of the neighborhood, or several.
         norm: What the neighborhood is measured in.
         adaptive: Measure it relative to each weight.
-        steps: Steps of ascent; each costs one forward and one backward pass.
+        num_steps: Steps of ascent; each costs one forward and one backward pass.
         projection: ``"exact"``, or ``"ellipsoid"`` as published.
         normalize_logits: Take the scale of the logits out, as the released code can.
         masks: Boolean tensors by parameter name; weights that are False stay.
-        num_samples: How many samples in all; None takes every one.
+        num_samples: How many samples in total; None takes all.
         batch_size: Samples that share a perturbation: the value depends on it.
-        generator: Draws the samples; None draws the same ones at every call.
+        generator: Draws the samples; None always draws the same ones.
 
     Returns:
         A value, at least zero, with its standard error over batches; for several
@@ -99,42 +100,37 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         >>> data = Arrays(torch.tensor([[3.0, 4.0]]), torch.zeros(1))
         >>> def linear(outputs, targets):
         ...     return outputs[:, 0]
-        >>> found = worst_case(model, data, loss=linear, rho=0.5, norm="linf")
-        >>> round(found.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
+        >>> measured = worst_case(model, data, loss=linear, rho=0.5, norm="linf")
+        >>> round(measured.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
         5.0
     """
     radii = list(rho) if isinstance(rho, Sequence) else [rho]
-    _check(radii, norm, steps, projection)
+    _check(radii, norm, num_steps, projection)
     batches = select(
-        model,
-        data,
-        loss,
-        batch_size=batch_size,
-        num_samples=num_samples,
-        generator=generator,
-        mixed=True,
+        model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
-    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
-    scale = weights.scale(adaptive, masks)
-    settings = {
-        "measure": "worst_case",
-        "loss": name_of(loss),
-        "norm": norm,
-        "adaptive": adaptive,
-        "steps": steps,
-        "projection": projection,
-        "normalize_logits": normalize_logits,
-        "masked": weights.masked(masks),
-        **batches.settings,
-    }
+    weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
+    scale = weights.scale(adaptive=adaptive)
+    settings = batches.settings(
+        "worst_case",
+        norm=norm,
+        adaptive=adaptive,
+        steps=num_steps,
+        projection=projection,
+        normalize_logits=normalize_logits,
+        masked=weights.masked,
+    )
 
     def rises(batch: Batch) -> Tensor:
-        slope = _slope(weights, scale, batch)
-        found = [
-            ascent(slope, scale, rho=r, norm=norm, steps=steps, projection=projection)
-            for r in radii
-        ]
-        return torch.stack(found)
+        def slope(point: Tensor) -> tuple[Tensor, Tensor]:
+            moved = (weights.vector + scale * point).requires_grad_()
+            with torch.enable_grad():
+                value = weights.losses(moved, batch).mean()
+                (gradient,) = torch.autograd.grad(value, moved)
+            return value.detach(), gradient
+
+        climb = partial(ascent, slope, scale, norm=norm, steps=num_steps)
+        return torch.stack([climb(rho=r, projection=projection) for r in radii])
 
     with undisturbed(model):
         values = over_batches(rises, batches)
@@ -145,21 +141,10 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     return several if isinstance(rho, Sequence) else several[0]
 
 
-def _slope(weights: WeightVector, scale: Tensor, batch: Batch) -> Slope:
-    def slope(point: Tensor) -> tuple[Tensor, Tensor]:
-        moved = (weights.vector + scale * point).requires_grad_()
-        with torch.enable_grad():
-            value = weights.losses(moved, batch).mean()
-            (gradient,) = torch.autograd.grad(value, moved)
-        return value.detach(), gradient
-
-    return slope
-
-
-def _check(radii: list[float], norm: str, steps: int, projection: str) -> None:
+def _check(radii: list[float], norm: str, num_steps: int, projection: str) -> None:
     require(len(radii) > 0, "rho", "be a number, or several", radii)
     for radius in radii:
-        require(0 <= radius < float("inf"), "rho", "be finite and not negative", radius)
-    require(steps > 0, "steps", "be positive", steps)
+        require(0 <= radius < float("inf"), "rho", "be finite and non-negative", radius)
+    require(num_steps > 0, "num_steps", "be positive", num_steps)
     one_of("norm", norm, get_args(Norm))
     one_of("projection", projection, get_args(Projection))

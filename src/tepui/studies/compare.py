@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.seeding import member_seeds
+from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_json
 from tepui.data import prepared_like
 from tepui.ensembles.ensemble import Ensemble
@@ -64,7 +64,7 @@ def compare(
     title: str = "comparison",
     members: int = 3,
     ensembles: int = 1,
-    seed: int | Sequence[int] = 13,
+    seed: int | Sequence[int] = SEED,
     out: str | Path,
     resume: bool = False,
     device: str | torch.device | None = None,

@@ -5,19 +5,14 @@ the CPU; the steps themselves stay eager.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor, nn
 
 from tepui.methods import CoupledMethod, Method
-from tepui.testing.expecting import expect
-from tepui.testing.small_runs import (
-    driven,
-    expect_same_runs,
-    network,
-    refusals_told,
-)
+from tepui.testing.expecting import Subject
+from tepui.testing.small_runs import driven, expect_same_runs, network
 from tepui.training.coupled import CoupledRunner
-from tepui.training.epochs import Training
 from tepui.training.graphs import warm_up
 from tepui.training.member import TrainingMember
 from tepui.training.runner import EagerRunner, Plan, Runner
@@ -26,19 +21,23 @@ from tepui.training.slot_runner import SlotRunner
 _Pass = tuple[int, bool, tuple[int, ...]]
 
 
-def check_warming_up(method: Method, name: str) -> None:
+def check_warming_up(checked: Subject, method: Method) -> None:
     """Check that steps which are taken back leave nothing behind."""
     coupled = isinstance(method, CoupledMethod)
     rule = "end with the same bits if it warms up first, as before a capture"
     if coupled:
         rule += ", and runs in slots"
-    with refusals_told(name, rule):
-        eager = driven(method, CoupledRunner if coupled else EagerRunner)
-        warmed = driven(method, SlotRunner if coupled else WarmedRunner)
-    expect_same_runs(eager, warmed, name, rule)
+    eager, other = (
+        (CoupledRunner, SlotRunner) if coupled else (EagerRunner, WarmedRunner)
+    )
+    with checked.must_manage(rule):
+        plain = driven(method, lambda plan, _: eager(plan))
+        warmed = driven(method, lambda plan, _: other(plan))
+    # Momentum that starts as zero, and not as nothing, may turn -0 into 0.
+    expect_same_runs(checked, rule, plain, warmed, signed_zeros=False)
 
 
-def check_shapes(method: Method, name: str) -> None:
+def check_shapes(checked: Subject, method: Method) -> None:
     """Check that between two exchanges every step meets the same shapes."""
     coupled = isinstance(method, CoupledMethod)
     passes: list[_Pass] = []
@@ -54,21 +53,22 @@ def check_shapes(method: Method, name: str) -> None:
             logits: Tensor = self.inner(x)
             return logits
 
-    def note(training: Training) -> None:
-        if not passes:
-            return
-        # What members are asked in an exchange, in eval mode, is no part of a step.
-        step = tuple(item[1:] for item in passes if coupled or item[1])
-        member = -1 if coupled else passes[-1][0]
-        key = member, training.members[0].exchanged
-        steps.setdefault(key, set()).add(step)
-        passes.clear()
+    def noting(plan: Plan, members: Sequence[TrainingMember]) -> Runner:
+        def note(done: int) -> None:
+            # What members are asked in an exchange, in eval mode, is no part of a step.
+            step = tuple(item[1:] for item in passes if coupled or item[1])
+            member = -1 if coupled else passes[-1][0]
+            steps.setdefault((member, members[0].exchanged), set()).add(step)
+            passes.clear()
 
-    runner = CoupledRunner if coupled else EagerRunner
-    driven(method, runner, Noting, advance=note)
+        passes.clear()  # of the checks before the run
+        noted = replace(plan, advance=note)
+        return CoupledRunner(noted) if coupled else EagerRunner(noted)
+
+    driven(method, noting, Noting)
     rule = "meet the same shapes in every step, or say otherwise in fixed_shapes"
-    for seen in steps.values():
-        expect(len(seen) == 1, name, rule, f"{len(seen)} kinds of steps: {seen}")
+    for kinds in steps.values():
+        checked.must(rule, len(kinds) == 1, f"{len(kinds)} kinds of steps: {kinds}")
 
 
 class WarmedRunner(Runner):

@@ -7,12 +7,7 @@ from torch import Tensor
 
 from tepui.core.seeding import generator
 from tepui.data import Corruption, corrupt
-from tepui.testing.expecting import (
-    expect,
-    expect_close,
-    global_generators_kept,
-    name_of,
-)
+from tepui.testing.expecting import Subject, name_of
 
 SAMPLES, SIZE = 32, 32
 
@@ -40,22 +35,19 @@ def check_corruption(corruption: str | Corruption, *, rising: bool = True) -> No
         >>> check_corruption(lambda images, severity, draws: images / (1 + severity))
     """
     name = corruption if isinstance(corruption, str) else name_of(corruption)
+    checked = Subject(name)
     for channels in (1, 3):
         images = _images(channels)
         distances = []
         for severity in range(1, 6):
-            changed = _check_images(corruption, images, severity, name)
+            changed = _check_images(checked, corruption, images, severity)
             distances.append(float((changed - images).abs().mean()))
         if rising:
-            _expect_rising(distances, name)
-        _check_draws(corruption, images, name)
-
-
-def _expect_rising(distances: list[float], name: str) -> None:
-    expect(distances[0] > 0, name, "change images at severity 1", "the same")
-    rises = all(low <= high for low, high in pairwise(distances))
-    rule = "change images further at every severity (rising)"
-    expect(rises, name, rule, distances)
+            checked.must("change images at severity 1", distances[0] > 0, "the same")
+            rises = all(low <= high for low, high in pairwise(distances))
+            rule = "change images further at every severity (rising)"
+            checked.must(rule, rises, distances)
+        _check_draws(checked, corruption, images)
 
 
 def _images(channels: int) -> Tensor:
@@ -68,28 +60,29 @@ def _images(channels: int) -> Tensor:
 
 
 def _check_images(
-    corruption: str | Corruption, images: Tensor, severity: int, name: str
+    checked: Subject, corruption: str | Corruption, images: Tensor, severity: int
 ) -> Tensor:
     before = images.clone()
-    with global_generators_kept(name):
+    with checked.must_keep_generators():
         changed = corrupt(images, corruption, severity)
     same = torch.equal(images, before) and images._version == 0
-    expect(same, name, "leave its images as they are", "changed ones")
-    right = changed.shape == images.shape and changed.dtype == images.dtype
+    checked.must("leave its images as they are", same, "changed ones")
+    alike = changed.shape == images.shape and changed.dtype == images.dtype
     rule = f"return float images of shape {tuple(images.shape)}"
-    expect(right, name, rule, f"{changed.dtype} of shape {tuple(changed.shape)}")
+    checked.must(rule, alike, f"{changed.dtype} of shape {tuple(changed.shape)}")
     finite = bool(changed.isfinite().all())
-    expect(finite, name, "return finite values", "NaN or infinite ones")
-    as_bytes = corrupt((images * 255).byte(), corruption, severity)
-    expect(as_bytes.dtype == torch.uint8, name, "turn bytes into bytes", as_bytes.dtype)
+    checked.must("return finite values", finite, "NaN or infinite ones")
+    kind = corrupt((images * 255).byte(), corruption, severity).dtype
+    checked.must("turn bytes into bytes", kind == torch.uint8, kind)
     return changed
 
 
-def _check_draws(corruption: str | Corruption, images: Tensor, name: str) -> None:
-    whole = corrupt(images, corruption, 3, seed=1)
+def _check_draws(
+    checked: Subject, corruption: str | Corruption, images: Tensor
+) -> None:
+    whole, again = (corrupt(images, corruption, 3, seed=1) for _ in range(2))
     rule = "give the same images for the same seed"
-    again = corrupt(images, corruption, 3, seed=1)
-    expect_close([again], [whole], name, rule, rtol=0, atol=0)
+    checked.must_agree(rule, [again], [whole], rtol=0, atol=0)
     rule = "draw for an image what its number says, in a batch or alone"
     last = corrupt(images[4:], corruption, 3, seed=1, first=4)
-    expect_close([last], [whole[4:]], name, rule)
+    checked.must_agree(rule, [last], [whole[4:]])

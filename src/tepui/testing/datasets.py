@@ -14,7 +14,7 @@ from tepui.data.loading import in_order
 from tepui.ensembles import Ensemble
 from tepui.evaluation import evaluate
 from tepui.methods import DeepEnsemble
-from tepui.testing.expecting import expect, expect_close, global_generators_kept
+from tepui.testing.expecting import Subject
 from tepui.training import AdamW, fit
 
 
@@ -44,15 +44,21 @@ def check_dataset(
         >>> from tepui.data import Digits
         >>> check_dataset(Digits(train=False))
     """
-    name = type(dataset).__name__
-    samples = _check_length(dataset, name)
-    part = _part(dataset, samples, max_samples)
-    _check_items(dataset, samples, name)
-    batch = _check_reading(part, name)
-    classes = _check_labels(dataset, batch.targets, name)
+    checked = Subject(type(dataset).__name__)
+    samples = _check_items(checked, dataset)
+    part = dataset
+    if samples > max_samples:
+        rows = torch.linspace(0, samples - 1, max_samples).round().long().tolist()
+        part = (
+            dataset.subset(rows)
+            if isinstance(dataset, Arrays)
+            else Subset(dataset, rows)
+        )
+    batch = _check_reading(checked, part)
+    classes = _check_labels(checked, dataset, batch.targets)
     if isinstance(dataset, Arrays):
-        _check_preparing(dataset, name)
-    _check_use(part, factory or (lambda: _Linear(batch, classes)), name)
+        _check_preparing(checked, dataset)
+    _check_use(checked, part, factory or (lambda: _Linear(batch, classes)))
 
 
 class _Linear(nn.Module):
@@ -60,9 +66,7 @@ class _Linear(nn.Module):
 
     def __init__(self, batch: Batch, classes: int) -> None:
         super().__init__()
-        inputs = batch.inputs
-        parts = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
-        features = sum(part[0].numel() for part in parts)
+        features = sum(part[0].numel() for part in _tensors(batch)[:-1])
         self.layer = nn.Linear(features, classes)
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor:
@@ -72,53 +76,35 @@ class _Linear(nn.Module):
         return logits
 
 
-def _check_length(dataset: Dataset[Any], name: str) -> int:
+def _check_items(checked: Subject, dataset: Dataset[Any]) -> int:
+    """Return how many samples there are."""
     map_style = isinstance(dataset, Sized) and not isinstance(dataset, IterableDataset)
     map_style = map_style and hasattr(dataset, "__getitem__")
-    expect(map_style, name, "be map-style (__len__ and __getitem__)", "another kind")
+    checked.must("be map-style (__len__ and __getitem__)", map_style, "another kind")
     samples = len(dataset)  # type: ignore[arg-type]
-    expect(samples >= 2, name, "hold at least two samples", samples)
-    return samples
-
-
-def _part(dataset: Dataset[Any], samples: int, most: int) -> Dataset[Any]:
-    if samples <= most:
-        return dataset
-    rows = torch.linspace(0, samples - 1, most).round().long().tolist()
-    return (
-        dataset.subset(rows) if isinstance(dataset, Arrays) else Subset(dataset, rows)
-    )
-
-
-def _check_items(dataset: Dataset[Any], samples: int, name: str) -> None:
+    checked.must("hold at least two samples", samples >= 2, samples)
     for index in (0, samples - 1):
         item = dataset[index]
         pair = isinstance(item, tuple | list) and len(item) == 2
-        rule = f"give a pair (x, y) at index {index}"
-        expect(pair, name, rule, type(item).__name__)
+        checked.must(f"give a pair (x, y) at index {index}", pair, type(item).__name__)
+    return samples
 
 
-def _check_reading(part: Dataset[Any], name: str) -> Batch:
+def _check_reading(checked: Subject, part: Dataset[Any]) -> Batch:
     """Read twice as the library does, and return all of it as one batch."""
-    readings = []
+    samples, place, readings = len(part), torch.device("cpu"), []  # type: ignore[arg-type]
     for _ in range(2):
-        with global_generators_kept(name):
-            readings.append(_read(part, name))
-    first, second = readings
+        with (
+            checked.must_keep_generators(),
+            checked.must_manage("hold pairs of tensors that stack"),
+        ):
+            readings.append(next(in_order(part, samples, device=place)))
+    first, second = map(_tensors, readings)
     rule = "give the same samples whenever it is read"
-    expect_close(_tensors(first), _tensors(second), name, rule, rtol=0, atol=0)
-    finite = all(bool(tensor.isfinite().all()) for tensor in _tensors(first))
-    expect(finite, name, "hold finite inputs", "NaN or infinite values")
-    return first
-
-
-def _read(part: Dataset[Any], name: str) -> Batch:
-    try:
-        samples = len(part)  # type: ignore[arg-type]
-        return next(in_order(part, samples, device=torch.device("cpu")))
-    except (RuntimeError, TypeError, ValueError) as error:
-        rule = "hold pairs of tensors that stack"
-        raise AssertionError(f"{name} must {rule}, got: {error}") from None
+    checked.must_agree(rule, first, second, rtol=0, atol=0)
+    finite = all(bool(tensor.isfinite().all()) for tensor in first)
+    checked.must("hold finite inputs", finite, "NaN or infinite values")
+    return readings[0]
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
@@ -127,41 +113,40 @@ def _tensors(batch: Batch) -> list[Tensor]:
     return [*parts, batch.targets]
 
 
-def _check_labels(dataset: Dataset[Any], labels: Tensor, name: str) -> int:
+def _check_labels(checked: Subject, dataset: Dataset[Any], labels: Tensor) -> int:
     """Return how many classes there are."""
     whole = labels.ndim == 1 and labels.dtype == torch.int64
     rule = "label each sample with one whole number (int64)"
-    expect(whole, name, rule, f"{labels.dtype} of shape {tuple(labels.shape)}")
+    checked.must(rule, whole, f"{labels.dtype} of shape {tuple(labels.shape)}")
     low, high = int(labels.min()), int(labels.max())
-    expect(low >= 0, name, "count labels from 0", low)
-    names = class_names(dataset)
-    given = getattr(dataset, "classes", ())
-    expect(len(names) == len(given), name, "name classes in a tuple or list", given)
-    expect(len(set(names)) == len(names), name, "give classes different names", names)
+    checked.must("count labels from 0", low >= 0, low)
+    names, given = class_names(dataset), getattr(dataset, "classes", ())
+    checked.must("name classes in a tuple or list", len(names) == len(given), given)
+    checked.must("give classes different names", len({*names}) == len(names), names)
     fits = not names or high < len(names)
-    expect(fits, name, f"have labels below its {len(names)} classes", high)
+    checked.must(f"have labels below its {len(names)} classes", fits, high)
     return len(names) or high + 1
 
 
-def _check_preparing(dataset: Arrays, name: str) -> None:
-    rows = torch.arange(2, device=dataset.device)
-    prepared = dataset.prepare(dataset.raw(rows))
-    items = [dataset[index][0] for index in range(2)]
+def _check_preparing(checked: Subject, dataset: Arrays) -> None:
+    prepared = dataset.prepare(dataset.raw(torch.arange(2, device=dataset.device)))
     if isinstance(prepared, Tensor):
-        expected = [prepared[row] for row in range(2)]
-        found = [item for item in items if isinstance(item, Tensor)]
-        expect_close(found, expected, name, "give items as prepare does")
-        rule = "prepare floating-point inputs"
-        expect(prepared.is_floating_point(), name, rule, prepared.dtype)
+        items = [dataset[index][0] for index in range(2)]
+        tensors = [item for item in items if isinstance(item, Tensor)]
+        checked.must_agree("give items as prepare does", tensors, [*prepared])
+        kind = prepared.dtype
+        checked.must("prepare floating-point inputs", kind.is_floating_point, kind)
 
 
-def _check_use(part: Dataset[Any], factory: Callable[[], nn.Module], name: str) -> None:
+def _check_use(
+    checked: Subject, part: Dataset[Any], factory: Callable[[], nn.Module]
+) -> None:
     first, second = split(part, 0.5, seed=0)
     together = len(first) + len(second)  # type: ignore[arg-type]
     samples = len(part)  # type: ignore[arg-type]
-    expect(together == samples, name, f"split into {samples} samples", together)
-    ensemble = Ensemble.build(factory, members=2, seed=0)
-    try:
+    checked.must(f"split into {samples} samples", together == samples, together)
+    ensemble = Ensemble.build(factory, members=2)
+    with checked.must_manage("train and evaluate members"), warnings.catch_warnings():
         fit(
             ensemble,
             first,
@@ -172,10 +157,6 @@ def _check_use(part: Dataset[Any], factory: Callable[[], nn.Module], name: str) 
             device="cpu",
             progress="none",
         )
-        with warnings.catch_warnings():
-            # After one epoch members may well have learned nothing.
-            warnings.simplefilter("ignore", UserWarning)
-            evaluate(ensemble, second)
-    except (RuntimeError, TypeError, ValueError) as error:
-        rule = "train and evaluate members"
-        raise AssertionError(f"{name} must {rule}, got: {error}") from error
+        # After one epoch members may well have learned nothing.
+        warnings.simplefilter("ignore", UserWarning)
+        evaluate(ensemble, second)

@@ -1,56 +1,71 @@
-"""How a broken promise is told: the thing, the rule, and what was seen."""
+"""How a broken promise is reported: the thing, the rule, and what was seen."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-
-def expect(condition: bool, subject: str, rule: str, seen: object) -> None:
-    """Raise an ``AssertionError`` that names thing, rule and what was seen.
-
-    Example:
-        >>> expect(False, "margin", "return a scalar", "a tensor of shape (3,)")
-        Traceback (most recent call last):
-        AssertionError: margin must return a scalar, got a tensor of shape (3,)
-    """
-    if not condition:
-        raise AssertionError(f"{subject} must {rule}, got {seen}")
+REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError)
 
 
-def expect_close(
-    actual: Sequence[Tensor],
-    expected: Sequence[Tensor],
-    subject: str,
-    rule: str,
-    *,
-    rtol: float = 1e-5,
-    atol: float = 1e-6,
-) -> None:
-    """Raise an ``AssertionError`` unless tensors agree up to rounding, NaN included."""
-    try:
-        torch.testing.assert_close(
-            tuple(actual), tuple(expected), rtol=rtol, atol=atol, equal_nan=True
-        )
-    except AssertionError as error:
-        details = " ".join(str(error).split())
-        raise AssertionError(f"{subject} must {rule}: {details}") from None
+@dataclass(frozen=True)
+class Subject:
+    """The thing that is checked, by its name."""
 
+    name: str
 
-@contextmanager
-def global_generators_kept(subject: str) -> Iterator[None]:
-    """Raise unless a block leaves Python's, numpy's and torch's generators alone."""
-    before = _generator_states()
-    yield
-    moved = [
-        name for name, state in _generator_states().items() if state != before[name]
-    ]
-    rule = "draw from the generators it is given and leave global ones alone"
-    expect(not moved, subject, rule, f"draws from that of {', '.join(moved)}")
+    def must(self, rule: str, holds: bool, seen: object) -> None:
+        """Raise an ``AssertionError`` that names thing, rule and what was seen.
+
+        Example:
+            >>> Subject("margin").must("return a scalar", False, "shape (3,)")
+            Traceback (most recent call last):
+            AssertionError: margin must return a scalar, got shape (3,)
+        """
+        if not holds:
+            raise AssertionError(f"{self.name} must {rule}, got {seen}")
+
+    def must_agree(
+        self,
+        rule: str,
+        actual: Sequence[Tensor],
+        expected: Sequence[Tensor],
+        *,
+        rtol: float = 1e-5,
+        atol: float = 1e-6,
+    ) -> None:
+        """Raise unless tensors agree up to rounding, NaN included."""
+        try:
+            torch.testing.assert_close(
+                tuple(actual), tuple(expected), rtol=rtol, atol=atol, equal_nan=True
+            )
+        except AssertionError as error:
+            details = " ".join(str(error).split())
+            raise AssertionError(f"{self.name} must {rule}: {details}") from None
+
+    @contextmanager
+    def must_manage(self, rule: str) -> Iterator[None]:
+        """Report an error in the block as a broken promise."""
+        try:
+            yield
+        except REFUSALS as error:
+            seen = f"{type(error).__name__}: {error}"
+            raise AssertionError(f"{self.name} must {rule}, got {seen}") from error
+
+    @contextmanager
+    def must_keep_generators(self) -> Iterator[None]:
+        """Raise unless the block leaves Python's, numpy's and torch's alone."""
+        before = _generator_states()
+        yield
+        after = _generator_states()
+        moved = [name for name in before if after[name] != before[name]]
+        rule = "draw from the generators it is given and leave global ones alone"
+        self.must(rule, not moved, f"draws from that of {', '.join(moved)}")
 
 
 def name_of(function: Callable[..., Any]) -> str:

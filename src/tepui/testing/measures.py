@@ -3,7 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from inspect import signature
+from itertools import count
 from typing import Any
 
 import torch
@@ -14,12 +16,7 @@ from tepui.core.seeding import generator, seeded
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
 from tepui.sharpness import Measurement
-from tepui.testing.expecting import (
-    expect,
-    expect_close,
-    global_generators_kept,
-    name_of,
-)
+from tepui.testing.expecting import Subject, name_of
 
 Measure = Callable[..., Measurement | Sequence[Measurement]]
 SAMPLES, FEATURES, CLASSES = 24, 6, 3
@@ -34,7 +31,7 @@ def check_measure(measure: Measure, *, depends_on_batches: bool = False) -> None
     data set and a loader.
 
     Args:
-        measure: Called as ``measure(model, data, loss=..., generator=...)``; returns a
+        measure: Called as ``measure(model, dataset, loss=..., generator=...)``; gives a
             :class:`tepui.sharpness.Measurement` or several. Where it has options
             ``batch_size`` and ``num_samples``, these are tried too.
         depends_on_batches: Whether samples of one batch are measured together, so that
@@ -48,14 +45,34 @@ def check_measure(measure: Measure, *, depends_on_batches: bool = False) -> None
         >>> from tepui.sharpness import fisher_trace
         >>> check_measure(fisher_trace)
     """
-    name = name_of(measure)
-    _check_measurement(measure, name)
-    _check_traces(measure, name)
-    _check_failing_loss(measure, name)
-    _check_draws(measure, name)
-    _check_forms(measure, name)
-    if not depends_on_batches:
-        _check_batches(measure, name)
+    checked = _Checked(name_of(measure), measure)
+    _check_measurement(checked)
+    _check_traces(checked)
+    _check_draws(checked)
+    _check_data(checked, depends_on_batches)
+
+
+@dataclass(frozen=True)
+class _Checked(Subject):
+    """A measure, and how to call it."""
+
+    measure: Measure
+
+    def __call__(self, model: nn.Module, data: Any, **options: Any) -> Any:
+        """Return what it measures."""
+        options.setdefault("generator", generator("testing", "draws"))
+        options.setdefault("loss", cross_entropy)
+        return self.measure(model, data, **options)
+
+    def values(self, model: nn.Module, data: Any, **options: Any) -> Tensor:
+        """Return the numbers alone."""
+        measurements = _several(self(model, data, **options))
+        numbers = [measurement.value for measurement in measurements]
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    def takes(self, option: str) -> bool:
+        """Return whether the measure has an option."""
+        return option in signature(self.measure).parameters
 
 
 class _Network(nn.Module):
@@ -95,77 +112,57 @@ def _data() -> Arrays:
     return Arrays(inputs, torch.randint(CLASSES, (SAMPLES,), generator=stream))
 
 
-def _measured(measure: Measure, model: nn.Module, data: Any, **options: Any) -> Any:
-    options.setdefault("generator", generator("testing", "draws"))
-    options.setdefault("loss", cross_entropy)
-    return measure(model, data, **options)
+def _several(measured: Any) -> list[Measurement]:
+    return [measured] if isinstance(measured, Measurement) else [*measured]
 
 
-def _values(measure: Measure, model: nn.Module, data: Any, **options: Any) -> Tensor:
-    found = _several(_measured(measure, model, data, **options))
-    return torch.tensor([each.value for each in found], dtype=torch.float64)
-
-
-def _several(found: Any) -> list[Measurement]:
-    return [found] if isinstance(found, Measurement) else list(found)
-
-
-def _check_measurement(measure: Measure, name: str) -> None:
-    found = _measured(measure, _network(), _data())
-    is_one = isinstance(found, Measurement)
-    several = is_one or (
-        isinstance(found, tuple | list)
-        and len(found) > 0
-        and all(isinstance(each, Measurement) for each in found)
+def _check_measurement(checked: _Checked) -> None:
+    measured = checked(_network(), _data())
+    fits = isinstance(measured, Measurement) or (
+        isinstance(measured, tuple | list)
+        and len(measured) > 0
+        and all(isinstance(item, Measurement) for item in measured)
     )
-    rule = "return a Measurement or several"
-    expect(several, name, rule, type(found).__name__)
-    for each in _several(found):
-        finite = isinstance(each.value, float) and math.isfinite(each.value)
-        expect(finite, name, "measure a finite float", repr(each.value))
-        try:
-            document = json.loads(json.dumps(each.document(), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            rule = "have settings that JSON can hold"
-            raise AssertionError(f"{name} must {rule}, got {error}") from None
+    kind = type(measured).__name__
+    checked.must("return a Measurement or several", fits, kind)
+    for item in _several(measured):
+        finite = isinstance(item.value, float) and math.isfinite(item.value)
+        checked.must("measure a finite float", finite, repr(item.value))
+        with checked.must_manage("have settings that JSON can hold"):
+            document = json.loads(json.dumps(item.document(), allow_nan=False))
         missing = {"measure", "samples"} - document["settings"].keys()
         rule = "name itself ('measure') and the number of 'samples' in its settings"
-        expect(not missing, name, rule, dict(each.settings))
-
-
-def _check_traces(measure: Measure, name: str) -> None:
-    model = _network()
-    before = _state(model)
-    with global_generators_kept(name):
-        _measured(measure, model, _data())
-    _expect_untouched(model, before, name)
-
-
-def _check_failing_loss(measure: Measure, name: str) -> None:
-    calls = []
-
-    def failing(outputs: Tensor, targets: Tensor) -> Tensor:
-        calls.append(1)
-        if len(calls) > 1:
-            raise _NoLossError
-        return cross_entropy(outputs, targets)
-
-    model = _network()
-    before = _state(model)
-    try:
-        _measured(measure, model, _data(), loss=failing)
-    except (_NoLossError, ValueError):  # it may take one loss alone, and say so
-        _expect_untouched(model, before, f"{name}, also where the loss fails,")
+        checked.must(rule, not missing, dict(item.settings))
 
 
 class _NoLossError(Exception):
     """Raised by a loss that fails."""
 
 
+def _check_traces(checked: _Checked) -> None:
+    model = _network()
+    before = _state(model)
+    with checked.must_keep_generators():
+        checked(model, _data())
+    _check_untouched(checked, model, before)
+    calls = count()
+
+    def failing(outputs: Tensor, targets: Tensor) -> Tensor:
+        if next(calls):
+            raise _NoLossError
+        return cross_entropy(outputs, targets)
+
+    try:
+        checked(model, _data(), loss=failing)
+    except (_NoLossError, ValueError):  # it may take one loss alone, and say so
+        failed = Subject(f"{checked.name}, also where the loss fails,")
+        _check_untouched(failed, model, before)
+
+
 def _state(model: nn.Module) -> dict[str, Any]:
     """Return everything of a model that a measure could leave changed."""
     return {
-        "tensors": {name: t.clone() for name, t in model.state_dict().items()},
+        **{name: tensor.clone() for name, tensor in model.state_dict().items()},
         "modes": [part.training for part in model.modules()],
         "requires_grad": [p.requires_grad for p in model.parameters()],
         "gradients": [p.grad is None for p in model.parameters()],
@@ -173,57 +170,52 @@ def _state(model: nn.Module) -> dict[str, Any]:
     }
 
 
-def _expect_untouched(model: nn.Module, before: dict[str, Any], name: str) -> None:
+def _check_untouched(
+    checked: Subject, model: nn.Module, before: dict[str, Any]
+) -> None:
     after = _state(model)
-    tensors = before.pop("tensors")
-    changed = [key for key, value in before.items() if after[key] != value]
-    changed += [
+    changed = [
         key
-        for key, value in tensors.items()
-        if not torch.equal(after["tensors"][key], value)
+        for key, value in before.items()
+        if not (
+            torch.equal(after[key], value)
+            if isinstance(value, Tensor)
+            else after[key] == value
+        )
     ]
     rule = "leave the model as it was (see tepui.modules.undisturbed)"
-    expect(not changed, name, rule, f"other {', '.join(changed)}")
+    checked.must(rule, not changed, f"other {', '.join(changed)}")
 
 
-def _check_draws(measure: Measure, name: str) -> None:
+def _check_draws(checked: _Checked) -> None:
     model, data = _network(), _data()
-    options = {"num_samples": 20} if _takes(measure, "num_samples") else {}
+    options = {"num_samples": 20} if checked.takes("num_samples") else {}
     for rule, how in (
         ("give the same value for the same generator", options),
         ("give the same value at every call without a generator", {"generator": None}),
     ):
-        first = _values(measure, model, data, **how)
-        again = _values(measure, model, data, **how)
-        expect(torch.equal(first, again), name, rule, f"{first} and {again}")
+        first, again = (checked.values(model, data, **how) for _ in range(2))
+        checked.must(rule, torch.equal(first, again), f"{first} and {again}")
 
 
-def _check_forms(measure: Measure, name: str) -> None:
+def _check_data(checked: _Checked, depends_on_batches: bool) -> None:
     model, data = _network(), _data()
-    assert isinstance(data.inputs, Tensor)
-    expected = _values(measure, model, data)
-    labels = data.targets.tolist()
+    expected = checked.values(model, data)
+    inputs, targets = data.inputs, data.targets
+    assert isinstance(inputs, Tensor)
     forms = {
-        "inputs that are mappings": Arrays({"x": data.inputs}, data.targets),
-        "a list of pairs": list(zip(data.inputs, labels, strict=True)),
-        "a TensorDataset": TensorDataset(data.inputs, data.targets),
+        "inputs that are mappings": Arrays({"x": inputs}, targets),
+        "a list of pairs": list(zip(inputs, targets.tolist(), strict=True)),
+        "a TensorDataset": TensorDataset(inputs, targets),
     }
     for form, same in forms.items():
         rule = f"measure the same on {form}"
-        expect_close([_values(measure, model, same)], [expected], name, rule)
-
-
-def _check_batches(measure: Measure, name: str) -> None:
-    model, data = _network(), _data()
-    assert isinstance(data.inputs, Tensor)
-    whole = _values(measure, model, data)
-    loader = DataLoader(TensorDataset(data.inputs, data.targets), batch_size=5)
+        checked.must_agree(rule, [checked.values(model, same)], [expected])
+    if depends_on_batches:
+        return
+    loader = DataLoader(TensorDataset(inputs, targets), batch_size=5)
+    parts = [checked.values(model, loader)]
+    if checked.takes("batch_size"):
+        parts.append(checked.values(model, data, batch_size=5))
     rule = "measure the same in batches of any size (depends_on_batches)"
-    expect_close([_values(measure, model, loader)], [whole], name, rule)
-    if _takes(measure, "batch_size"):
-        parts = _values(measure, model, data, batch_size=5)
-        expect_close([parts], [whole], name, rule)
-
-
-def _takes(measure: Measure, option: str) -> bool:
-    return option in signature(measure).parameters
+    checked.must_agree(rule, parts, [expected] * len(parts))

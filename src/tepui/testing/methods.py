@@ -18,13 +18,12 @@ from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.modules import Prune
 from tepui.modules.pruning import masks_of
 from tepui.testing.captures import check_shapes, check_warming_up
-from tepui.testing.expecting import expect, global_generators_kept
+from tepui.testing.expecting import Subject
 from tepui.testing.small_runs import (
     expect_same_runs,
     fitted,
     network,
     plain_network,
-    refusals_told,
 )
 from tepui.testing.steps import (
     check_coupling,
@@ -58,80 +57,78 @@ def check_method(method: Method) -> None:
         >>> from tepui.methods import DeepEnsemble
         >>> check_method(DeepEnsemble())
     """
-    name = type(method).__name__
-    _check_value(method, name)
-    _check_lists(method, name)
-    check_start(method, name)
+    checked = Subject(type(method).__name__)
+    _check_value(checked, method)
+    _check_lists(checked, method)
+    check_start(checked, method)
     if isinstance(method, MemberMethod):
-        check_gradient(method, name)
-        check_masks(method, name)
+        check_gradient(checked, method)
+        check_masks(checked, method)
     if isinstance(method, CoupledMethod):
-        check_coupling(method, name)
-    _check_training(method, name)
-    _check_repeating(method, name)
-    if not isinstance(method, CoupledMethod | ExchangingMethod):
-        _check_independence(method, name)
-    _check_resuming(method, name)
-    _check_pruning(method, name)
-    _check_float64(method, name)
+        check_coupling(checked, method)
+    _check_training(checked, method)
+    _check_repeating(checked, method)
+    _check_resuming(checked, method)
+    _check_pruning(checked, method)
+    _check_float64(checked, method)
     if method.fixed_shapes:
-        check_reading(method, name)
-        check_shapes(method, name)
-        check_warming_up(method, name)
+        check_reading(checked, method)
+        check_shapes(checked, method)
+        check_warming_up(checked, method)
 
 
-def _check_value(method: Method, name: str) -> None:
+def _check_value(checked: Subject, method: Method) -> None:
     kinds = isinstance(method, MemberMethod | CoupledMethod)
     rule = "derive from MemberMethod, ExchangingMethod or CoupledMethod"
-    expect(kinds, name, rule, [base.__name__ for base in type(method).__mro__])
-    own = "__dataclass_fields__" in vars(type(method))
-    frozen = own and type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    checked.must(rule, kinds, [base.__name__ for base in type(method).__mro__])
+    declared = "__dataclass_fields__" in vars(type(method))
+    frozen = declared and type(method).__dataclass_params__.frozen  # type: ignore[attr-defined]
     rule = "be a frozen dataclass: @dataclass(frozen=True, kw_only=True)"
-    expect(frozen, name, rule, "another class")
+    checked.must(rule, frozen, "another class")
     twin = dataclasses.replace(method)
-    with refusals_told(name, "be hashable"):
+    with checked.must_manage("be hashable"):
         same = twin == method and hash(twin) == hash(method)
-    expect(
-        same, name, "be equal to a method with its hyperparameters", "different ones"
+    checked.must(
+        "be equal to a method with its hyperparameters", same, "different ones"
     )
-    with refusals_told(name, "have hyperparameters that JSON can hold"):
+    with checked.must_manage("have hyperparameters that JSON can hold"):
         described = to_jsonable(method)
         text = json.dumps(described)
         same = json.loads(text) == described
     fields = {field.name for field in dataclasses.fields(method)} | {"class"}
     complete = same and described.keys() == fields
-    expect(complete, name, "be described by its hyperparameters", described)
+    checked.must("be described by its hyperparameters", complete, described)
     rule = "be described by values that are alike in every process"
-    expect(" at 0x" not in text, name, rule, described)
+    checked.must(rule, " at 0x" not in text, described)
 
 
-def _check_lists(method: Method, name: str) -> None:
+def _check_lists(checked: Subject, method: Method) -> None:
     for field in dataclasses.fields(method):
         value = getattr(method, field.name)
         if not field.metadata.get("per_member") or isinstance(value, tuple | list):
             continue
         rule = f"take one value of {field.name} per member, as a tuple or a list"
         for values in ((value, value), [value, value]):
-            with refusals_told(name, rule):
+            with checked.must_manage(rule):
                 both: Any = dataclasses.replace(method, **{field.name: values})
                 resolved = for_member(both, 1, 2)
-            expect(resolved == method, name, rule, resolved)
+            checked.must(rule, resolved == method, resolved)
 
 
-def _check_training(method: Method, name: str) -> None:
-    with refusals_told(name, "train"), global_generators_kept(name):
+def _check_training(checked: Subject, method: Method) -> None:
+    with checked.must_manage("train"), checked.must_keep_generators():
         run = fitted(method, plain_network, epochs=20)
     first, last = (_mean(record) for record in (run.history[0], run.history[-1]))
     rule = "lower the training loss in 20 epochs"
-    expect(last < first, name, rule, f"{last:.4f} after {first:.4f}")
+    checked.must(rule, last < first, f"{last:.4f} after {first:.4f}")
     start = Ensemble.build(plain_network, members=3, seed=3)
     for index, (before, after) in enumerate(
         zip(start.members, run.ensemble.members, strict=True)
     ):
         same = same_bits(dict(before.state_dict()), dict(after.state_dict()))
-        expect(not same, name, f"train member {index}", "its first weights")
+        checked.must(f"train member {index}", not same, "its first weights")
     left = any(p.grad is not None for p in run.ensemble.parameters())
-    expect(not left, name, "leave no gradient behind", "some in .grad")
+    checked.must("leave no gradient behind", not left, "some in .grad")
 
 
 def _mean(record: EpochRecord) -> float:
@@ -139,42 +136,41 @@ def _mean(record: EpochRecord) -> float:
     return sum(losses) / len(losses) if losses else math.nan
 
 
-def _check_repeating(method: Method, name: str) -> None:
+def _check_repeating(checked: Subject, method: Method) -> None:
     first = fitted(method)
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(1)
         second = fitted(method)
-    expect_same_runs(first, second, name, "give the same bits for the same seed")
-
-
-def _check_independence(method: Method, name: str) -> None:
-    together = fitted(method).ensemble
+    expect_same_runs(checked, "give the same bits for the same seed", first, second)
+    if isinstance(method, CoupledMethod | ExchangingMethod):
+        return
+    together = first.ensemble
     alone = fitted(method, members=1, seed=[together.seeds[1]]).ensemble
     tensors = [dict(m.state_dict()) for m in (alone.members[0], together.members[1])]
     rule = "train a member alone as it does among others"
-    expect(same_bits(*tensors), name, rule, "other weights")
+    checked.must(rule, same_bits(*tensors), "other weights")
 
 
 class _KilledError(Exception):
     """Ends a run where a kill would."""
 
 
-def _check_resuming(method: Method, name: str) -> None:
+def _check_resuming(checked: Subject, method: Method) -> None:
     def kill(record: EpochRecord) -> None:
         if record.epoch == 1:
             raise _KilledError
 
     rule = "end with the same bits after a kill and a resume"
-    with TemporaryDirectory() as folder, refusals_told(name, rule):
+    with TemporaryDirectory() as folder, checked.must_manage(rule):
         out = Path(folder) / "parts"
         with suppress(_KilledError):
             fitted(method, epochs=3, out=out, callbacks=[kill])
         parts = fitted(method, epochs=3, out=out, resume=True)
         whole = fitted(method, epochs=3, out=Path(folder) / "whole")
-        expect_same_runs(whole, parts, name, rule)
+        expect_same_runs(checked, rule, whole, parts)
         for one, other in zip(_checkpoint(whole), _checkpoint(parts), strict=True):
             same = same_bits(one[0], other[0]) and one[1] == other[1]
-            expect(same, name, rule, "another checkpoint")
+            checked.must(rule, same, "another checkpoint")
 
 
 def _checkpoint(run: Run) -> list[tuple[dict[str, Tensor], dict[str, Any]]]:
@@ -185,7 +181,7 @@ def _checkpoint(run: Run) -> list[tuple[dict[str, Tensor], dict[str, Any]]]:
     return [saved.member(index) for index in range(len(saved.digests))]
 
 
-def _check_pruning(method: Method, name: str) -> None:
+def _check_pruning(checked: Subject, method: Method) -> None:
     modules: list[nn.Module] = []
 
     def kept() -> nn.Module:
@@ -198,14 +194,14 @@ def _check_pruning(method: Method, name: str) -> None:
             for key, mask in masks_of(module).items():
                 left = int(parameters[key][~mask].count_nonzero())
                 rule = "leave pruned weights at zero"
-                expect(left == 0, name, rule, f"{left} others in {key}")
+                checked.must(rule, left == 0, f"{left} others in {key}")
 
-    with refusals_told(name, "train pruned members"):
+    with checked.must_manage("train pruned members"):
         fitted(method, kept, epochs=4, prune=Prune(prune_at=0.5), callbacks=[look])
 
 
-def _check_float64(method: Method, name: str) -> None:
-    with refusals_told(name, "train in float64"):
+def _check_float64(checked: Subject, method: Method) -> None:
+    with checked.must_manage("train in float64"):
         run = fitted(method, network, dtype=torch.float64)
     kinds = {p.dtype for p in run.ensemble.parameters()}
-    expect(kinds == {torch.float64}, name, "keep weights in float64", kinds)
+    checked.must("keep weights in float64", kinds == {torch.float64}, kinds)

@@ -11,67 +11,58 @@ from tepui.core.seeding import generator, seeded
 from tepui.data import Batch
 from tepui.losses import cross_entropy
 from tepui.methods import CoupledBatch, CoupledMethod, MemberMethod, Method
-from tepui.testing.expecting import expect, expect_close, global_generators_kept
-from tepui.testing.small_runs import (
-    CLASSES,
-    SAMPLES,
-    SIZE,
-    images,
-    network,
-    refusals_told,
-)
+from tepui.testing.expecting import Subject
+from tepui.testing.small_runs import CLASSES, SAMPLES, SIZE, images, network
 from tepui.training.passes import MemberPasses
 
 READING = ("_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2")
 
 
 @seeded("testing", "steps")
-def check_start(method: Method, name: str) -> None:
+def check_start(checked: Subject, method: Method) -> None:
     """Check that state begins as tensors of its own."""
     member = _member(network())
     state = for_member(method, 0, 1).start(member)
     for key, tensor in state.items():
         rule = f"return tensors by name from start, also under {key!r}"
-        right = isinstance(key, str) and isinstance(tensor, Tensor)
-        expect(right, name, rule, type(tensor).__name__)
+        fits = isinstance(key, str) and isinstance(tensor, Tensor)
+        checked.must(rule, fits, type(tensor).__name__)
         shared = any(_overlaps(tensor, other) for other in member.parameters)
         rule = f"start {key!r} as a copy that shares no memory with weights (clone)"
-        expect(not shared, name, rule, "a view of them")
+        checked.must(rule, not shared, "a view of them")
 
 
 @seeded("testing", "steps")
-def check_gradient(method: MemberMethod, name: str) -> None:
+def check_gradient(checked: Subject, method: MemberMethod) -> None:
     """Check what a gradient is, and that taking it leaves no trace."""
     method = for_member(method, 0, 1)
     for dtype in (torch.float32, torch.float64):
-        module = _module(network(), dtype)
-        member = _started(method, module)
-        data = images(dtype=dtype)
-        batch = Batch(data.inputs, data.targets, torch.arange(SAMPLES))
+        member = _started(method, network().to(dtype))
+        batch = _batch(dtype)
         before = [p.detach().clone() for p in member.parameters]
         member.noise_seed = 0
         expected = member.gradient(batch).loss
-        with refusals_told(name, "return a Gradient"):
+        with checked.must_manage("return a Gradient"):
             loss, values = method.gradient(member, batch)
         rule = "leave weights as they were (use member.moved)"
         same = all(map(torch.equal, member.parameters, before))
-        expect(same, name, rule, "others after gradient")
-        clean = all(p.grad is None and p.requires_grad for p in module.parameters())
+        checked.must(rule, same, "others after gradient")
+        clean = all(p.grad is None and p.requires_grad for p in member.parameters)
         rule = "return gradients, not store them in .grad or freeze parameters"
-        expect(clean, name, rule, "a changed .grad or requires_grad")
+        checked.must(rule, clean, "a changed .grad or requires_grad")
         rule = "return the loss at the member's weights"
-        expect_close([loss], [expected], name, rule, rtol=1e-4)
+        checked.must_agree(rule, [loss], [expected], rtol=1e-4)
         detached = not any(tensor.requires_grad for tensor in (loss, *values))
-        expect(
-            detached, name, "return detached tensors", "ones that require a gradient"
+        checked.must(
+            "return detached tensors", detached, "ones that require a gradient"
         )
         kinds = [(value.shape, value.dtype) for value in values]
         wanted = [(p.shape, p.dtype) for p in member.parameters]
-        expect(kinds == wanted, name, "return one gradient per parameter", kinds)
+        checked.must("return one gradient per parameter", kinds == wanted, kinds)
 
 
 @seeded("testing", "steps")
-def check_masks(method: MemberMethod, name: str) -> None:
+def check_masks(checked: Subject, method: MemberMethod) -> None:
     """Check that all passes of a step see the same dropout masks."""
     features = SIZE * SIZE
     masks: list[Tensor] = []
@@ -87,53 +78,50 @@ def check_masks(method: MemberMethod, name: str) -> None:
             return logits
 
     method = for_member(method, 0, 1)
-    member = _started(method, _module(Masked()))
-    data = images()
+    member = _started(method, Masked())
     member.noise_seed = 1
-    method.gradient(member, Batch(data.inputs, data.targets, torch.arange(SAMPLES)))
+    method.gradient(member, _batch())
     same = all(torch.equal(mask, masks[0]) for mask in masks)
     rule = "see the same dropout masks in all passes of a step (use member.gradient)"
-    expect(same, name, rule, f"others in {len(masks)} passes")
+    checked.must(rule, same, f"others in {len(masks)} passes")
 
 
 @seeded("testing", "steps")
-def check_reading(method: Method, name: str) -> None:
+def check_reading(checked: Subject, method: Method) -> None:
     """Check that a step reads no value of a tensor on the host."""
-    data = images()
-    batch = Batch(data.inputs, data.targets, torch.arange(SAMPLES))
     method = for_member(method, 0, 1)
-    member = _started(method, _module(network()))
+    member, batch = _started(method, network()), _batch()
     if isinstance(method, MemberMethod):
-        with _Reading(name, "gradient"):
+        with _Reading(checked, "gradient"):
             method.gradient(member, batch)
     elif isinstance(method, CoupledMethod):
-        with _Reading(name, "loss"):
+        with _Reading(checked, "loss"):
             method.loss(_coupled_batch(method)[0])
-    with _Reading(name, "after_update"):
+    with _Reading(checked, "after_update"):
         method.after_update(member)
 
 
-def check_coupling(method: CoupledMethod, name: str) -> None:
+def check_coupling(checked: Subject, method: CoupledMethod) -> None:
     """Check turns, and that all active members descend the joint loss."""
     for members in (3, 5):
         turns = []
         for _ in range(2):
-            with global_generators_kept(name):
+            with checked.must_keep_generators():
                 turns.append(method.turn(members, 0.5, generator("testing", "turn")))
         rule = "draw a turn from its generator alone"
-        expect(turns[0] == turns[1], name, rule, turns)
+        checked.must(rule, turns[0] == turns[1], turns)
         who = [*turns[0].active, *turns[0].observed]
         once = len(who) == len(set(who)) and set(who) <= set(range(members))
         once = once and len(turns[0].active) > 0
         rule = f"let some of {members} members take part, each once"
-        expect(once, name, rule, turns[0])
+        checked.must(rule, once, turns[0])
     batch, learning = _coupled_batch(method)
     total = method.loss(batch)
     scalar = isinstance(total, Tensor) and total.shape == ()
-    expect(scalar, name, "return a scalar loss", total)
+    checked.must("return a scalar loss", scalar, total)
     (gradient,) = torch.autograd.grad(total, learning)
     moved = (gradient.abs().amax((1, 2)) > 0).tolist()
-    expect(all(moved), name, "have a loss that every active member descends", moved)
+    checked.must("have a loss that every active member descends", all(moved), moved)
 
 
 def _coupled_batch(method: CoupledMethod) -> tuple[CoupledBatch, Tensor]:
@@ -151,8 +139,9 @@ def _coupled_batch(method: CoupledMethod) -> tuple[CoupledBatch, Tensor]:
     return CoupledBatch(outputs, losses, targets, beside), learning
 
 
-def _module(module: nn.Module, dtype: torch.dtype = torch.float32) -> nn.Module:
-    return module.to(dtype).train()
+def _batch(dtype: torch.dtype = torch.float32) -> Batch:
+    data = images(dtype=dtype)
+    return Batch(data.inputs, data.targets, torch.arange(SAMPLES))
 
 
 def _member(module: nn.Module) -> MemberPasses:
@@ -176,9 +165,9 @@ def _overlaps(first: Tensor, second: Tensor) -> bool:
 class _Reading(TorchDispatchMode):
     """Refuses operations that wait for a value on the host."""
 
-    def __init__(self, name: str, where: str) -> None:
+    def __init__(self, checked: Subject, where: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._name, self._where = name, where
+        self._checked, self._where = checked, where
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -189,5 +178,5 @@ class _Reading(TorchDispatchMode):
             f"read no value of a tensor in {self._where} (.item(), float(), if), since "
             "a graph runs it once"
         )
-        expect(operation not in READING, self._name, rule, f"aten.{operation}")
+        self._checked.must(rule, operation not in READING, f"aten.{operation}")
         return func(*args, **(kwargs or {}))

@@ -1,4 +1,8 @@
-"""SAM on random quadratics: moments, theorems and simulations."""
+"""SAM on random quadratics: moments, theorems and simulations.
+
+Every function raises a ``ValueError`` that names argument, rule and value where an
+argument breaks its rule.
+"""
 
 from tepui.theory.agreement import Agreement, agreement
 from tepui.theory.matching import eta_at_sharpness

@@ -12,9 +12,9 @@ import numpy as np
 
 from tepui.theory.moments import FloatArray, IntArray, integer_from, positive
 from tepui.theory.setting import Setting, check_subsets
-from tepui.theory.simulate import simulate_sam, simulate_subset_constant
+from tepui.theory.simulate import Simulation, simulate_sam, simulate_subset_constant
 from tepui.theory.stability import largest_stable_eta, largest_stable_rho
-from tepui.theory.theorems import subset_constant, theorem1, theorem2
+from tepui.theory.theorems import TradeOff, subset_constant, theorem1, theorem2
 
 STEPS = (1, 3, 10)
 # Of the largest stable step size without perturbation, and of the radius beside it.
@@ -81,12 +81,9 @@ def agreement(
     Returns:
         One entry per quantity.
 
-    Raises:
-        ValueError: If an argument breaks its rule.
-
     Example:
-        >>> found = agreement(n=40, d=20, subsets=2, matrices=2)
-        >>> [f"{entry.quantity}, {entry.relation}" for entry in found][:2]
+        >>> entries = agreement(n=40, d=20, subsets=2, matrices=2)
+        >>> [f"{entry.quantity}, {entry.relation}" for entry in entries][:2]
         ['diversity, Theorem 1, equal', 'sharpness, Theorem 1, upper bound']
     """
     integer_from(1, "d", d)
@@ -94,45 +91,41 @@ def agreement(
     length = float(np.sqrt(sigma2 * d))
     setting = Setting(rho0=rho0, n=n, d=d, sigma2=sigma2, theta_norm=length)
     check_subsets(subsets, n)
-    return [
-        *_theorem1(setting, matrices, seed),
-        *_theorem2(setting, subsets, matrices, seed),
-    ]
+    draws = {"matrices": matrices, "seed": seed}
+    return [*_theorem1(setting, draws), *_theorem2(setting, subsets, draws)]
 
 
-def _theorem1(setting: Setting, matrices: int, seed: int) -> list[Agreement]:
+def _theorem1(setting: Setting, draws: dict[str, Any]) -> list[Agreement]:
     k, eta, rho = grid = _grid(setting.ratio)
-    said = theorem1(setting, k, eta=eta, rho=rho, finite_size=True)
-    seen = simulate_sam(setting, k, eta=eta, rho=rho, matrices=matrices, seed=seed)
-    diverse = seen.diversity, seen.diversity_error
-    sharp = seen.sharpness, seen.sharpness_error
-    name = "sharpness, Theorem 1"
-    return [
-        Agreement("diversity, Theorem 1", "equal", *grid, said.diversity, *diverse),
-        Agreement(name, "upper bound", *grid, said.sharpness_upper, *sharp),
-        Agreement(name, "lower bound", *grid, said.sharpness_lower, *sharp),
-    ]
+    theory = theorem1(setting, k, eta=eta, rho=rho, finite_size=True)
+    seen = simulate_sam(setting, k, eta=eta, rho=rho, **draws)
+    sharp = theory.sharpness_lower, seen.sharpness, seen.sharpness_error
+    lower = Agreement("sharpness, Theorem 1", "lower bound", *grid, *sharp)
+    return [*_common(1, grid, theory, seen), lower]
 
 
-def _theorem2(
-    setting: Setting, subsets: int, matrices: int, seed: int
-) -> list[Agreement]:
+def _theorem2(setting: Setting, subsets: int, draws: dict[str, Any]) -> list[Agreement]:
     n, d, ratio = setting.n, setting.d, setting.ratio
     k, eta, rho = grid = _grid(ratio / subsets)
     blocks: dict[str, Any] = {"eta": eta, "rho": rho, "subsets": subsets}
-    draws: dict[str, Any] = {"matrices": matrices, "seed": seed}
-    said = theorem2(setting, k, finite_size=True, **blocks)
+    theory = theorem2(setting, k, finite_size=True, **blocks)
     seen = simulate_sam(setting, k, **blocks, **draws)
     constant = subset_constant(k, ratio=ratio, d=d, **blocks)
-    constant_seen = simulate_subset_constant(k, n=n, d=d, **blocks, **draws)
-    diverse = seen.diversity, seen.diversity_error
-    sharp = seen.sharpness, seen.sharpness_error
-    name = "sharpness, Theorem 2"
-    return [
-        Agreement("diversity, Theorem 2", "equal", *grid, said.diversity, *diverse),
-        Agreement(name, "upper bound", *grid, said.sharpness_upper, *sharp),
-        Agreement("C, Theorem 2", "equal", *grid, constant, *constant_seen),
-    ]
+    simulated = simulate_subset_constant(k, n=n, d=d, **blocks, **draws)
+    c = Agreement("C, Theorem 2", "equal", *grid, constant, *simulated)
+    return [*_common(2, grid, theory, seen), c]
+
+
+def _common(
+    number: int, grid: Grid, theory: TradeOff, seen: Simulation
+) -> tuple[Agreement, Agreement]:
+    """Compare what both theorems predict."""
+    diverse = theory.diversity, seen.diversity, seen.diversity_error
+    sharp = theory.sharpness_upper, seen.sharpness, seen.sharpness_error
+    return (
+        Agreement(f"diversity, Theorem {number}", "equal", *grid, *diverse),
+        Agreement(f"sharpness, Theorem {number}", "upper bound", *grid, *sharp),
+    )
 
 
 def _grid(ratio: float) -> Grid:

@@ -33,14 +33,11 @@ def eta_at_sharpness(
     Returns:
         The shape of ``sharpness``; NaN where no stable step size reaches it.
 
-    Raises:
-        ValueError: If an argument breaks its rule.
-
     Example:
         >>> setting = Setting(rho0=0.01, n=40, d=20, sigma2=0.1, theta_norm=1.0)
         >>> eta = eta_at_sharpness(setting, 0.01, 3, rho=0.1)
-        >>> found = theorem2(setting, 3, eta=eta, rho=0.1, subsets=1)
-        >>> float(found.sharpness_upper.round(9))
+        >>> trained = theorem2(setting, 3, eta=eta, rho=0.1, subsets=1)
+        >>> float(trained.sharpness_upper.round(9))
         0.01
     """
     from scipy.optimize import brentq
@@ -48,8 +45,7 @@ def eta_at_sharpness(
     check_subsets(subsets, setting.n)
 
     def bound(eta: ArrayLike) -> FloatArray:
-        found = theorem2(setting, k, eta=eta, rho=rho, subsets=subsets)
-        return found.sharpness_upper
+        return theorem2(setting, k, eta=eta, rho=rho, subsets=subsets).sharpness_upper
 
     largest = float(largest_stable_eta(rho, setting.ratio / subsets))
     etas = np.linspace(0.0, largest, SWEEP)

@@ -39,7 +39,7 @@ import operator
 import warnings
 from fractions import Fraction
 from itertools import accumulate
-from math import comb, factorial, inf, isfinite
+from math import comb, inf, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,9 +78,6 @@ def phi(
     Returns:
         The moments, in the common shape of ``i``, ``j``, ``eta`` and ``rho``; infinite,
         with a warning, beyond the range of floats.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
 
     Example:
         >>> phi(0, [1, 2], eta=0.1, rho=0.2, ratio=2.0).round(12)  # R, R + R²
@@ -124,18 +121,18 @@ def log_phi(
 
 
 def marchenko_pastur_rule(
-    ratio: float, count: int, d: int | None = None
+    ratio: float, num_nodes: int, d: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return nodes and weights that integrate polynomials against :math:`\mu_R`.
 
     Args:
         ratio: Rows per column, R.
-        count: Nodes N inside the bulk; zero and the two edges are further nodes.
+        num_nodes: Nodes N inside the bulk; zero and the two edges come on top.
         d: Columns of the data, to add the correction of order 1/d; None is the limit.
 
     Returns:
-        Nodes and weights of shape ``(count + 3,)``, exact up to degree ``2 * count``.
-        In the limit no weight is negative and the edges have none.
+        Nodes and weights of shape ``(num_nodes + 3,)``, exact up to degree
+        ``2 * num_nodes``. In the limit no weight is negative and the edges have none.
 
     Example:
         >>> nodes, weights = marchenko_pastur_rule(2.0, 3)
@@ -148,17 +145,18 @@ def marchenko_pastur_rule(
     positive("ratio", ratio)
     if d is not None:
         integer_from(1, "d", d)
-    angles = np.arange(count + 2) * (np.pi / (count + 1))
+    parts = num_nodes + 1
+    angles = np.arange(parts + 1) * (np.pi / parts)
     # (1 - √R)² + 4√R sin²(t/2) is 1 + R - 2√R cos(t) without cancellation.
     root = np.sqrt(ratio)
     bulk = (1 - root) ** 2 + 4 * root * np.sin(angles / 2) ** 2
-    weights = np.zeros(count + 2)
+    weights = np.zeros(parts + 1)
     inner = slice(1, -1)
-    weights[inner] = 2 * ratio / (count + 1) * np.sin(angles[inner]) ** 2 / bulk[inner]
+    weights[inner] = 2 * ratio / parts * np.sin(angles[inner]) ** 2 / bulk[inner]
     if d is not None:
-        weights -= 1 / (2 * d * (count + 1))
-        weights[[0, -1]] = (1 - 1 / (count + 1)) / (4 * d)
-    return np.append(0.0, bulk), np.append(_mass_at_zero(ratio, count), weights)
+        weights -= 1 / (2 * d * parts)
+        weights[[0, -1]] = (1 - 1 / parts) / (4 * d)
+    return np.append(0.0, bulk), np.append(_mass_at_zero(ratio, num_nodes), weights)
 
 
 def phi_exact(i: int, j: int, *, eta: float, rho: float, ratio: float) -> Fraction:
@@ -174,9 +172,6 @@ def phi_exact(i: int, j: int, *, eta: float, rho: float, ratio: float) -> Fracti
     Returns:
         The exact value.
 
-    Raises:
-        ValueError: If an argument breaks its rule.
-
     Example:
         >>> phi_exact(1, 0, eta=Fraction(1, 10), rho=Fraction(1, 2), ratio=Fraction(2))
         Fraction(1, 2)
@@ -190,13 +185,9 @@ def phi_exact(i: int, j: int, *, eta: float, rho: float, ratio: float) -> Fracti
         first = (i - power + 1) * linear * coefficients[-1]
         second = (2 * i - power + 2) * square * coefficients[-2]
         coefficients.append((first + second) / power)
-    return sum(
-        (
-            coefficient * moment_exact(power + j, R)
-            for power, coefficient in enumerate(coefficients[1:])
-        ),
-        Fraction(0),
-    )
+    powers = enumerate(coefficients[1:], start=j)
+    terms = (coefficient * moment_exact(power, R) for power, coefficient in powers)
+    return sum(terms, Fraction(0))
 
 
 def moment_exact(power: int, ratio: Fraction) -> Fraction:
@@ -249,9 +240,7 @@ def _printed_sum(i: int, j: int, eta: float, rho: float, ratio: float) -> float:
     for k3 in range(i + 1):
         for k2 in range(i + 1 - k3):
             m = k2 + 2 * k3 + j
-            ways = factorial(i) // (
-                factorial(k2) * factorial(k3) * factorial(i - k2 - k3)
-            )
+            ways = comb(i, k2) * comb(i - k2, k3)
             inner = 0.0
             for length in range(1, m + 1):
                 inner += (1 / ratio) ** (m - length) * _narayana(m, length)

@@ -29,7 +29,7 @@ def iterate_sam(
     start: FloatArray,
     teacher: FloatArray,
     *,
-    steps: int,
+    num_steps: int,
     eta: float,
     rho: float,
 ) -> FloatArray:
@@ -39,24 +39,21 @@ def iterate_sam(
         gram: H, of shape ``(..., d, d)``.
         start: Initial weights, of shape ``(..., starts, d)``.
         teacher: The minimum, of shape ``(d,)``.
-        steps: How many steps.
+        num_steps: How many steps.
         eta: Step size.
         rho: Perturbation radius.
 
     Returns:
         The shape of ``start``.
 
-    Raises:
-        ValueError: If an argument breaks its rule.
-
     Example:
-        >>> iterate_sam(np.eye(1), np.ones((1, 1)), np.zeros(1), steps=1, eta=0.5,
-        ...             rho=1.0)
+        >>> H, start, teacher = np.eye(1), np.ones((1, 1)), np.zeros(1)
+        >>> iterate_sam(H, start, teacher, num_steps=1, eta=0.5, rho=1.0)
         array([[0.]])
     """
-    _check_training(steps, eta, rho)
+    _check_training(num_steps, eta, rho)
     weights = start
-    for _ in range(steps):
+    for _ in range(num_steps):
         slope = (weights - teacher) @ gram
         weights = weights - eta * ((weights + rho * slope - teacher) @ gram)
     return weights
@@ -67,7 +64,7 @@ def unroll_sam(
     start: FloatArray,
     teacher: FloatArray,
     *,
-    steps: int,
+    num_steps: int,
     eta: float,
     rho: float,
 ) -> FloatArray:
@@ -77,24 +74,21 @@ def unroll_sam(
         gram: H, of shape ``(..., d, d)``.
         start: Initial weights, of shape ``(..., starts, d)``.
         teacher: The minimum, of shape ``(d,)``.
-        steps: How many steps.
+        num_steps: How many steps.
         eta: Step size.
         rho: Perturbation radius.
 
     Returns:
         The shape of ``start``.
 
-    Raises:
-        ValueError: If an argument breaks its rule.
-
     Example:
-        >>> unroll_sam(np.eye(1), np.ones((1, 1)), np.zeros(1), steps=3, eta=0.25,
-        ...            rho=1.0)
+        >>> H, start, teacher = np.eye(1), np.ones((1, 1)), np.zeros(1)
+        >>> unroll_sam(H, start, teacher, num_steps=3, eta=0.25, rho=1.0)
         array([[0.125]])
     """
-    _check_training(steps, eta, rho)
+    _check_training(num_steps, eta, rho)
     eigenvalues, basis = np.linalg.eigh(gram)
-    shrunk = contraction(eigenvalues, eta, rho)[..., None, :] ** steps
+    shrunk = contraction(eigenvalues, eta, rho)[..., None, :] ** num_steps
     errors: FloatArray = ((start - teacher) @ basis * shrunk) @ basis.swapaxes(-1, -2)
     return teacher + errors
 
@@ -155,7 +149,7 @@ def ascended_rise(
     start: FloatArray,
     *,
     step: float = 0.01,
-    steps: int = 50,
+    num_steps: int = 50,
 ) -> FloatArray:
     """Return the rise that projected gradient ascent finds within a ball.
 
@@ -165,7 +159,7 @@ def ascended_rise(
         radius: Of the ball.
         start: Where the ascent begins, likewise.
         step: Step size; the paper's by default.
-        steps: How many steps; the paper's by default.
+        num_steps: How many steps; the paper's by default.
 
     Returns:
         Shape ``(...)``, never above :func:`largest_rise`.
@@ -177,17 +171,17 @@ def ascended_rise(
         1.749832
     """
     positive("radius", radius)
-    integer_from(0, "steps", steps)
+    integer_from(0, "num_steps", num_steps)
     offset = start
-    for _ in range(steps):
+    for _ in range(num_steps):
         offset = offset + step * (eigenvalues * offset + gradient)
         length = np.linalg.norm(offset, axis=-1, keepdims=True)
         offset = offset * (radius / np.maximum(length, radius))
     return np.asarray(((0.5 * eigenvalues * offset + gradient) * offset).sum(-1))
 
 
-def _check_training(steps: int, eta: float, rho: float) -> None:
-    integer_from(0, "steps", steps)
+def _check_training(num_steps: int, eta: float, rho: float) -> None:
+    integer_from(0, "num_steps", num_steps)
     non_negative("eta", eta)
     non_negative("rho", rho)
 

@@ -16,9 +16,6 @@ class Setting:
         d: Columns of the data.
         sigma2: Variance of the initial weights.
         theta_norm: Length of the teacher.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
     """
 
     rho0: float

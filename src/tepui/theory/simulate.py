@@ -89,13 +89,10 @@ def simulate_sam(
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``.
 
-    Raises:
-        ValueError: If an argument breaks its rule.
-
     Example:
         >>> setting = Setting(rho0=0.1, n=40, d=20, sigma2=0.5, theta_norm=1.0)
-        >>> found = simulate_sam(setting, 0, eta=0.1, rho=0.1, matrices=2)
-        >>> float(found.diversity), float(found.diversity_error)
+        >>> seen = simulate_sam(setting, 0, eta=0.1, rho=0.1, matrices=2)
+        >>> float(seen.diversity), float(seen.diversity_error)
         (0.5, 0.0)
     """
     one_of("maximizer", maximizer, get_args(Maximizer))
@@ -147,9 +144,6 @@ def simulate_subset_constant(
     Returns:
         The estimate and its standard error, each in the common shape of ``k``, ``eta``
         and ``rho``.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
     """
     points = _grid(k, eta, rho)
     quadratics = _draw(n, d, matrices, subsets, seed, 1.0)
@@ -253,15 +247,15 @@ def _sample(
     """Return what :func:`_average` does, estimated from iterated SAM."""
     teachers = quadratics.teachers[:, None, None]
     weights = iterate_sam(
-        quadratics.grams, starts[:, None], teachers, steps=k, eta=eta, rho=rho
+        quadratics.grams, starts[:, None], teachers, num_steps=k, eta=eta, rho=rho
     )
     errors = weights - teachers
-    each = errors.mean(1)
-    count, d = each.shape[1:]
+    by_start = errors.mean(1)
+    count, d = by_start.shape[1:]
     # The squared mean from pairs of different starts, so that it is unbiased.
-    pairs = (each.sum(1) ** 2).sum(-1) - (each**2).sum((1, 2))
+    pairs = (by_start.sum(1) ** 2).sum(-1) - (by_start**2).sum((1, 2))
     squared_mean = pairs / (count * (count - 1))
-    return ((errors**2).sum(-1).mean((1, 2)) - squared_mean) / d, each.mean(1)
+    return ((errors**2).sum(-1).mean((1, 2)) - squared_mean) / d, by_start.mean(1)
 
 
 def _rotated(basis: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -281,10 +275,9 @@ def _over_grid(
 ) -> list[FloatArray]:
     """Return every measured column, of shape ``(*grid, matrices)``."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = [measure(int(step), *point) for step, *point in points]
-    columns = [
-        np.reshape(column, (*points.shape, -1)) for column in zip(*found, strict=True)
-    ]
+        rows = [measure(int(step), *point) for step, *point in points]
+    shape = (*points.shape, -1)
+    columns = [np.reshape(column, shape) for column in zip(*rows, strict=True)]
     if not all(np.isfinite(column).all() for column in columns):
         warn_beyond_range("a simulated mean")
     return [np.where(np.isfinite(column), column, np.inf) for column in columns]

@@ -54,17 +54,11 @@ def index_stream(
 
 @dataclass(frozen=True, eq=False)
 class BatchSplit:
-    """How the training data, and with them every batch, are divided in two.
+    """How the training data, and with them every batch, are divided in two."""
 
-    Attributes:
-        first: Indices of the samples of the first kind.
-        second: Indices of the samples of the second kind.
-        rows: How many samples of a batch are of the first kind.
-    """
-
-    first: Tensor
-    second: Tensor
-    rows: int
+    first: Tensor  # indices of the samples of the first kind
+    second: Tensor  # indices of the samples of the second kind
+    rows: int  # how many samples of a batch are of the first kind
 
     @classmethod
     def of(cls, mask: Tensor, batch_size: int) -> Self:
@@ -84,7 +78,7 @@ class BatchSplit:
 
     @property
     def division(self) -> Division:
-        """What every batch says of itself."""
+        """How every batch is divided."""
         share = len(self.first) / (len(self.first) + len(self.second))
         return Division(self.rows, share)
 
@@ -103,12 +97,8 @@ def stratified_stream(
 
 
 @dataclass(frozen=True)
-class Source(ABC):
-    """A data set ready to be trained on.
-
-    Attributes:
-        augmentations: Applied to every batch of images, in order.
-    """
+class BatchSource(ABC):
+    """A data set ready to be trained on."""
 
     augmentations: tuple[Augmentation, ...]
 
@@ -129,12 +119,8 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class TensorSource(Source):
-    """Data held in tensors on the training device.
-
-    Attributes:
-        arrays: The data.
-    """
+class TensorSource(BatchSource):
+    """Data held in tensors on the training device."""
 
     arrays: Arrays
 
@@ -154,20 +140,13 @@ class TensorSource(Source):
 
 
 @dataclass(frozen=True)
-class LoadedSource(Source):
-    """Any map-style data set, read through a ``DataLoader``.
-
-    Attributes:
-        dataset: The data.
-        device: Where batches go.
-        workers: Processes that load.
-        classes: If given, labels are checked against this number of classes.
-    """
+class LoadedSource(BatchSource):
+    """Any map-style data set, read through a ``DataLoader``."""
 
     dataset: Dataset[Any]
-    device: torch.device
-    workers: int
-    classes: int | None
+    device: torch.device  # where batches go
+    workers: int  # processes that load
+    classes: int | None  # if given, labels are checked against this number of classes
 
     @property
     def samples(self) -> int:
@@ -197,7 +176,7 @@ def source_of(
     device: torch.device,
     workers: int,
     classes: int | None,
-) -> Source:
+) -> BatchSource:
     """Return the fastest source for a data set."""
     arrays = as_arrays(dataset)
     if arrays is None:

@@ -39,10 +39,8 @@ def _check_prefix(
     begins = json.loads(json.dumps(to_jsonable(method)))
     rule = f"begin like the run in {folder} ({trained}), but it begins like {begins}"
     require(begins == trained, "method", rule, spec.method)
-    require(
-        epochs <= alike,
-        "branch_from",
+    rule = (
         f"stand at epoch {alike} or before, where {type(spec.method).__name__} begins "
-        f"to differ from {type(method).__name__}",
-        f"{folder}, after {epochs} epochs",
+        f"to differ from {type(method).__name__}"
     )
+    require(epochs <= alike, "branch_from", rule, f"{folder}, after {epochs} epochs")

@@ -103,7 +103,7 @@ def restore_optimizer(
 def _refill(
     tensors: Mapping[str, Tensor], saved: Mapping[str, Tensor], what: str
 ) -> None:
-    """Copy saved values into tensors that are there already."""
+    """Copy saved values into existing tensors."""
     rule = f"hold the tensors {sorted(tensors)}"
     require(saved.keys() == tensors.keys(), what, rule, sorted(saved))
     for name, tensor in tensors.items():

@@ -18,24 +18,14 @@ BatchPair = tuple[Batch, Batch | None]
 
 
 class JointLoss(NamedTuple):
-    """The losses of one step of coupled members.
+    """The losses of one step of coupled members."""
 
-    Attributes:
-        total: What the active members descended together.
-        members: The mean loss of each active member alone.
-    """
-
-    total: Tensor
-    members: Tensor
+    total: Tensor  # what the active members descended together
+    members: Tensor  # the mean loss of each active member alone
 
 
 class JointGradient(NamedTuple):
-    """A joint loss and its gradient.
-
-    Attributes:
-        loss: The losses, detached.
-        values: For every active member one tensor per trainable parameter.
-    """
+    """A joint loss and its gradient."""
 
     loss: JointLoss
     values: list[list[Tensor]]
@@ -92,7 +82,7 @@ def coupled_seed(members: Sequence[TrainingMember]) -> int:
 
 
 def prepare_losses(members: Sequence[TrainingMember], first_step: int) -> None:
-    """Forget the last epoch's losses, unless this epoch has begun."""
+    """Clear the losses of the last epoch, unless this epoch has begun."""
     if members[0].step == first_step:
         for member in members:
             member.step_losses.fill_(torch.nan)

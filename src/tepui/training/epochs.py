@@ -17,7 +17,7 @@ from tepui.core.seeding import derive, generator, seeded
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod
-from tepui.modules.pruning import Prune, apply_masks
+from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
 from tepui.training.averaging import at_average, averaged_tensors, means_of
@@ -29,55 +29,34 @@ from tepui.training.member import TrainingDiverged, TrainingMember
 from tepui.training.progress import Progress
 from tepui.training.run_folder import Checkpoint, EpochRecord, RunFolder
 from tepui.training.runner import Runner
+from tepui.training.spec import TrainingSpec
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class Training:
-    """A run in progress.
+    """A run in progress."""
 
-    Attributes:
-        members: The members that this process trains.
-        seeds: The seeds of all members of the ensemble.
-        runner: Runs the steps of an epoch.
-        dataset: The training data, for methods that look at all of it.
-        validation: Returns the batches to validate on, if there are any.
-        prune: When and how far members are pruned, if they are.
-        keeps_best: Whether each member's best weights are kept.
-        exchange: How members tell each other what they published.
-        folder: Where the run is recorded, if anywhere.
-        checkpoint_every: Epochs between checkpoints.
-        callbacks: Called with the record of every epoch.
-        progress: Shows the run to a person.
-        interruption: Whether a signal asked to stop.
-        origin: The checkpoint of another run from which this one goes on, if any.
-        stop_after: The epochs after which to leave, if not at the end.
-        history: Records of the epochs done.
-        generation: How many checkpoints the run has written.
-    """
-
-    members: Sequence[TrainingMember]
-    seeds: Sequence[int]
+    members: Sequence[TrainingMember]  # the members that this process trains
+    seeds: Sequence[int]  # the seeds of all members of the ensemble
     runner: Runner
-    dataset: Dataset[Any]
+    dataset: Dataset[Any]  # the training data, for methods that look at all of it
     validation: Callable[[], Iterator[Batch]] | None
-    prune: Prune | None
-    keeps_best: bool
-    exchange: Exchange
-    folder: RunFolder | None
+    exchange: Exchange  # how members tell each other what they published
+    folder: RunFolder | None  # where the run is recorded, if anywhere
     checkpoint_every: int
     callbacks: Sequence[Callable[[EpochRecord], None]]
     progress: Progress
-    interruption: Interruption
-    origin: Checkpoint | None = None
-    stop_after: int | None = None
+    interruption: Interruption  # whether a signal asked to stop
+    origin: Checkpoint | None = None  # of another run, from which this one goes on
+    stop_after: int | None = None  # epochs after which to leave, if not at the end
     history: list[EpochRecord] = field(default_factory=list)
-    generation: int = 0
+    generation: int = 0  # how many checkpoints the run has written
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
-        epochs = self.runner.plan.epochs
+        epochs = self.spec.epochs
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         last = epochs if self.stop_after is None else min(self.stop_after, epochs)
@@ -98,9 +77,14 @@ class Training:
                 self._save()
 
     @property
+    def spec(self) -> TrainingSpec:
+        """What was asked for."""
+        return self.runner.plan.spec
+
+    @property
     def ended(self) -> bool:
         """Whether all epochs are done."""
-        return len(self.history) == self.runner.plan.epochs
+        return len(self.history) == self.spec.epochs
 
     @property
     def device(self) -> torch.device:
@@ -135,11 +119,10 @@ class Training:
             if member.best.weights:
                 where = f"best weights of member {member.index}"
                 load_tensor_state(member.module, member.best.weights, where)
-            else:
-                if member.average:
-                    tensors = averaged_tensors(member.module)
-                    foreach.copy_(tensors, means_of(member.average))
-                member.method.finish(member, self.dataset)
+            elif member.average:
+                tensors = averaged_tensors(member.module)
+                foreach.copy_(tensors, means_of(member.average))
+            member.method.finish(member, self.dataset)
             apply_masks(member.module)
 
     def steps_done(self) -> int:
@@ -147,23 +130,22 @@ class Training:
         return sum(member.step for member in self.members)
 
     def _prune_before(self, epoch: int) -> None:
-        plan = self.runner.plan
-        if self.prune is None or epoch != int(self.prune.prune_at * plan.epochs):
+        prune = self.spec.prune
+        if prune is None or epoch != prune.epoch(self.spec.epochs):
             return
         for member in self.members:
-            prune = for_member(self.prune, member.index, len(self.seeds))
-            assert not isinstance(prune.sparsity, tuple)
-            if member.step == epoch * plan.steps:
-                member.prune(prune.sparsity)
+            of_member = for_member(prune, member.index, len(self.seeds))
+            assert not isinstance(of_member.sparsity, tuple)
+            if member.step == epoch * self.runner.plan.steps:
+                member.prune(of_member.sparsity)
 
     def _exchange_before(self, epoch: int) -> float:
         """Let members tell each other something; return how many seconds it took."""
-        method = self.members[0].method
-        epochs = self.runner.plan.epochs
+        first = self.members[0]
         if (
-            not isinstance(method, ExchangingMethod)
-            or self.members[0].exchanged >= epoch
-            or not method.exchanges_before(epoch, epochs)
+            not isinstance(first.method, ExchangingMethod)
+            or first.exchanged >= epoch
+            or not first.method.exchanges_before(epoch, self.spec.epochs)
         ):
             return 0.0
         began = time.perf_counter()
@@ -183,7 +165,7 @@ class Training:
 
     def _enter_phase(self, epoch: int) -> None:
         for member in self.members:
-            phase = member.method.phase(epoch, self.runner.plan.epochs)
+            phase = member.method.phase(epoch, self.spec.epochs)
             if member.phase != phase and member.index == self.members[0].index:
                 log.info("phase %r begins before epoch %d", phase, epoch)
             member.phase = phase
@@ -201,27 +183,24 @@ class Training:
             "undivided" if member.split is None else len(member.split.first)
             for member in self.members
         ]
-        log.info(
-            "exchanged before epoch %d in %.2f s; samples of the first kind: %s",
-            epoch,
-            seconds,
-            sizes,
-        )
+        text = "exchanged before epoch %d in %.2f s; samples of the first kind: %s"
+        log.info(text, epoch, seconds, sizes)
 
     def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size = self.runner.plan.batch_size
+            size = self.spec.batch_size
             member.split = None if mask is None else BatchSplit.of(mask, size)
 
     def _record(
         self, epoch: int, seconds: float, steps: int, *, exchanging: float
     ) -> None:
         validated = tuple(self._validate(member, epoch) for member in self.members)
-        samples = steps * min(self.runner.plan.batch_size, length(self.dataset))
-        joint = self.members[0].joint_losses
-        on_gpu = self.device.type == "cuda"
+        samples = steps * min(self.spec.batch_size, length(self.dataset))
+        joint, memory = self.members[0].joint_losses, None
+        if self.device.type == "cuda":
+            memory = torch.cuda.max_memory_allocated(self.device)
         record = EpochRecord(
             epoch=epoch,
             loss=tuple(_mean_loss(member) for member in self.members),
@@ -231,9 +210,7 @@ class Training:
             seconds=seconds,
             samples_per_second=samples / seconds,
             exchange_seconds=exchanging,
-            peak_memory=(
-                torch.cuda.max_memory_allocated(self.device) if on_gpu else None
-            ),
+            peak_memory=memory,
         )
         self.history.append(record)
         if self.folder is not None:
@@ -255,7 +232,7 @@ class Training:
                     f"{loss} after epoch {epoch} with learning rate "
                     f"{float(member.learning_rate):g}; {self._last_good()}"
                 )
-            if self.keeps_best:
+            if self.spec.keep == "best":
                 member.keep_best(loss, epoch)
         return loss
 

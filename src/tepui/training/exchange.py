@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Exchange(ABC):
-    """Which members this process trains, and what the others say."""
+    """Which members this process trains, and what the others published."""
 
     @abstractmethod
     def owned(self, members: int) -> range:

@@ -17,11 +17,11 @@ from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import EpochRecord, Run
-from tepui.training.schedule import MultiStep, Schedule
+from tepui.training.schedule import Cosine, Schedule
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
 from tepui.training.train import train
 
-PLAIN_LOSS, PLAIN_SGD, TWO_STEPS = CrossEntropy(), SGD(), MultiStep()
+PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
 
 
 def fit(
@@ -30,10 +30,10 @@ def fit(
     *,
     method: Method,
     epochs: int,
-    batch_size: int = 128,
+    batch_size: int = 64,
     loss: Loss = PLAIN_LOSS,
     optimizer: Optimizer = PLAIN_SGD,
-    schedule: Schedule = TWO_STEPS,
+    schedule: Schedule = COSINE,
     augment: Sequence[Augmentation] = (),
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
@@ -65,13 +65,13 @@ def fit(
         dataset: A map-style data set of ``(x, y)``; ``x`` may be a dict of tensors. A
             data set held in tensors goes to the device once.
         method: How to train, such as ``DeepEnsemble()`` or ``SAM(rho=0.1)``.
-        epochs: How long.
+        epochs: Length of the run.
         batch_size: Samples per step and member.
         loss: Returns one loss per sample.
         optimizer: ``SGD(...)``, ``AdamW(...)``, or any callable from parameters to a
             torch optimizer. SGD with learning rate 0.1 by default.
-        schedule: ``MultiStep(...)``, ``Cosine(...)`` or ``Constant(...)``. A tenth at
-            half and at three quarters of the run by default.
+        schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)`` or
+            ``Constant(...)``.
         augment: Random changes of image batches, in order.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data whose targets are not read, for methods that make members

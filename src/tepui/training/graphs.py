@@ -28,19 +28,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Captured:
-    """A member's step as a graph.
-
-    Attributes:
-        stream: Where it runs.
-        graph: The step.
-        batch: The tensors it reads.
-        loss: The tensor its loss is written to.
-    """
+    """A member's step as a graph."""
 
     stream: torch.cuda.Stream
     graph: torch.cuda.CUDAGraph
-    batch: Batch
-    loss: Tensor
+    batch: Batch  # the tensors it reads
+    loss: Tensor  # the tensor its loss is written to
 
     def replay(self, batch: Batch) -> None:
         """Queue one step on the current stream."""
@@ -179,14 +172,12 @@ def fixed_batch(batch: Batch) -> Batch:
 def refill(fixed: Batch, batch: Batch) -> None:
     """Queue the copies that give a graph another batch of the same shape."""
     expected, given = _shape(fixed), _shape(batch)
-    require(
-        expected == given,
-        "batch",
+    rule = (
         "have the shapes of the batch with which the step was captured "
         f"({expected}); a method whose steps differ in shape must say so in "
-        "fixed_shapes",
-        given,
+        "fixed_shapes"
     )
+    require(expected == given, "batch", rule, given)
     for old, new in zip(_tensors(fixed), _tensors(batch), strict=True):
         old.copy_(new, non_blocking=True)
 

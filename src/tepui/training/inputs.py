@@ -22,35 +22,22 @@ from tepui.training.spec import ExecutionSpec, TrainingSpec
 
 
 class RunData(NamedTuple):
-    """The data of a run.
+    """The data of a run."""
 
-    Attributes:
-        train: What members learn from.
-        held_out: What they are validated on, if anything.
-        unlabeled: What they disagree on, if the method asks for it.
-    """
-
-    train: Dataset[Any]
-    held_out: Dataset[Any] | None
-    unlabeled: Dataset[Any] | None
+    train: Dataset[Any]  # what members learn from
+    held_out: Dataset[Any] | None  # what they are validated on, if anything
+    unlabeled: Dataset[Any] | None  # what they disagree on, if the method asks for it
 
 
 def check_execution(
     spec: TrainingSpec, execution: ExecutionSpec, validation: object, out: object
 ) -> None:
-    """Check what two of the values together must fulfill."""
-    require(
-        spec.keep == "last" or validation is not None,
-        "validation",
-        'be given to keep the "best" weights',
-        None,
-    )
-    require(
-        not (execution.offload and isinstance(spec.method, CoupledMethod)),
-        "offload",
-        "be false where members are coupled inside the loss",
-        execution.offload,
-    )
+    """Check that the two specifications go together."""
+    rule = 'be given to keep the "best" weights'
+    require(spec.keep == "last" or validation is not None, "validation", rule, None)
+    coupled = isinstance(spec.method, CoupledMethod)
+    rule = "be false where members are coupled inside the loss"
+    require(not (execution.offload and coupled), "offload", rule, execution.offload)
     rule = "be given to go on after stop_after"
     require(execution.stop_after is None or out is not None, "out", rule, out)
 
@@ -93,13 +80,12 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     method, least = spec.method, 1
     if isinstance(method, CoupledMethod):
         least = method.least_steps(members)
-    require(
-        spec.epochs * steps >= least,
-        "epochs",
+    rule = (
         f"give {type(method).__name__} at least {least} steps, so that each of its "
-        f"{members} members can have a turn",
-        f"{spec.epochs} of {steps} step(s)",
+        f"{members} members can have a turn"
     )
+    lasts = f"{spec.epochs} of {steps} step(s)"
+    require(spec.epochs * steps >= least, "epochs", rule, lasts)
     # Each refuses a plan that does not fit.
     method.phase(0, spec.epochs)
     if isinstance(method, ExchangingMethod):
@@ -112,12 +98,8 @@ def classes_of(
     """Run every member on two samples; return the classes that labels must fit."""
     few = next(in_order(dataset, 2, device=device_of(ensemble)))
     sizes = output_sizes(ensemble, few.inputs)
-    require(
-        not coupled or len(set(sizes)) == 1,
-        "ensemble",
-        "have members with equally many outputs where they meet inside the loss",
-        sizes,
-    )
+    rule = "have members with equally many outputs where they meet inside the loss"
+    require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classifies = isinstance(loss, CrossEntropy)
     classifies |= getattr(loss, "func", loss) is cross_entropy
     if not classifies or few.targets.is_floating_point():
@@ -173,16 +155,10 @@ def run_config(
 
 def _check_unlabeled(method: Method, unlabeled: Dataset[Any] | None) -> None:
     wanted, name = method.needs_unlabeled, type(method).__name__
-    require(
-        wanted or unlabeled is None,
-        "unlabeled",
-        f"be None for {name}, which uses no such data",
-        type(unlabeled).__name__,
-    )
-    require(
-        not wanted or unlabeled is not None,
-        "unlabeled",
+    rule = f"be None for {name}, which uses no such data"
+    require(wanted or unlabeled is None, "unlabeled", rule, type(unlabeled).__name__)
+    rule = (
         f"be a data set for {name}, whose members disagree on it (SED and methods "
-        "with independent members need none)",
-        None,
+        "with independent members need none)"
     )
+    require(not wanted or unlabeled is not None, "unlabeled", rule, None)

@@ -8,11 +8,7 @@ from types import FrameType
 
 
 class Interruption:
-    """Whether SIGINT or SIGTERM asked the run to stop.
-
-    Attributes:
-        signal: The signal's number, None if there was none.
-    """
+    """Whether SIGINT or SIGTERM asked the run to stop."""
 
     def __init__(self) -> None:
         self.signal: int | None = None

@@ -33,49 +33,15 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain wo
 
 @dataclass(eq=False)
 class Best:
-    """The weights with the lowest validation loss so far.
-
-    Attributes:
-        loss: That loss.
-        epoch: The epoch after which it was measured.
-        weights: The module's state then.
-    """
+    """The weights with the lowest validation loss so far."""
 
     loss: float = float("inf")
-    epoch: int = -1
-    weights: dict[str, Tensor] = field(default_factory=dict)
+    epoch: int = -1  # the epoch after which it was measured
+    weights: dict[str, Tensor] = field(default_factory=dict)  # the module's state then
 
 
 class TrainingMember(MemberPasses):
-    """One member in training; methods see a :class:`~tepui.methods.Member` of it.
-
-    Args:
-        module: The member's module, on the training device.
-        index: Position in the ensemble.
-        seed: What its draws derive from.
-        method: The method, with this member's hyperparameters.
-        optimizer: Applies gradients.
-        loss: Returns one loss per sample.
-        samples: How many training samples there are.
-        steps: Steps per epoch.
-        numerics: Device and precision.
-        compiled: Whether forward passes are compiled.
-        accumulate: Into how many parts a batch is split to save memory.
-        clip_norm: Bound on the gradient's norm, if any.
-        average: Share of the run, at its end, over which weights are averaged.
-        offload_device: Where the member waits between its turns, if not on the device.
-
-    Attributes:
-        step: Steps done since the start of the run.
-        step_losses: Loss of every step of the current epoch, on the device; NaN where a
-            coupled member sat out.
-        joint_losses: For coupled members, the loss that they descended together; one
-            tensor for all of them.
-        exchanged: The last epoch before which members exchanged something.
-        split: How batches are divided, if the method asks for it.
-        average: The mean of the weights, where it was asked for.
-        best: Best weights, where they are kept.
-    """
+    """One member in training; methods see a :class:`~tepui.methods.Member` of it."""
 
     def __init__(
         self,
@@ -112,10 +78,12 @@ class TrainingMember(MemberPasses):
         self.method = method
         self.optimizer = optimizer
         self.peak_rates = tuple(float(group["lr"]) for group in optimizer.param_groups)
-        self.step = 0
+        self.step = 0  # steps done since the start of the run
+        # Of every step of the current epoch; NaN where a coupled member sat out.
         self.step_losses = torch.zeros(steps, device=numerics.device)
+        # What coupled members descended together; one tensor for all of them.
         self.joint_losses: Tensor | None = None
-        self.exchanged = -1
+        self.exchanged = -1  # the last epoch before which members exchanged something
         self.split: BatchSplit | None = None
         self.average: dict[str, Tensor] = {}
         self.best = Best()

@@ -16,19 +16,14 @@ Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 class Numerics:
     """How a run computes.
 
-    Attributes:
-        device: Where.
-        precision: ``"float32"``; ``"tf32"`` rounds matrix products on the GPU;
-            ``"bfloat16"`` runs training's forward passes in bfloat16 with float32
-            weights, and everything else as ``"tf32"`` does.
-        deterministic: Choose only algorithms that repeat to the bit.
-        threads: Threads of the CPU; results depend on their number.
+    In ``"tf32"`` a GPU rounds what enters matrix products; in ``"bfloat16"`` training's
+    forward passes run in bfloat16, with float32 weights, and all else as in ``"tf32"``.
     """
 
     device: torch.device
     precision: Literal["float32", "tf32", "bfloat16"]
     deterministic: bool
-    threads: int
+    threads: int  # threads of the CPU; results depend on their number
 
     @property
     def autocast(self) -> torch.dtype | None:
@@ -94,15 +89,11 @@ def numerics_of(
 
 
 def known_device(device: str | torch.device) -> torch.device:
-    """Return a device that is there."""
+    """Return the device of a name, if the machine has it."""
     try:
         place = torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"device must name a device, got {device!r}") from error
-    require(
-        place.type != "cuda" or torch.cuda.is_available(),
-        "device",
-        "be there, but torch sees no CUDA device",
-        str(device),
-    )
+    there = place.type != "cuda" or torch.cuda.is_available()
+    require(there, "device", "be available, but torch sees no CUDA device", str(device))
     return place

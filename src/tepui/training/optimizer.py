@@ -125,9 +125,5 @@ def _scalar(value: float | tuple[float, ...]) -> float:
 
 def _check(lr: object, weight_decay: object) -> None:
     require(min(values_of(lr)) > 0, "lr", "be positive", lr)
-    require(
-        min(values_of(weight_decay)) >= 0,
-        "weight_decay",
-        "be non-negative",
-        weight_decay,
-    )
+    rule = "be non-negative"
+    require(min(values_of(weight_decay)) >= 0, "weight_decay", rule, weight_decay)

@@ -16,22 +16,7 @@ from tepui.modules.running import blocks, forward
 
 
 class MemberPasses:
-    """A member without an optimizer: all of :class:`tepui.methods.Member`.
-
-    Args:
-        module: The member's module, on its device.
-        loss: Returns one loss per sample.
-        learning_rate: A scalar tensor that training keeps at today's value.
-        samples: How many training samples there are.
-        autocast: Type in which the forward pass runs; None keeps the weights' own.
-        accumulate: Into how many parts a batch is split to save memory.
-        compiled: Whether forward passes are compiled.
-
-    Attributes:
-        sparse: Whether weights have masks (:mod:`tepui.modules.pruning`).
-        noise_seed: Seeds dropout at the start of every pass, so that all passes of one
-            step see the same masks; None leaves the generators alone.
-    """
+    """A member without an optimizer: all of :class:`tepui.methods.Member`."""
 
     def __init__(
         self,
@@ -40,7 +25,7 @@ class MemberPasses:
         loss: Loss,
         learning_rate: Tensor,
         samples: int,
-        autocast: torch.dtype | None = None,
+        autocast: torch.dtype | None = None,  # None keeps the weights' own
         accumulate: int = 1,
         compiled: bool = False,
     ) -> None:
@@ -51,6 +36,7 @@ class MemberPasses:
         self.phase = "main"
         self.samples = samples
         self.state: dict[str, Tensor] = {}
+        # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None
         self._autocast = autocast
         self._accumulate = accumulate
@@ -88,7 +74,7 @@ class MemberPasses:
         return self.losses_of(self.outputs(batch), batch.targets)
 
     def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return one loss per sample from outputs that are there already."""
+        """Return one loss per sample for outputs already computed."""
         losses = self.loss(outputs, targets)
         if losses.shape != targets.shape[:1]:
             raise ValueError(

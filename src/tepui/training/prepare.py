@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,14 +12,14 @@ from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy, Loss
+from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.training.batches import steps_per_epoch
 from tepui.training.coupled import CoupledRunner
 from tepui.training.graphs import GraphRunner
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
-from tepui.training.optimizer import SGD, AdamW, Optimizer, capturable
+from tepui.training.optimizer import SGD, AdamW, capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.slot_runner import SlotRunner
 from tepui.training.slots import have_same_structure
@@ -48,16 +49,10 @@ def compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
     return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
 
 
-def optimizer_of(optimizer: Optimizer, index: int, members: int) -> Optimizer:
-    """Return one member's optimizer, with its own values where they differ."""
-    if isinstance(optimizer, SGD | AdamW):
-        return for_member(optimizer, index, members)
-    return optimizer
-
-
-def loss_of(loss: Loss, index: int, members: int) -> Loss:
-    """Return one member's loss, with its own values where they differ."""
-    return for_member(loss, index, members) if isinstance(loss, CrossEntropy) else loss
+def _resolved(spec: Any, index: int, members: int) -> Any:
+    """Return one member's optimizer or loss, with its own values where they differ."""
+    differs = isinstance(spec, SGD | AdamW | CrossEntropy)
+    return for_member(spec, index, members) if differs else spec
 
 
 def members_of(
@@ -85,8 +80,8 @@ def members_of(
             index=index,
             seed=ensemble.seeds[index],
             method=for_member(spec.method, index, len(ensemble)),
-            optimizer=optimizer_of(spec.optimizer, index, len(ensemble))(parameters),
-            loss=loss_of(spec.loss, index, len(ensemble)),
+            optimizer=_resolved(spec.optimizer, index, len(ensemble))(parameters),
+            loss=_resolved(spec.loss, index, len(ensemble)),
             samples=samples,
             steps=steps,
             numerics=numerics,
@@ -106,7 +101,7 @@ def members_of(
 
 
 def couple(members: Sequence[TrainingMember]) -> None:
-    """Tell equal members apart, and give all of them one tensor of joint losses."""
+    """Make equal members differ, and give all of them one tensor of joint losses."""
     break_symmetry(members)
     joint = torch.zeros_like(members[0].step_losses)
     for member in members:
@@ -114,7 +109,7 @@ def couple(members: Sequence[TrainingMember]) -> None:
 
 
 def break_symmetry(members: Sequence[TrainingMember]) -> None:
-    """Add noise to the heads of members that are equal, and say so.
+    """Add noise to the heads of equal members, with a warning.
 
     Members that start equal and share all batches have equal gradients under any
     symmetric loss, so that nothing could ever tell them apart.
@@ -134,8 +129,8 @@ def break_symmetry(members: Sequence[TrainingMember]) -> None:
             head.add_(noise * SEPARATION * head.std(correction=0))
     warnings.warn(
         f"members {[member.index for member in clones]} start equal to another and "
-        "share all batches, so that they could never separate: their heads get noise "
-        f"of {SEPARATION:.0%} of their weights' spread",
+        "share all batches, so they could never become different: their heads get "
+        f"noise of {SEPARATION:.0%} of their weights' spread",
         stacklevel=3,
     )
 
@@ -152,14 +147,12 @@ def runner_of(
     """Return what runs the steps of an epoch."""
     coupled = isinstance(members[0].method, CoupledMethod)
     obstacles = obstacles_to_capture(members)
-    require(
-        name != "graph" or not obstacles,
-        "runner",
+    rule = (
         'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
-        "captured, their method keeps its shapes and, where they are coupled, they "
-        "are alike",
-        name,
+        "captured, their method keeps its shapes and, if they are coupled, they are "
+        "alike"
     )
+    require(name != "graph" or not obstacles, "runner", rule, name)
     if name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)
     if name != "eager":
@@ -168,7 +161,7 @@ def runner_of(
 
 
 def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
-    """Return why the members' steps cannot be captured as graphs, in words."""
+    """Return in words why the members' steps cannot be captured as graphs."""
     first = members[0]
     coupled = isinstance(first.method, CoupledMethod)
     fits = all(capturable(member.optimizer) for member in members)

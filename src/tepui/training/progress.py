@@ -4,19 +4,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal
 
-from tepui.core.checks import one_of
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
 from tepui.training.run_folder import EpochRecord
 
 Style = Literal["auto", "bar", "lines", "none"]
 
 
 class Progress:
-    """Tells a person how far a run is; this one says nothing.
-
-    Used as a context manager around the run.
-    """
+    """Tells a person how far a run is; this one says nothing."""
 
     def advance(self, steps: int = 1) -> None:
         """Note that a member made a step, or several."""
@@ -45,12 +45,9 @@ class Lines(Progress):
 class Bar(Progress):
     """A live bar with loss, learning rate, images per second and time left."""
 
-    def __init__(self, bar: object, task: int) -> None:
-        from rich.progress import Progress as RichProgress
-
-        assert isinstance(bar, RichProgress)
+    def __init__(self, bar: RichProgress, task: TaskID) -> None:
         self._bar = bar
-        self._task = bar.tasks[task].id
+        self._task = task
 
     def advance(self, steps: int = 1) -> None:
         """Move the bar."""
@@ -76,17 +73,12 @@ def summary(record: EpochRecord) -> str:
 @contextmanager
 def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Progress]:
     """Show progress inside the block."""
-    one_of("progress", style, get_args(Style))
     if style == "none":
         yield Progress()
         return
     if style == "lines" or (style == "auto" and not sys.stderr.isatty()):
         yield Lines(title, epochs)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
-
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -95,5 +87,4 @@ def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Pr
         TextColumn("{task.fields[figures]}"),
     )
     with RichProgress(*columns, console=Console(stderr=True)) as bar:
-        bar.add_task(title, total=steps, figures="")
-        yield Bar(bar, 0)
+        yield Bar(bar, bar.add_task(title, total=steps, figures=""))

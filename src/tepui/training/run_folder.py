@@ -84,7 +84,7 @@ class Run:
         ensemble: The trained ensemble.
         history: One record per epoch.
         best_epochs: Epoch of each member's best weights, empty if none were kept.
-        summary: What the method has to show of the run, such as SharpBalance's sets.
+        summary: What the method reports of the run, such as SharpBalance's sets.
         path: The run folder, if there is one.
     """
 
@@ -97,19 +97,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run stands at: a document, and a file of tensors for every member.
-
-    Attributes:
-        path: The document.
-        generation: Which checkpoint of the run it is, from 1.
-        history: Records of the epochs done.
-        digests: Of the members' files, in member order.
-    """
+    """Where a run stands: a document, and a file of tensors for every member."""
 
     path: Path
-    generation: int
+    generation: int  # which checkpoint of the run it is, from 1
     history: tuple[EpochRecord, ...]
-    digests: tuple[str, ...]
+    digests: tuple[str, ...]  # of the members' files, in member order
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
@@ -153,7 +146,9 @@ class RunFolder:
         """Check that a run may begin here, or that the one begun here is the same."""
         config = json.loads(json.dumps(config))
         if not self.started:
-            if self.path.exists() and not all(map(_is_leftover, self.path.iterdir())):
+            files = self.path.iterdir() if self.path.exists() else ()
+            # A kill before the run was written down may leave a temporary file.
+            if not all(file.match(".run.json.*.tmp") for file in files):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )
@@ -189,7 +184,7 @@ class RunFolder:
         return read_document(self.description, "run")
 
     def history(self) -> tuple[EpochRecord, ...]:
-        """Return the records of all epochs so far; none where the file is not there."""
+        """Return the records of all epochs so far, none if there is no file."""
         if not self.metrics.exists():
             return ()
         # Not splitlines, to which other characters end lines too.
@@ -246,12 +241,12 @@ class RunFolder:
     def write_outcome(
         self, best_epochs: Sequence[int], summary: Mapping[str, Any]
     ) -> None:
-        """Write what the run has to say beside its ensemble."""
+        """Write what came of the run beside its ensemble."""
         document = {"best_epochs": list(best_epochs), "summary": summary}
         write_document(self.result, "outcome", document)
 
     def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """Return the epochs of the best weights, and what the method has to show."""
+        """Return the epochs of the best weights and the method's summary."""
         document = read_document(self.result, "outcome")
         return tuple(document["best_epochs"]), document["summary"]
 
@@ -295,7 +290,8 @@ def to_jsonable(value: Any) -> Any:
         0.2
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: to_jsonable(getattr(value, f.name)) for f in _fields(value)}
+        compared = [f.name for f in dataclasses.fields(value) if f.compare]
+        shown = {name: to_jsonable(getattr(value, name)) for name in compared}
         return {"class": path_of(type(value)), **shown}
     if isinstance(value, functools.partial):
         arguments = {name: to_jsonable(item) for name, item in value.keywords.items()}
@@ -346,15 +342,6 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         identity["sha256"] = digest.hexdigest()
         identity["normalize"] = to_jsonable(arrays.normalize)
     return identity
-
-
-def _is_leftover(path: Path) -> bool:
-    """Return whether a kill left this file before the run was written down."""
-    return path.name.startswith(".run.json.") and path.suffix == ".tmp"
-
-
-def _fields(value: Any) -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(value) if field.compare]
 
 
 def _line(record: EpochRecord) -> str:

@@ -13,46 +13,34 @@ from tepui.data.arrays import Batch
 from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
-    Source,
+    BatchSource,
     index_stream,
     steps_per_epoch,
     stratified_stream,
 )
 from tepui.training.member import TrainingMember
-from tepui.training.schedule import Schedule
+from tepui.training.spec import TrainingSpec
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What does not change during a run.
+    """What does not change during a run."""
 
-    Attributes:
-        source: The training data.
-        unlabeled: Unlabeled data that come beside them, if any.
-        batch_size: Samples per step.
-        epochs: Length of the run.
-        schedule: Learning rate over time.
-        advance: Called with the number of member-steps just done.
-        stopping: Whether the run was asked to stop.
-    """
-
-    source: Source
-    unlabeled: Source | None
-    batch_size: int
-    epochs: int
-    schedule: Schedule
-    advance: Callable[[int], None]
+    source: BatchSource
+    unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
+    spec: TrainingSpec
+    advance: Callable[[int], None]  # called with the number of member-steps just done
     stopping: Callable[[], bool]
 
     @property
     def steps(self) -> int:
         """Steps per epoch."""
-        return steps_per_epoch(self.source.samples, self.batch_size)
+        return steps_per_epoch(self.source.samples, self.spec.batch_size)
 
     def rows(self, seed: int, step: int, epoch: int) -> Tensor:
         """Return the indices of the steps left in an epoch, ``(steps, batch)``."""
         left = (epoch + 1) * self.steps - step
-        return index_stream(self.source.samples, self.batch_size, seed, step, left)
+        return index_stream(self.source.samples, self.spec.batch_size, seed, step, left)
 
     def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
         """Yield the batches that a member has left in an epoch.
@@ -64,7 +52,7 @@ class Plan:
         if split is not None and split.is_proper:
             rows = stratified_stream(
                 split,
-                min(self.batch_size, self.source.samples),
+                min(self.spec.batch_size, self.source.samples),
                 derive(member.seed, "since", member.exchanged),
                 member.step - member.exchanged * self.steps,
                 (epoch + 1) * self.steps - member.step,
@@ -86,7 +74,9 @@ class Plan:
         if self.unlabeled is None:
             return zip(labeled, repeat(None), strict=False)
         stream, left = derive(seed, "unlabeled"), (epoch + 1) * self.steps - step
-        rows = index_stream(self.unlabeled.samples, self.batch_size, stream, step, left)
+        rows = index_stream(
+            self.unlabeled.samples, self.spec.batch_size, stream, step, left
+        )
         return zip(labeled, self.unlabeled.batches(rows, stream, epoch), strict=True)
 
     def turn(
@@ -98,15 +88,15 @@ class Plan:
 
     def time(self, step: int) -> tuple[float, float]:
         """Return the learning rate's factor at a step and the share of the run done."""
-        return self.factor(step), step / (self.steps * self.epochs)
+        return self.factor(step), step / (self.steps * self.spec.epochs)
 
     def factor_after(self, progress: float) -> float:
         """Return the learning rate's factor after a share of the run."""
-        return self.factor(int(progress * self.steps * self.epochs))
+        return self.factor(int(progress * self.steps * self.spec.epochs))
 
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
-        return self.schedule.factor(step, self.steps, self.epochs)
+        return self.spec.schedule.factor(step, self.steps, self.spec.epochs)
 
 
 class Runner(ABC):

@@ -28,17 +28,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CapturedStep:
-    """A step of whichever members the slots' index names, as a graph.
-
-    Attributes:
-        graph: The step.
-        batches: The tensors it reads: labeled, and unlabeled where there are any.
-        loss: The tensors its losses are written to.
-    """
+    """A step of whichever members the slots' index names, as a graph."""
 
     graph: torch.cuda.CUDAGraph
     batches: BatchPair
-    loss: JointLoss
+    loss: JointLoss  # the tensors its losses are written to
 
     def replay(self, batches: BatchPair) -> JointLoss:
         """Queue one step on the current stream; return its losses."""

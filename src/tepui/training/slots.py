@@ -18,25 +18,16 @@ from torch import Tensor, nn
 from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
-from tepui.training.coupled import (
-    BatchPair,
-    JointLoss,
-    coupled_step,
-)
+from tepui.training.coupled import BatchPair, JointLoss, coupled_step
 from tepui.training.member import TrainingMember
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One tensor of every member and of every slot.
+    """One tensor of every member and of every slot."""
 
-    Attributes:
-        members: Shape ``(members, ...)``.
-        slots: Shape ``(slots, ...)``; the slots' own tensors are views of it.
-    """
-
-    members: Tensor
-    slots: Tensor
+    members: Tensor  # shape (members, ...)
+    slots: Tensor  # shape (slots, ...); the slots' own tensors are views of it
 
     @classmethod
     def of(cls, tensor: Tensor, members: int, slots: int) -> "Stack":
@@ -60,19 +51,14 @@ class Stack:
 
 
 class Slots:
-    """Places that members take for one step.
-
-    Attributes:
-        active: Members that a step updates.
-        observed: Members that it only looks at.
-        index: Which members take the slots, a tensor that every step reads.
-    """
+    """Places that members take for one step, which updates those that are active."""
 
     def __init__(self, members: Sequence[TrainingMember], turn: ActiveMembers) -> None:
         count = len(turn.active) + len(turn.observed)
         clones = [members[0].clone() for _ in range(count)]
         self.active = clones[: len(turn.active)]
         self.observed = clones[len(turn.active) :]
+        # Which members take the slots: every step reads this tensor.
         self.index = torch.zeros(count, dtype=torch.int64, device=members[0].device)
         self._module = self._stack_modules(len(members))
         self._kept = self._stack_kept(len(members))
@@ -129,16 +115,14 @@ class Slots:
         """Refuse turns for which there are too few or too many slots."""
         expected = len(self.active), len(self.observed)
         sizes = sorted({(len(turn.active), len(turn.observed)) for turn in turns})
-        require(
-            sizes == [expected],
-            "turn",
+        rule = (
             f"have as many active and observed members at every step {expected}; a "
-            "method whose turns differ must say so in fixed_shapes",
-            sizes,
+            "method whose turns differ must say so in fixed_shapes"
         )
+        require(sizes == [expected], "turn", rule, sizes)
 
     def set_time(self, factor: float, progress: float) -> None:
-        """Set what follows from the step, as for a member."""
+        """Set learning rate and progress of the active slots."""
         for slot in self.active:
             slot.set_time(factor, progress)
 
@@ -159,13 +143,11 @@ class Slots:
 
     def _stack_kept(self, members: int) -> list[Stack]:
         """Stack what the method and the averaging keep of every member."""
-        first = self.active[0]
-        state = {
-            n: Stack.of(t, members, len(self.active)) for n, t in first.state.items()
-        }
-        average = {
-            n: Stack.of(t, members, len(self.active)) for n, t in first.average.items()
-        }
+        count, first = len(self.active), self.active[0]
+        state, average = (
+            {name: Stack.of(tensor, members, count) for name, tensor in kept.items()}
+            for kept in (first.state, first.average)
+        )
         for row, slot in enumerate(self.active):
             slot.adopt_state({name: stack.slots[row] for name, stack in state.items()})
             slot.average = {name: stack.slots[row] for name, stack in average.items()}
@@ -200,7 +182,7 @@ def have_same_structure(members: Sequence[TrainingMember]) -> bool:
 
 
 def _settings(member: TrainingMember) -> list[Any]:
-    """Return what makes two members compute differently, tensors' values aside."""
+    """Return all that could make two members compute differently, except values."""
     module, optimizer = member.module, member.optimizer
     tensors = [
         (tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)

@@ -1,7 +1,7 @@
 """Everything that a run can be told, as two frozen values.
 
 :func:`tepui.fit` builds them from its keywords, studies keep them, the run folder
-records them.
+records them, and the command line has an option for each field, explained as here.
 """
 
 import math
@@ -21,7 +21,7 @@ from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import to_jsonable
-from tepui.training.schedule import MultiStep, Schedule
+from tepui.training.schedule import Cosine, Schedule
 
 Keep = Literal["last", "best"]
 RunnerName = Literal["auto", "eager", "graph"]
@@ -34,25 +34,26 @@ class TrainingSpec:
 
     Attributes:
         method: How to train.
-        epochs: How long.
+        epochs: Length of the run.
         batch_size: Samples per step and member.
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
         schedule: Learning rate over time.
-        augment: Random changes of image batches, in order.
-        keep: The last weights, or each member's best by validation loss.
-        accumulate: Into how many parts each batch is split to save memory.
+        augment: Random changes of image batches, in order, such as RandomCrop.
+        keep: Each member's last weights, or its best by validation loss.
+        accumulate: Split each batch into this many parts to save memory.
         clip_norm: Bound on the norm of the gradient.
-        prune: When and how far members are pruned.
-        average: Share of the run, at its end, over which weights are averaged.
+        prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
+        average: Share of the run, at its end, over which each member's weights are
+            averaged.
     """
 
     method: Method
     epochs: int
-    batch_size: int = 128
+    batch_size: int = 64
     loss: Loss = field(default_factory=CrossEntropy)
     optimizer: Optimizer = field(default_factory=SGD)
-    schedule: Schedule = field(default_factory=MultiStep)
+    schedule: Schedule = field(default_factory=Cosine)
     augment: tuple[Augmentation, ...] = ()
     keep: Keep = "last"
     accumulate: int = 1
@@ -62,9 +63,8 @@ class TrainingSpec:
 
     def __post_init__(self) -> None:
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
-        require(
-            isinstance(method, Method), "method", "be a method, such as SAM()", method
-        )
+        rule = "be a method, such as SAM()"
+        require(isinstance(method, Method), "method", rule, method)
         for name in ("epochs", "batch_size", "accumulate"):
             _positive_integer(name, getattr(self, name))
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
@@ -80,12 +80,9 @@ class TrainingSpec:
         require(bound is None or bound > 0, "clip_norm", "be positive", bound)
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
-        require(
-            self.accumulate == 1 or not isinstance(method, CoupledMethod),
-            "accumulate",
-            "be 1 where members are coupled inside the loss",
-            self.accumulate,
-        )
+        splits = self.accumulate > 1 and isinstance(method, CoupledMethod)
+        rule = "be 1 where members are coupled inside the loss"
+        require(not splits, "accumulate", rule, self.accumulate)
         object.__setattr__(self, "augment", tuple(self.augment))
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
@@ -94,7 +91,7 @@ class TrainingSpec:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ExecutionSpec:
-    """How and where a run is carried out; three of these divide the work.
+    """How and where a run is carried out.
 
     ``runner`` says how steps run on a device that holds the members, ``offload`` that
     it holds one of them at a time (their steps then run eagerly, in turn). Which
@@ -103,12 +100,12 @@ class ExecutionSpec:
 
     Attributes:
         device: Where to train; a GPU if there is one.
-        precision: Of the arithmetic; ``"auto"`` is bfloat16 on a GPU and float32
-            elsewhere.
+        precision: ``"auto"`` is bfloat16 on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
         runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
             ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
-        compile: Compile forward passes; None does so where it pays.
+        compile: Compile forward passes; by default on a GPU where the run is long
+            enough to repay it.
         workers: Processes that load data not held in tensors.
         offload: Keep only one member at a time on the device.
         checkpoint_every: Epochs between checkpoints.
@@ -135,16 +132,13 @@ class ExecutionSpec:
         _positive_integer("checkpoint_every", self.checkpoint_every)
         if self.stop_after is not None:
             _positive_integer("stop_after", self.stop_after)
-        require(
-            not (self.offload and self.runner == "graph"),
-            "offload",
-            'be false beside runner="graph", whose members stay on the device',
-            self.offload,
-        )
+        stays = self.offload and self.runner == "graph"
+        rule = 'be false beside runner="graph", whose members stay on the device'
+        require(not stays, "offload", rule, self.offload)
 
 
 def _check_finite(name: str, value: Any) -> None:
-    """Require every number, as a run folder records it, to be one."""
+    """Require every number that a run folder would record to be finite."""
     if isinstance(value, float):
         require(math.isfinite(value), name, "be finite", value)
     elif isinstance(value, dict):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.modules.pruning import add_masks
-from tepui.training.batches import Source, source_of, steps_per_epoch
+from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -32,7 +32,7 @@ from tepui.training.interrupt import Interruption
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
-from tepui.training.progress import Progress, showing
+from tepui.training.progress import showing
 from tepui.training.run_folder import EpochRecord, Run, RunFolder
 from tepui.training.runner import Plan
 from tepui.training.spec import ExecutionSpec, TrainingSpec
@@ -95,7 +95,7 @@ def train(
     origin = None if branch_from is None else branch_point(branch_from, config, spec)
     _place(ensemble, spec, execution, numerics)
     if folder is not None and folder.finished:
-        log.info("the run in %s has ended before", folder.path)
+        log.info("the run in %s had ended already", folder.path)
         return _finished(ensemble, folder)
     exchange = LocalExchange() if exchange is None else exchange
     ready = _prepared(ensemble, data, spec, execution, numerics, exchange)
@@ -103,16 +103,24 @@ def train(
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        shown = stack.enter_context(_progress(spec, execution, ready.members))
-        plan = _plan(spec, ready, shown, interruption)
+        steps = len(ready.members[0].step_losses) * spec.epochs * len(ready.members)
+        title = type(spec.method).__name__
+        shown = stack.enter_context(
+            showing(execution.progress, title, epochs=spec.epochs, steps=steps)
+        )
+        plan = Plan(
+            source=ready.source,
+            unlabeled=ready.unlabeled,
+            spec=spec,
+            advance=shown.advance,
+            stopping=lambda: interruption.requested,
+        )
         training = Training(
             members=ready.members,
             seeds=ensemble.seeds,
             runner=runner_of(execution.runner, plan, ready.members),
             dataset=data.train,
             validation=ready.validation,
-            prune=spec.prune,
-            keeps_best=spec.keep == "best",
             exchange=exchange,
             folder=folder,
             origin=origin,
@@ -122,7 +130,7 @@ def train(
             progress=shown,
             interruption=interruption,
         )
-        _say_how(spec, training, numerics)
+        _say_how(training, numerics)
         if folder is not None:
             folder.begin(config)
         training.restore()
@@ -135,22 +143,15 @@ def train(
             return Run(ensemble, tuple(training.history), (), {}, path)
         for member in ready.members:
             training.finish(member)
-    return _concluded(ensemble, spec, training)
+    return _concluded(ensemble, training)
 
 
 class Prepared(NamedTuple):
-    """Members and data, ready for the first step.
+    """Members and data, ready for the first step."""
 
-    Attributes:
-        members: The members that this process trains.
-        source: Their training data.
-        unlabeled: Unlabeled data that come beside them, if any.
-        validation: Returns the batches to validate on, if there are any.
-    """
-
-    members: list[TrainingMember]
-    source: Source
-    unlabeled: Source | None
+    members: list[TrainingMember]  # the members that this process trains
+    source: BatchSource  # their training data
+    unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
     validation: Callable[[], Iterator[Batch]] | None
 
 
@@ -196,35 +197,12 @@ def _place(
     to_device(ensemble, cpu if execution.offload else numerics.device)
 
 
-def _progress(
-    spec: TrainingSpec, execution: ExecutionSpec, members: Sequence[TrainingMember]
-) -> AbstractContextManager[Progress]:
-    """Return the block in which the run is shown."""
-    steps = len(members[0].step_losses) * spec.epochs * len(members)
-    title = type(spec.method).__name__
-    return showing(execution.progress, title, epochs=spec.epochs, steps=steps)
-
-
-def _plan(
-    spec: TrainingSpec, ready: Prepared, shown: Progress, interruption: Interruption
-) -> Plan:
-    return Plan(
-        source=ready.source,
-        unlabeled=ready.unlabeled,
-        batch_size=spec.batch_size,
-        epochs=spec.epochs,
-        schedule=spec.schedule,
-        advance=shown.advance,
-        stopping=lambda: interruption.requested,
-    )
-
-
-def _say_how(spec: TrainingSpec, training: Training, numerics: Numerics) -> None:
+def _say_how(training: Training, numerics: Numerics) -> None:
     log.info(
         "%s: %d members, %d epochs of %d steps on %s in %s, by %s",
-        type(spec.method).__name__,
+        type(training.spec.method).__name__,
         len(training.members),
-        spec.epochs,
+        training.spec.epochs,
         training.runner.plan.steps,
         numerics.device,
         numerics.precision,
@@ -232,9 +210,9 @@ def _say_how(spec: TrainingSpec, training: Training, numerics: Numerics) -> None
     )
 
 
-def _concluded(ensemble: Ensemble, spec: TrainingSpec, training: Training) -> Run:
-    """Write down what the run has ended with, and return it."""
-    members, folder = training.members, training.folder
+def _concluded(ensemble: Ensemble, training: Training) -> Run:
+    """Save what came of the run, and return it."""
+    members, folder, spec = training.members, training.folder, training.spec
     if folder is not None:
         # Before anything of the method's can fail: hours of training are in it.
         ensemble.save(folder.path, overwrite=True)

@@ -53,7 +53,7 @@ from tepui.studies import (
     averaged,
 )
 from tepui.studies.derived_data import Copies, Features
-from tepui.training import AdamW, TrainingSpec
+from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,7 +182,12 @@ def extractor(effort: Effort, seed: int) -> Trial:
     return Trial(
         Drawn(effort.images, True, (0, effort.samples[0]), seed),
         partial(ConvNet, width=effort.width),
-        TrainingSpec(method=DeepEnsemble(), epochs=effort.extractor_epochs),
+        TrainingSpec(
+            method=DeepEnsemble(),
+            epochs=effort.extractor_epochs,
+            batch_size=128,
+            schedule=MultiStep(),
+        ),
         member_seeds(seed, 1),
     )
 
@@ -204,7 +209,9 @@ def heads(effort: Effort, variant: Variant, seed: int) -> Trial:
         TrainingSpec(
             method=method,
             epochs=round(effort.epochs * longer),
+            batch_size=128,
             optimizer=optimizer,
+            schedule=MultiStep(),
             loss=loss,
         ),
         member_seeds(seed, MEMBERS),

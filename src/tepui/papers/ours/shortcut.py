@@ -44,7 +44,7 @@ from tepui.studies import (
     Trial,
     averaged,
 )
-from tepui.training import AdamW, TrainingSpec
+from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,7 +164,9 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
             training=TrainingSpec(
                 method=variant.method,
                 epochs=length.epochs * variant.shares,
+                batch_size=128,
                 optimizer=AdamW(lr=3e-3),
+                schedule=MultiStep(),
             ),
             seeds=member_seeds(seed, MEMBERS),
             unlabeled=Painted("unlabeled", seed) if unlabeled else None,

@@ -107,7 +107,7 @@ class ControlStudy(NamedTuple):
         functions: dict[str, Callable[..., Any]] = {
             "fisher_rao": fisher_rao,
             "sam_sharpness": partial(
-                sam_sharpness, draws=self.places, num_samples=self.sharp_samples
+                sam_sharpness, num_draws=self.places, num_samples=self.sharp_samples
             ),
             "relative_flatness": relative_flatness,
         }

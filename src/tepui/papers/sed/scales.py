@@ -47,7 +47,7 @@ from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.papers.recipe import Size
 from tepui.studies import DataSource, Samples, Store, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.training import TrainingSpec
+from tepui.training import MultiStep, TrainingSpec
 
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
@@ -162,7 +162,12 @@ def _stand_ins(
         return Trial(
             Samples(dataset, "train", 0.5, count, repetition),
             partial(ConvNet, width=width),
-            TrainingSpec(method=DeepEnsemble(), epochs=epochs),
+            TrainingSpec(
+                method=DeepEnsemble(),
+                epochs=epochs,
+                batch_size=128,
+                schedule=MultiStep(),
+            ),
             seeds(repetition, 1),
         )
 

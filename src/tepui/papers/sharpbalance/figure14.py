@@ -64,10 +64,12 @@ def score_agreement(
     few = data.subset(drawn.sort().values.to(data.targets.device))
     fisher = sample_fisher_trace(model, few, loss=loss)
     others = {
-        "input_curvature": sample_input_curvature(model, few, loss=loss, probes=probes),
+        "input_curvature": sample_input_curvature(
+            model, few, loss=loss, num_probes=probes
+        ),
         "worst_case": sample_worst_case_gap(model, few, loss=loss, rho=rho),
         "hessian_trace": sample_hessian_trace(
-            model, few, loss=loss, probes=probes, generator=generator
+            model, few, loss=loss, num_probes=probes, generator=generator
         ),
         "sam_gap": sample_sam_gap(model, few, loss=loss, rho=rho),
         "loss": sample_losses(model, few, loss),

@@ -70,13 +70,13 @@ _FEWER = "fewer radii, samples and steps of ascent"
 SHARPNESS: Mapping[Size, Mapping[str, SharpnessSpec]] = {
     size: {
         "worst_case": SharpnessSpec(
-            partial(worst_case, num_samples=samples, steps=steps)
+            partial(worst_case, num_samples=samples, num_steps=steps)
         ),
         "worst_case_linf": SharpnessSpec(
-            partial(worst_case, norm="linf", num_samples=samples, steps=steps)
+            partial(worst_case, norm="linf", num_samples=samples, num_steps=steps)
         ),
         "average_case": SharpnessSpec(
-            partial(average_case, num_samples=samples, draws=draws)
+            partial(average_case, num_samples=samples, num_draws=draws)
         ),
     }
     for size, (samples, steps, draws) in _EFFORT.items()

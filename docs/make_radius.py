@@ -12,8 +12,8 @@ from statistics import fmean
 import matplotlib.pyplot as plt
 from scipy import stats
 
-from tepui.report.figures import COLORS, MARKERS, STYLE
-from tepui.studies.statistics import estimate, holm, paired_difference
+from tepui.report.drawing import COLORS, MARKERS, STYLE
+from tepui.studies import estimate, holm, paired_difference
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"

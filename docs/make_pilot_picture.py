@@ -8,7 +8,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from tepui.report.figures import COLORS, MARKERS, STYLE
+from tepui.report.drawing import COLORS, MARKERS, STYLE
 
 HERE = Path(__file__).parent
 RULES = {

@@ -19,8 +19,8 @@ from score_tables import (
     with_interval,
 )
 
-from tepui.report.figures import COLORS, MARKERS
-from tepui.studies.statistics import holm, paired_difference
+from tepui.report.drawing import COLORS, MARKERS
+from tepui.studies.significance import holm, paired_difference
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"

@@ -23,15 +23,15 @@ from score_tables import (
 )
 from which_rule import BLOCKS
 
-from tepui.report.figures import COLORS, MARKERS
-from tepui.studies.statistics import (
+from tepui.report.drawing import COLORS, MARKERS
+from tepui.studies.significance import (
     Difference,
     differences,
-    estimate,
     holm,
     paired_difference,
     tails,
 )
+from tepui.studies.statistics import estimate
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "002_which_rule"

@@ -8,8 +8,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from tepui.report.figures import STYLE
-from tepui.studies.statistics import Difference, estimate
+from tepui.report.drawing import STYLE
+from tepui.studies.significance import Difference
+from tepui.studies.statistics import estimate
 
 IMAGES = Path(__file__).parent / "images"
 SHOWN = {

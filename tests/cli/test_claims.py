@@ -76,7 +76,10 @@ def test_files_are_written_and_not_replaced(results, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--from", "nowhere"], "nowhere is no folder; make one with: tepui reproduce"),
+        (
+            ["--from", "nowhere"],
+            "nowhere is not a directory; make one with: tepui reproduce",
+        ),
         (["--from", ".", "--json", "--markdown"], "--json must be left out"),
         (["--size", "small"], "--size"),
     ],

@@ -91,7 +91,9 @@ def test_random_changes_of_images_are_refused(body, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
     with pytest.raises(SystemExit):
         compared(body, tmp_path / "run", "--augment", "RandomCrop")
-    assert "augment must be left out beside an extractor" in capsys.readouterr().err
+    assert (
+        "augment must be left out when there is an extractor" in capsys.readouterr().err
+    )
 
 
 def compared(body, out, *options):

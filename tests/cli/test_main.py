@@ -136,7 +136,7 @@ def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, ca
         assert (config["unlabeled"] is not None) == (name == "DivDis")
     with pytest.raises(SystemExit):
         main(["compare", *SMALL, "--methods", "SED", *NOISE, "--out", str(out / "x")])
-    assert "None where no method uses such data" in capsys.readouterr().err
+    assert "None unless a method uses unlabeled data" in capsys.readouterr().err
 
 
 def test_options_come_from_yaml_too(tmp_path):

@@ -130,7 +130,9 @@ def test_a_missing_likelihood_is_written_as_missing():
 )
 def test_searches_of_a_recipe_are_told_apart_and_repeated(item, name, found):
     _, recipe, panels = look_up(item)
-    trials = [work.trial for work in recipe.plan(Order("smoke", panels)) if work.exams]
+    trials = [
+        work.trial for work in recipe.plan(Order("smoke", panels)) if work.evaluations
+    ]
     planned = searches(trials, {name: [0.1, 0.2]}, ensembles=2)
     assert len({each.label for each in planned}) == len(planned) == found
     for each in planned:

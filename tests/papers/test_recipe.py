@@ -52,7 +52,7 @@ def test_the_plan_and_the_records_come_from_one_loop():
 
     recipe = Recipe("title", numbers, lambda order: {"differs": "x"})
     plan = recipe.plan(Order("smoke"))
-    assert [(job.trial.seeds, job.exams) for job in plan] == [
+    assert [(job.trial.seeds, job.evaluations) for job in plan] == [
         ((0,), (EXAM,)),
         ((1,), (EXAM,)),
     ]

@@ -19,16 +19,14 @@ from tepui.papers.rethinking.protocol import (
     IDENTICAL,
     STUDIES,
     WEIGHT_DECAY,
-    controls,
-    measures,
     settings,
 )
 from tepui.papers.rethinking.six_controls import member_scores
+from tepui.studies import estimate_pairs
 from tepui.studies import store as stores
 from tepui.studies.augmented_copies import Augmented
 from tepui.studies.results import Results
 from tepui.studies.specifications import DataSource
-from tepui.studies.statistics import estimate_pairs
 from tepui.studies.store import Store
 from tepui.training.batches import TensorSource
 
@@ -72,7 +70,7 @@ def trained(tmp_path_factory):
         patch.setattr(stores, "train", noting_train)
         patch.setattr(TensorSource, "batches", noting_batches)
         store = Store(tmp_path_factory.mktemp("store"), device="cpu")
-        for name, trial in controls(SMOKE).items():
+        for name, trial in SMOKE.controls().items():
             streams = order[name]
             run = store.run(trial)
             first[name] = seen[-1]
@@ -99,7 +97,7 @@ def test_a_seed_means_the_same_order_of_data_in_all_controls(trained):
 @pytest.mark.parametrize("size", ["paper", "small", "smoke"])
 def test_controls_differ_only_in_what_they_apply(size):
     for study in STUDIES[size].values():
-        found = controls(study)
+        found = study.controls()
         baseline = found["baseline"]
         assert baseline.training.augment == ()
         assert baseline.training.optimizer.weight_decay == 0
@@ -181,7 +179,7 @@ class Made:
     def __init__(self):
         self.stored = logits_of()
 
-    def answers(self, trial, exam):
+    def logits(self, trial, exam):
         return self.stored
 
     def measured(self, trial, question):
@@ -282,7 +280,7 @@ def test_only_images_in_tensors_can_be_augmented(tmp_path):
 def test_measures_have_names_of_their_own():
     for studies in STUDIES.values():
         for study in studies.values():
-            found = {each.digest for each in measures(study).values()}
+            found = {each.digest for each in study.measures().values()}
             assert len(found) == 6
 
 

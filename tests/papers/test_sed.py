@@ -26,7 +26,6 @@ from tepui.papers.sed.protocol import (
     INDEPENDENT,
     LABELED,
     METHODS,
-    answers,
     features,
     of_its_classes,
     trial,
@@ -158,12 +157,19 @@ ANYTHING = {
 }
 
 
+def saying_anything(store, study, runs, members):
+    whole = SimpleNamespace(members=(), seeds=())
+    unread = SimpleNamespace(run=lambda _: SimpleNamespace(ensemble=whole))
+    return [protocol.Tested(unread, study, 0, run, members, ANYTHING) for run in runs]
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_every_printed_number_has_its_record(monkeypatch, number):
     table = {1: table1, 2: table2, 3: table3}[number]
-    monkeypatch.setattr(protocol, "answers", lambda *_: [ANYTHING])
-    ways = {(a, d): 0.5 for a in table2.AGGREGATIONS for d in LABELED}
-    monkeypatch.setattr(table2, "accuracies", lambda *_: [ways])
+    monkeypatch.setattr(protocol, "tested", saying_anything)
+    monkeypatch.setattr(table2, "Ensemble", lambda *_: None)
+    monkeypatch.setattr(table2, "uniform_soup", lambda _: None)
+    monkeypatch.setattr(table2, "in_three_ways", lambda *_: (0.5, 0.5, 0.5))
     rows = [printed(record) for record in table.RECIPE.records(None, PAPER)]
     joined = [row["id"] for row in rows if row is not None]
     wanted = [row["id"] for row in published() if row["item"] == f"sed/table{number}"]
@@ -270,7 +276,7 @@ def test_step_times_are_those_of_the_fastest_epoch_over_the_smallest(monkeypatch
             epochs = [SimpleNamespace(seconds=each) for each in seconds]
             return SimpleNamespace(history=epochs)
 
-    monkeypatch.setattr(protocol, "answers", lambda *_: [ANYTHING, ANYTHING])
+    monkeypatch.setattr(protocol, "tested", saying_anything)
     records = list(figure4.RECIPE.records(Clock(), SMOKE))
     times = [r for r in records if r.metric == "relative_step_time"]
     assert len(times) == 3 * len(STUDY.sizes)
@@ -280,7 +286,7 @@ def test_step_times_are_those_of_the_fastest_epoch_over_the_smallest(monkeypatch
 
 
 def test_answers_of_shifted_sets_have_the_labels_of_their_images(store):
-    sets = next(answers(store, STUDY, trials(STUDY, "sed_a2d"), 2))
+    sets = next(protocol.tested(store, STUDY, trials(STUDY, "sed_a2d"), 2)).sets
     clean = sets["imagenet_val"][1]
     assert torch.equal(sets["imagenet_r"][1], clean)
     assert torch.equal(sets["imagenet_c5"][1], clean)

@@ -16,20 +16,16 @@ from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe, load, names
 from tepui.papers.reproduce import cost, reproduce
 from tepui.papers.sharpbalance import figure5, figure14, growing
-from tepui.papers.sharpbalance.protocol import (
-    PROTOCOLS,
-    evaluation_spec,
-    methods,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.papers.sharpbalance.radius_sweep import (
+    Axes,
     Grid,
     beta_record,
     clouds,
     fitted,
     sweep,
 )
-from tepui.report.figures import as_svg
+from tepui.report.drawing import as_svg
 from tepui.sharpness import sample_input_curvature
 from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import results
@@ -68,7 +64,7 @@ class Planted:
         scores |= dict.fromkeys(("der", "mean_kl", "logit_variance"), diversity)
         return {"clean": scores, "shifted": scores}
 
-    def answers(self, trial, asked):
+    def logits(self, trial, asked):
         stream = torch.Generator().manual_seed(trial.seeds[0])
         logits = torch.randn(len(trial.seeds), 20, 3, generator=stream)
         pair = logits, torch.arange(20) % 3
@@ -117,8 +113,8 @@ def test_figure4_after_figure7_trains_only_what_is_new(shelf, tmp_path):
 def test_every_sweep_has_the_ensembles_of_figure7_at_its_radius(size):
     for dataset, protocol in PROTOCOLS[size].items():
         swept = sweep(Order(size), dataset).trials
-        usual = methods(protocol)
-        sam, deep = (trials(protocol, usual[m]) for m in ("sam", "deep_ensemble"))
+        usual = protocol.methods()
+        sam, deep = (protocol.trials(usual[m]) for m in ("sam", "deep_ensemble"))
         for rho, runs in ((protocol.rho, sam), (0, deep)):
             found = [trial.digest for trial in swept[rho]]
             assert found
@@ -247,7 +243,7 @@ def test_figure7_shows_the_papers_bars_at_the_papers_size_only():
 
 def test_clouds_hold_a_point_per_ensemble():
     _, found = planted("sharpbalance/figure4", "smoke", "b")
-    sam, deep = clouds(found, "cifar100", color="individual_accuracy")
+    sam, deep = clouds(found, "cifar100", Axes(color="individual_accuracy"))
     assert sam.slope == pytest.approx(0.5)
     assert sam.name.startswith("SAM, beta = 0.50 (")
     assert deep.slope is None
@@ -258,12 +254,12 @@ def test_clouds_hold_a_point_per_ensemble():
 
 def test_independent_members_are_joined_as_if_trained_together(shelf):
     protocol = PROTOCOLS["smoke"]["cifar10"]
-    asked = evaluation_spec(protocol)
+    asked = protocol.evaluation_spec()
     for name in ("deep_ensemble", "sam"):
         (group, _) = growing.groups(Order("smoke"), "cifar10", name, 3)
         assert [len(trial.seeds) for trial in group.trials] == [2, 1]
         assert shelf.is_trained(group.trials[0])
-        whole = trials(protocol, methods(protocol)[name], members=3)[0]
+        whole = protocol.trials(protocol.methods()[name], members=3)[0]
         assert whole.seeds == seeds(0, 3)
         together = shelf.evaluation(whole, asked)
         joined = growing.group_scores(shelf, group, asked)
@@ -283,7 +279,7 @@ def test_every_size_of_sharpbalance_is_trained_and_a_single_one_is_sams():
             (trial,) = group.trials
             assert len(trial.seeds) == members
     single = [(trial.training.method, members) for (trial,), members in of(1)]
-    assert single == [(methods(PROTOCOLS["paper"]["cifar100"])["sam"], 1)] * 3
+    assert single == [(PROTOCOLS["paper"]["cifar100"].methods()["sam"], 1)] * 3
 
 
 def test_single_members_gain_nothing():

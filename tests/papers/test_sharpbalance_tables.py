@@ -9,12 +9,7 @@ from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, look_up
 from tepui.papers.reproduce import check_needs
 from tepui.papers.sharpbalance import table1, table5, table8
-from tepui.papers.sharpbalance.protocol import (
-    PROTOCOLS,
-    evaluation_spec,
-    methods,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.studies.jobs import merged
 from tepui.studies.specifications import samples_in
 from tepui.studies.store import Store
@@ -82,10 +77,10 @@ def test_gains_are_means_of_differences_between_equal_seeds():
     protocol, store = PROTOCOLS["paper"]["cifar100"], Written()
     balanced, sam = (
         [
-            store.evaluation(each, evaluation_spec(protocol))["severities"]["4"][
+            store.evaluation(each, protocol.evaluation_spec())["severities"]["4"][
                 "accuracy"
             ]
-            for each in trials(protocol, methods(protocol)[name])
+            for each in protocol.trials(protocol.methods()[name])
         ]
         for name in ("sharpbalance", "sam")
     )
@@ -149,7 +144,7 @@ def test_scoring_that_was_not_recorded_is_not_zero():
 
 def test_the_search_reads_no_test_data():
     for work in table1.RECIPE.plan(Order("small", ())):
-        sources = [work.trial.data, *(exam.test for exam in work.exams)]
+        sources = [work.trial.data, *(exam.test for exam in work.evaluations)]
         parts = {each.part for source in sources for each in samples_in(source)}
         assert parts == {"train"}
 

@@ -17,7 +17,8 @@ from tepui.papers.sharpbalance import (
 )
 from tepui.papers.sharpbalance.theory_curves import (
     QUICK,
-    figure1b_panels,
+    figure1b_curves,
+    matched,
     recorded_panels,
 )
 from tepui.report.trade_offs import DIVERGENT, Curve
@@ -157,8 +158,8 @@ def test_no_two_methods_of_a_figure_look_alike(name, built):
 
 
 def test_published_ranges(built):
-    published, ours = figure1b_panels(QUICK)
-    radii = {curve.method: curve.rho for curve in published.curves}
+    (ours,) = matched([3], QUICK)
+    radii = {curve.method: curve.rho for curve in figure1b_curves(QUICK)}
     assert (radii["SAM"][0], radii["SAM"][-1]) == (0.255, 0.24)
     assert (radii["SharpBalance"][0], radii["SharpBalance"][-1]) == (1.5, 0.01)
     assert ours.title == "equally sharp, stable, k = 3"

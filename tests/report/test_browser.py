@@ -13,7 +13,7 @@ from tepui.data import Digits, UniformNoise, corrupted
 from tepui.methods import SAM, SharpBalance
 from tepui.models import MLP
 from tepui.report import write_report
-from tepui.report.figures import as_svg, look
+from tepui.report.drawing import as_svg, look
 from tepui.report.page import POLICY
 from tepui.studies import compare
 from tepui.studies.load_reports import load_reports

@@ -8,7 +8,7 @@ import pytest
 
 from report_cases import shown
 from tepui.report import write_report
-from tepui.report.figures import as_svg
+from tepui.report.drawing import as_svg
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
 from tepui.studies import Comparison, MethodResult, Trained
 

@@ -10,11 +10,10 @@ from rich.console import Console
 
 from report_cases import shown
 from tepui.report import printed_table, write_report
+from tepui.report.drawing import as_png, as_svg
 from tepui.report.figures import (
     accuracy_bars,
     accuracy_by_severity,
-    as_png,
-    as_svg,
     reliability_diagram,
     sharpness_and_diversity,
 )

@@ -5,9 +5,9 @@ import math
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 
+from tepui.report.bars import Bar, bar_panels
 from tepui.report.curves import Curves, curve_panels
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
-from tepui.report.studies import Bar, bar_panels
 from tepui.studies.results import averaged
 
 
@@ -26,7 +26,8 @@ def record(values, size):
 
 
 def bars(values):
-    return Bar("sam", record(values, 1), record([v + 1 for v in values], 3), 5.0)
+    members, ensemble = record(values, 1), record([v + 1 for v in values], 3)
+    return Bar("sam", members.value, ensemble.value, ensemble.sem, 5.0)
 
 
 def test_bars_have_errors_only_where_ensembles_were_repeated():

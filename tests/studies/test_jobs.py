@@ -97,8 +97,12 @@ def test_merged_work_has_each_trial_and_each_question_once():
         Job(replace(TRIAL), (replace(EXAM),), (MEASURE,)),
     ]
     first, second = merged(twice)
-    assert (first.trial, first.exams, first.measures) == (TRIAL, (EXAM,), (MEASURE,))
-    assert (second.trial, second.questions) == (OTHER, ())
+    assert (first.trial, first.evaluations, first.measures) == (
+        TRIAL,
+        (EXAM,),
+        (MEASURE,),
+    )
+    assert (second.trial, second.requests) == (OTHER, ())
 
 
 def test_progress_adds_up_to_what_was_left(in_turn, side_by_side, tmp_path):

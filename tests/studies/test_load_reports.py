@@ -218,7 +218,7 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
             FileNotFoundError,
             "not evaluated",
         ),
-        (lambda f: (f / "evaluation.json").write_text("{}"), ValueError, "it lacks"),
+        (lambda f: (f / "evaluation.json").write_text("{}"), ValueError, "one without"),
         (lambda f: (f / "run.json").write_text("{}"), ValueError, "must be of format"),
     ],
 )

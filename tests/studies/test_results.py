@@ -7,6 +7,7 @@ import torch
 from scipy import stats
 
 from study_cases import TRIAL
+from tepui.studies import t_interval
 from tepui.studies.results import (
     FILE,
     Record,
@@ -17,7 +18,6 @@ from tepui.studies.results import (
     results,
     write_results,
 )
-from tepui.studies.statistics import t_interval
 
 NAMES = {
     "item": "sharpbalance/figure7a",
@@ -84,7 +84,9 @@ def test_coordinates_stand_beside_names_as_in_the_papers_numbers(tmp_path):
     write_results(tmp_path, some())
     rows = json.loads((tmp_path / FILE).read_text())["records"]
     assert [row.get("severity") for row in rows] == [None, None, 5]
-    with pytest.raises(ValueError, match="at must have names that no field has"):
+    with pytest.raises(
+        ValueError, match="at must use names that are not fields of a record"
+    ):
         results("x", "y", "small", {}, [record(at={"value": 3})], CPU)
 
 
@@ -99,7 +101,7 @@ def test_records_are_found_by_names_and_coordinates():
 
 
 def test_two_records_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="differ in their names"):
+    with pytest.raises(ValueError, match="have different names"):
         results("x", "y", "small", {}, [record(), record(values=(9.0,))], CPU)
 
 

@@ -73,7 +73,7 @@ def test_nothing_is_made_twice(filled, monkeypatch):
 def test_answers_are_the_members_logits(filled):
     ensemble = filled.run(TRIAL).ensemble
     test = EXAM.test.load(filled)
-    answers = filled.answers(TRIAL, EXAM)
+    answers = filled.logits(TRIAL, EXAM)
     torch.testing.assert_close(answers.clean[0], dataset_logits(ensemble, test)[0])
     copy = corrupted(test)["contrast", 5]
     expected = dataset_logits(ensemble, copy)[0]
@@ -147,14 +147,14 @@ def test_trials_that_cannot_be_told_apart_are_refused(trial, place, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_questions_that_cannot_be_told_apart_are_refused(filled):
+def test_requests_that_cannot_be_told_apart_are_refused(filled):
     rule = "must be a class or function at the top of a module"
-    with pytest.raises(ValueError, match=f"exam.test.dataset {rule}"):
+    with pytest.raises(ValueError, match=f"evaluation.test.dataset {rule}"):
         filled.evaluation(TRIAL, EvaluationSpec(Samples(lambda train: Digits())))
     noise = (("noise", Samples(local())),)
-    with pytest.raises(ValueError, match=rf"exam.ood\[0\]\[1\].dataset {rule}"):
-        filled.answers(TRIAL, EvaluationSpec(EXAM.test, ood=noise))
-    with pytest.raises(ValueError, match=f"question.function {rule}"):
+    with pytest.raises(ValueError, match=rf"evaluation.ood\[0\]\[1\].dataset {rule}"):
+        filled.logits(TRIAL, EvaluationSpec(EXAM.test, ood=noise))
+    with pytest.raises(ValueError, match=f"measure.function {rule}"):
         filled.measured(TRIAL, SharpnessSpec(lambda *_: worst_case))
 
 
@@ -164,5 +164,5 @@ def test_values_of_local_classes_are_refused(filled):
         pass
 
     exam = EvaluationSpec(EXAM.test, ood=(("noise", Local(20)),))
-    with pytest.raises(ValueError, match=r"exam.ood\[0\]\[1\] must be a class"):
+    with pytest.raises(ValueError, match=r"evaluation.ood\[0\]\[1\] must be a class"):
         filled.evaluation(TRIAL, exam)

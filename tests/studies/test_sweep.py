@@ -67,11 +67,11 @@ def test_trials_that_differ_only_in_the_grid_are_one_search():
 def test_no_test_data_is_in_the_plan():
     for found in searches(STUDY, {"rho": [0.1, 0.2]}):
         for work in found.work:
-            asked = [work.trial.data, *(exam.test for exam in work.exams)]
+            asked = [work.trial.data, *(exam.test for exam in work.evaluations)]
             samples = [each for source in asked for each in samples_in(source)]
             assert samples
             assert {each.part for each in samples} == {"train"}
-            assert all(not exam.types and not exam.ood for exam in work.exams)
+            assert all(not exam.types and not exam.ood for exam in work.evaluations)
 
 
 def test_held_out_samples_are_the_rest_of_the_training_samples(tmp_path):
@@ -203,7 +203,7 @@ def test_repetitions_with_data_of_their_own_are_one_search():
         assert [each.seeds for each in cell.trials] == [(0, 1), (100, 101)]
         for work, base in zip(cell.work, study[:2], strict=True):
             assert work.trial.data == HoldOut(base.data, "kept", 0.1)
-            assert [exam.test for exam in work.exams] == [
+            assert [exam.test for exam in work.evaluations] == [
                 HoldOut(base.data, "held_out", 0.1)
             ]
     (single,) = searches(study, {"weight": [1]})

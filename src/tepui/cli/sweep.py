@@ -15,8 +15,8 @@ from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
+from tepui.studies import estimate
 from tepui.studies.jobs import merged
-from tepui.studies.statistics import estimate
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
 from tepui.studies.sweep import sweep as carry_out_all
@@ -70,7 +70,7 @@ def sweep(
     if not isinstance(looked_up, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {looked_up.title}")
     jobs = looked_up.plan(Order(size, panels))
-    trials = [job.trial for job in jobs if job.exams]
+    trials = [job.trial for job in jobs if job.evaluations]
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)

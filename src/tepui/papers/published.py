@@ -41,7 +41,7 @@ def printed(record: Record) -> dict[str, Any] | None:
 
 @cache
 def _by_item() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_item: dict[str, list[dict[str, Any]]] = {}
     for row in published():
-        found.setdefault(row["item"], []).append(row)
-    return found
+        by_item.setdefault(row["item"], []).append(row)
+    return by_item

@@ -82,12 +82,23 @@ class Order(NamedTuple):
         return {n: value for n, value in self.overrides.items() if n != "methods"}
 
     def choose(
-        self, known: Mapping[str, T], optional: Mapping[str, T] | None = None
+        self, usual: Mapping[str, T], optional: Mapping[str, T] | None = None
     ) -> dict[str, T]:
-        """Return the methods asked for: all, or those named, optional ones included."""
+        """Return the methods to train: all usual ones, or those that are named.
+
+        Args:
+            usual: Methods by name.
+            optional: Further methods, trained only where they are named.
+
+        Returns:
+            The chosen methods, by name.
+
+        Raises:
+            ValueError: If a name is unknown.
+        """
         if self.methods is None:
-            return {**known}
-        every = {**known, **(optional or {})}
+            return {**usual}
+        every = {**usual, **(optional or {})}
         for name in self.methods:
             one_of("methods", name, every)
         return {name: every[name] for name in self.methods}
@@ -132,20 +143,50 @@ class Recipe:
     overrides: tuple[str, ...] = ()
 
     def plan(self, order: Order) -> list[Job]:
-        """Return what to train, test and measure, each once."""
+        """Return what to train, evaluate and measure, each once.
+
+        Args:
+            order: The size, the panels and what to override.
+
+        Returns:
+            One job per trial.
+
+        Raises:
+            ValueError: If the recipe does not take an override.
+        """
         for name, value in order.overrides.items():
-            require(name in self.overrides, name, "be left out for this item", value)
+            require(
+                name in self.overrides,
+                name,
+                "be left out: this item does not take it",
+                value,
+            )
             some = len(value) if name == "methods" else value
-            require(some > 0, name, "be positive, or name some", value)
+            require(some > 0, name, "be positive, or name at least one", value)
         return merged(job for part in self.numbers(order) for job in part.jobs)
 
     def records(self, store: Store, order: Order) -> Iterator[Record]:
-        """Return the numbers, from a store that has all of the plan."""
+        """Yield the numbers, from a store that has everything in the plan.
+
+        Args:
+            store: Where trained ensembles are.
+            order: The size, the panels and what to override.
+
+        Yields:
+            One record per number.
+        """
         for part in self.numbers(order):
             yield from part.records(store)
 
     def described(self, order: Order) -> dict[str, Any]:
-        """Return what results say of their settings."""
+        """Return the settings that results record.
+
+        Args:
+            order: The size, the panels and what to override.
+
+        Returns:
+            The settings, with overrides and what differs from the paper.
+        """
         document = {"panels": list(order.panels), **self.settings(order)}
         if order.overrides:
             overridden = f"overridden: {', '.join(order.words)}"
@@ -164,25 +205,25 @@ class Diagram:
 
 def names() -> list[str]:
     """Return the names of all recipes, paper by paper."""
-    found = []
+    items_by_paper = []
     for paper in PAPERS:
         package = importlib.import_module(f"tepui.papers.{paper}")
         modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
         items = [n for n in modules if paper == "ours" or _numbered(n) is not None]
-        found += [
+        items_by_paper += [
             f"{paper}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
         ]
-    return found
+    return items_by_paper
 
 
 def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
     """Find a recipe by its name, or by the path of its module."""
-    known = names()
-    if name in known or _is_path(name):
+    listed = names()
+    if name in listed or _is_path(name):
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
     item, letters = _split(name)
-    if item in known and isinstance(recipe := load(item), Recipe):
+    if item in listed and isinstance(recipe := load(item), Recipe):
         if letters in recipe.panels:
             return item, recipe, (letters,)
         if letters in recipe.diagrams:
@@ -192,7 +233,7 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
             )
     raise ValueError(
         f"item must name a figure or table, got {name!r}; "
-        f"near: {', '.join(_near(name, known))}"
+        f"near: {', '.join(_near(name, listed))}"
     )
 
 
@@ -210,15 +251,15 @@ def _is_path(name: str) -> bool:
     return "." in name and all(part.isidentifier() for part in name.split("."))
 
 
-def _near(name: str, known: Sequence[str]) -> list[str]:
+def _near(name: str, listed: Sequence[str]) -> list[str]:
     """Return the names meant by one that is not known; else like ones; else all."""
     whole = name.lower()
     item, letters = _split(whole)
-    same = [each for each in known if whole in _spellings(each)]
+    same = [other for other in listed if whole in _spellings(other)]
     if letters:
-        of_item = [each for each in known if item in _spellings(each)]
-        same += [panel for each in of_item for panel in _panels(each)]
-    return same or get_close_matches(whole, known, n=5, cutoff=0.5) or [*known]
+        of_item = [other for other in listed if item in _spellings(other)]
+        same += [panel for other in of_item for panel in _panels(other)]
+    return same or get_close_matches(whole, listed, n=5, cutoff=0.5) or [*listed]
 
 
 def _spellings(name: str) -> tuple[str, str]:
@@ -241,5 +282,5 @@ def _panels(name: str) -> list[str]:
 
 def _numbered(name: str) -> tuple[str, int] | None:
     """Return the kind and the number of a figure or table; None for other modules."""
-    found = re.fullmatch(r"(figure|table)(\d+)", name)
-    return None if found is None else (found[1], int(found[2]))
+    match = re.fullmatch(r"(figure|table)(\d+)", name)
+    return None if match is None else (match[1], int(match[2]))

@@ -1,4 +1,4 @@
-"""Carrying out a recipe: train what is missing, then numbers, table and picture."""
+"""Carrying out a recipe: train what is missing, write numbers, table and picture."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tepui.core.seeding import seeded
 from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
-from tepui.report.figures import as_png, as_svg
+from tepui.report.drawing import as_png, as_svg
 from tepui.studies import (
     DataSource,
     EvaluationSpec,
@@ -43,14 +43,14 @@ class Cost:
     steps: int  # what is left to do in all, tests and measurements included
 
 
-def cost(work: Sequence[Job], store: Store) -> Cost:
+def cost(jobs: Sequence[Job], store: Store) -> Cost:
     """Return what a plan, merged, costs beyond what a store has."""
-    left = [each.trial for each in work if not store.is_trained(each.trial)]
+    left = [job.trial for job in jobs if not store.is_trained(job.trial)]
     return Cost(
-        len(work),
-        len(work) - len(left),
+        len(jobs),
+        len(jobs) - len(left),
         sum(trial.member_epochs for trial in left),
-        sum(each.steps_left(store) for each in work),
+        sum(job.steps_left(store) for job in jobs),
     )
 
 
@@ -70,7 +70,7 @@ def reproduce(
     Args:
         item: Its name.
         recipe: What it is.
-        order: The size and panels asked for, and what to override.
+        order: The size and panels to make, and what to override.
         store: Where trained ensembles are kept.
         out: The folder to write to.
         workers: Ensembles trained at a time.
@@ -100,27 +100,27 @@ def make(
     out: str | Path,
 ) -> Results:
     """Write a figure or table from a store that has all of its plan."""
-    found = results(
+    made = results(
         item,
         recipe.title,
         order.label,
         recipe.described(order),
         recipe.records(store, order),
         store.device,
-        trained_on=[store.environment(each.trial) for each in jobs],
+        trained_on=[store.environment(job.trial) for job in jobs],
     )
-    write(out, found, recipe.draw)
-    return found
+    write(out, made, recipe.draw)
+    return made
 
 
-def check_needs(work: Sequence[Job], store: Store) -> None:
+def check_needs(jobs: Sequence[Job], store: Store) -> None:
     """Load all data and build each model once, before anything is trained.
 
     Data are loaded as they are for training: images in files are listed, not decoded.
     Models may need weights that were published.
     """
     missing: dict[str, None] = {}
-    for source in _once(source for each in work for source in _sources(each)):
+    for source in _once(source for job in jobs for source in _sources(job)):
         if made_from(source):
             continue
         try:
@@ -129,33 +129,33 @@ def check_needs(work: Sequence[Job], store: Store) -> None:
             missing[str(error)] = None
     if missing:
         raise FileNotFoundError("\n".join(missing))
-    left = [each for each in work if each.steps_left(store)]
-    for model in _once(model for each in left for model in _models(each)):
+    left = [job for job in jobs if job.steps_left(store)]
+    for model in _once(model for job in left for model in _models(job)):
         with seeded(0, "check"):
             model()
 
 
 def write(
-    out: str | Path, found: Results, draw: "Callable[[Results], Figure] | None"
+    out: str | Path, made: Results, draw: "Callable[[Results], Figure] | None"
 ) -> None:
     """Write results, their table and their picture over what is there."""
     contents = {
-        "results.csv": as_csv(found).encode(),
-        "table.md": table(found).encode(),
+        "results.csv": as_csv(made).encode(),
+        "table.md": table(made).encode(),
     }
     if draw is not None:
-        figure = draw(found)
+        figure = draw(made)
         contents |= {
             "figure.svg": as_svg(figure).encode(),
             "figure.png": as_png(figure),
         }
     write_files(out, contents, overwrite=True)
-    write_results(out, found)  # last: where it lies, all is there
+    write_results(out, made)  # last: where it lies, all is there
 
 
-def rows(found: Results) -> list[list[str]]:
+def rows(made: Results) -> list[list[str]]:
     """Return headings, then a row per number, the paper's beside ours."""
-    axes = list(dict.fromkeys(name for each in found.records for name in each.at))
+    axes = list(dict.fromkeys(name for record in made.records for name in record.at))
     return [
         ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"],
         *(
@@ -169,21 +169,21 @@ def rows(found: Results) -> list[list[str]]:
                 own_cell(record),
                 str(record.n),
             ]
-            for record in found.records
+            for record in made.records
         ),
     ]
 
 
-def table(found: Results) -> str:
+def table(made: Results) -> str:
     """Return the numbers of results beside the paper's, in Markdown."""
-    headings, *numbers = rows(found)
+    headings, *lines = rows(made)
     labels = {"differs": "What differs from the paper", "note": "Note"}
     notes = "".join(
-        f"\n{label}: {found.settings[key]}\n"
+        f"\n{label}: {made.settings[key]}\n"
         for key, label in labels.items()
-        if found.settings.get(key)
+        if made.settings.get(key)
     )
-    return f"# {found.item}: {found.title}\n\n{as_markdown(headings, numbers)}{notes}"
+    return f"# {made.item}: {made.title}\n\n{as_markdown(headings, lines)}{notes}"
 
 
 def paper_cell(record: Record) -> str:
@@ -211,28 +211,30 @@ def own_cell(record: Record) -> str:
 
 def _once(values: Iterable[T]) -> list[T]:
     """Return values with those left out whose description came before."""
-    found: dict[str, T] = {}
+    first: dict[str, T] = {}
     for value in values:
-        found.setdefault(digest(value), value)
-    return [*found.values()]
+        first.setdefault(digest(value), value)
+    return [*first.values()]
 
 
-def _sources(work: Job) -> Iterator[DataSource]:
-    """Yield all data that work needs, and what they are made from."""
-    trial: Trial = work.trial
-    found: list[DataSource] = [trial.data]
-    found += [] if trial.unlabeled is None else [trial.unlabeled]
-    exams = [exam for exam in work.exams if isinstance(exam, EvaluationSpec)]
-    found += [exam.test for exam in exams]
-    found += [source for exam in exams for _, source in exam.ood]
-    found += [m.data for m in work.measures if m.data is not None]
-    for source in found:
-        yield from sources_in(source)
+def _sources(job: Job) -> Iterator[DataSource]:
+    """Yield all data that a job needs, and what they are made from."""
+    specs = [spec for spec in job.evaluations if isinstance(spec, EvaluationSpec)]
+    sources = [
+        job.trial.data,
+        job.trial.unlabeled,
+        *(spec.test for spec in specs),
+        *(source for spec in specs for _, source in spec.ood),
+        *(spec.data for spec in job.measures),
+    ]
+    for source in sources:
+        if source is not None:
+            yield from sources_in(source)
 
 
-def _models(work: Job) -> Iterator[Callable[[], nn.Module]]:
+def _models(job: Job) -> Iterator[Callable[[], nn.Module]]:
     """Yield what makes a member, and extractors that come trained."""
-    yield work.trial.model
-    for source in _sources(work):
+    yield job.trial.model
+    for source in _sources(job):
         if isinstance(source, Features) and not isinstance(source.extractor, Trial):
             yield source.extractor

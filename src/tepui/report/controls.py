@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.core.checks import one_of
-from tepui.report.figures import COLORS
-from tepui.report.studies import grid
+from tepui.report.drawing import COLORS, grid
 from tepui.studies.results import Record, Results
 
 if TYPE_CHECKING:
@@ -32,17 +31,11 @@ NEAR, NARROW = 3, 30
 
 
 class Look(NamedTuple):
-    """How a control is drawn.
+    """How a control is drawn."""
 
-    Attributes:
-        label: Its name in words.
-        color: Of what is applied.
-        marker: A circle, or with SAM a square.
-    """
-
-    label: str
-    color: str
-    marker: str
+    label: str  # its name in words
+    color: str  # of what is applied
+    marker: str  # A circle, or with SAM a square
 
 
 def look(control: str) -> Look:
@@ -60,36 +53,42 @@ def look(control: str) -> Look:
     return Look(label, COLORS[number], "s" if with_sam else "o")
 
 
-def control_panels(found: Results) -> "Figure":
+def control_panels(results: Results) -> "Figure":
     """Draw every metric by control, and two of them against sharpness."""
-    controls = list(dict.fromkeys(record.method for record in found.records))
+    controls = list(dict.fromkeys(record.method for record in results.records))
     figure, axes = grid(len(PANELS) + len(AGAINST))
     for axis, (metric, title, sharp) in zip(axes, PANELS, strict=False):
         sets = DATA if sharp else (None,)
         for data in sets:
-            _dots(axis, [_record(found, each, metric, data) for each in controls], data)
+            _dots(
+                axis,
+                [_record(results, control, metric, data) for control in controls],
+                data,
+            )
         if sharp:
-            _logarithmic(axis, found.find(metric=metric))
+            _logarithmic(axis, results.find(metric=metric))
         else:
             axis.locator_params(axis="x", nbins=5)
         axis.set_title(title)
-        axis.set_yticks(range(len(controls)), [look(each).label for each in controls])
+        axis.set_yticks(
+            range(len(controls)), [look(control).label for control in controls]
+        )
         axis.tick_params(labelleft=_is_leftmost(axis))
         axis.set_ylim(len(controls) - 0.5, -0.5)
     titles = {metric: title for metric, title, _ in PANELS}
     for axis, metric in zip(axes[len(PANELS) :], AGAINST, strict=True):
         for control in controls:
-            _pair(axis, found, control, metric)
-        _logarithmic(axis, found.find(metric=SHARPNESS))
+            _pair(axis, results, control, metric)
+        _logarithmic(axis, results.find(metric=SHARPNESS))
         axis.set_xlabel(titles[SHARPNESS])
         axis.set_ylabel(titles[metric].strip("←→ "))
     _legend(figure, controls)
     return figure
 
 
-def _record(found: Results, control: str, metric: str, data: str | None) -> Record:
+def _record(results: Results, control: str, metric: str, data: str | None) -> Record:
     where = {} if data is None else {"sharpness_data": data}
-    return found.one(method=control, metric=metric, **where)
+    return results.one(method=control, metric=metric, **where)
 
 
 def _dots(axis: "Axes", records: Sequence[Record], data: str | None) -> None:
@@ -124,10 +123,10 @@ def _mark(
     )
 
 
-def _pair(axis: "Axes", found: Results, control: str, metric: str) -> None:
+def _pair(axis: "Axes", results: Results, control: str, metric: str) -> None:
     """Draw a control at its sharpness on both kinds of data, joined by a line."""
-    score = _record(found, control, metric, None)
-    both = {data: _record(found, control, SHARPNESS, data) for data in DATA}
+    score = _record(results, control, metric, None)
+    both = {data: _record(results, control, SHARPNESS, data) for data in DATA}
     if score.value is None or any(sharp.value is None for sharp in both.values()):
         return
     ends = [sharp.value or 0.0 for sharp in both.values()]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from tepui.report.studies import grid
+from tepui.report.drawing import grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

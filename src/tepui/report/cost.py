@@ -33,25 +33,25 @@ def cost_table(group: Group) -> str | None:
 def seconds_per_epoch(entry: Entry) -> Estimate:
     """Return how long all members took for an epoch, over ensembles."""
     epochs = entry.training.get("epochs")
-    found = []
+    seconds = []
     for trained, history in zip(entry.result.ensembles, entry.histories, strict=True):
         if history:
-            found.append(sum(record.seconds for record in history) / len(history))
+            seconds.append(sum(record.seconds for record in history) / len(history))
         elif epochs:
-            found.append(trained.seconds / epochs)
-    return estimate(found)
+            seconds.append(trained.seconds / epochs)
+    return estimate(seconds)
 
 
 def scoring_share(entry: Entry) -> Estimate:
     """Return the share of training spent on scoring and exchange between members."""
-    found = []
+    shares = []
     for history in entry.histories:
         scoring = [record.exchange_seconds for record in history]
-        known = [seconds for seconds in scoring if seconds is not None]
-        if known and len(known) == len(history):
+        recorded = [seconds for seconds in scoring if seconds is not None]
+        if recorded and len(recorded) == len(history):
             steps = sum(record.seconds for record in history)
-            found.append(sum(known) / (sum(known) + steps))
-    return estimate(found)
+            shares.append(sum(recorded) / (sum(recorded) + steps))
+    return estimate(shares)
 
 
 def peak_memory(entry: Entry) -> int | None:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tepui.report.figures import COLORS, MARKERS
-from tepui.report.studies import grid, legend_below
+from tepui.report.drawing import COLORS, MARKERS, grid, legend_below
 from tepui.studies.results import Record
 
 if TYPE_CHECKING:
@@ -15,21 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curves:
-    """One panel.
+    """One panel."""
 
-    Attributes:
-        title: Above it.
-        along: Name of the records' coordinate that runs along the axis.
-        value: What is drawn, in words.
-        lines: Records by the name of their line.
-        log: Whether the axis of the coordinate is logarithmic.
-    """
-
-    title: str
-    along: str
-    value: str
-    lines: Mapping[str, Sequence[Record]]
-    log: bool = False
+    title: str  # above it
+    along: str  # name of the records' coordinate that runs along the axis
+    value: str  # what is drawn, in words
+    lines: Mapping[str, Sequence[Record]]  # records by the name of their line
+    log: bool = False  # whether the axis of the coordinate is logarithmic
 
 
 def curve_panels(panels: Sequence[Curves], *, columns: int = 3) -> "Figure":
@@ -78,6 +69,6 @@ def _whole_ticks(axis: "Axes", panel: Curves) -> None:
     """Label whole numbers only, where the coordinate has no others."""
     from matplotlib.ticker import MaxNLocator
 
-    where = [each.at[panel.along] for line in panel.lines.values() for each in line]
+    where = [record.at[panel.along] for line in panel.lines.values() for record in line]
     if all(isinstance(x, int) for x in where):
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,70 +1,40 @@
 """The plots of a comparison, each a function from a comparison to a figure."""
 
 import math
-from collections.abc import Mapping
-from io import BytesIO, StringIO
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tepui.report.bars import Bar, bar_panels
+from tepui.report.drawing import grid, legend_below, look
 from tepui.studies import Comparison, MethodResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: told apart by people with any color vision.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GRID = "#e5e5e5"
-STYLE: Any = {
-    "font.size": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": GRID,
-    "axes.axisbelow": True,
-    "svg.hashsalt": "tepui",
-    "svg.fonttype": "none",
-}
-
-
-def look(number: int) -> dict[str, Any]:
-    """Return color and marker of a method; the first 49 differ in one of them.
-
-    Example:
-        >>> look(0)["color"] == look(7)["color"], look(0) == look(7)
-        (True, False)
-    """
-    turn, color = divmod(number, len(COLORS))
-    marker = MARKERS[(color + turn) % len(MARKERS)]
-    return {"color": COLORS[color], "marker": marker}
+TITLES = {"clean": "clean test data", "shifted": "corrupted test data"}
+SIZE = (4.8, 3.8)
 
 
 def accuracy_bars(comparison: Comparison) -> "Figure":
     """Individual accuracy with the ensemble's improvement on top."""
-    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
-    figure, axes = _panels(len(panels))
-    for axis, data in zip(axes, panels, strict=True):
-        for position, method in enumerate(comparison.methods):
-            _bar(axis, position, method, data)
-        axis.set_title("clean test data" if data == "clean" else "corrupted test data")
-        axis.set_ylabel("accuracy in %")
-        axis.set_xticks(range(len(comparison.methods)))
-        axis.set_xticklabels(
-            [_wrapped(m.label) for m in comparison.methods], **_turned(comparison)
-        )
-        axis.set_xlim(-0.75, len(comparison.methods) - 0.25)
-        axis.set_ylim(*_limits(comparison, data))
-        axis.grid(axis="x", visible=False)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles[:2], names[:2], loc="outside lower center", ncols=2, frameon=False
-    )
+    panels = {
+        TITLES[data]: [_bar(method, data) for method in comparison.methods]
+        for data in _kinds(comparison)
+    }
+    figure = bar_panels(panels)
+    figure.set_size_inches(max(SIZE[0] * len(panels), 6.4), SIZE[1])
+    if len(comparison.methods) > 3:
+        for axis in figure.axes:
+            axis.tick_params(axis="x", labelrotation=30)
+            for label in axis.get_xticklabels():
+                label.set(ha="right", rotation_mode="anchor")
     return figure
 
 
 def accuracy_by_severity(comparison: Comparison) -> "Figure":
     """Accuracy of the ensemble as the corruption grows; severity 0 is clean."""
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = grid(1, size=(6.4, 3.8))
     for number, method in enumerate(comparison.methods):
         levels = list(method.ensembles[0].evaluation["severities"])
         points = [method.score("clean", "accuracy")]
@@ -87,125 +57,61 @@ def accuracy_by_severity(comparison: Comparison) -> "Figure":
 
 def reliability_diagram(comparison: Comparison) -> "Figure":
     """Accuracy against confidence; the diagonal is perfect calibration."""
-    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
-    figure, axes = _panels(len(panels))
-    for axis, data in zip(axes, panels, strict=True):
+
+    def draw(axis: "Axes", data: str) -> None:
         axis.plot([0, 1], [0, 1], color="#888888", linestyle="--", linewidth=1)
         for number, method in enumerate(comparison.methods):
             confidence, accuracy, share = _bins(method, data)
             color = look(number)["color"]
             axis.plot(confidence, accuracy, color=color, label=method.label)
-            axis.scatter(
-                confidence,
-                accuracy,
-                s=[12 + 200 * weight for weight in share],
-                **look(number),
-                alpha=0.6,
-            )
-        axis.set_title("clean test data" if data == "clean" else "corrupted test data")
-        axis.set_xlabel("confidence")
-        axis.set_ylabel("accuracy")
-        axis.set_xlim(0, 1.02)
-        axis.set_ylim(0, 1.02)
-        axis.set_aspect("equal")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
-    return figure
+            sizes = [12 + 200 * weight for weight in share]
+            axis.scatter(confidence, accuracy, s=sizes, **look(number), alpha=0.6)
+        axis.set(xlabel="confidence", ylabel="accuracy")
+        axis.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
+
+    return _by_kind(comparison, draw)
 
 
 def sharpness_and_diversity(comparison: Comparison) -> "Figure":
     """The members' sharpness against their diversity, one point per ensemble."""
-    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
-    figure, axes = _panels(len(panels))
-    for axis, data in zip(axes, panels, strict=True):
+
+    def draw(axis: "Axes", data: str) -> None:
         for number, method in enumerate(comparison.methods):
             points = [
                 (trained.sharpness["mean"], trained.evaluation[data]["der"])
                 for trained in method.ensembles
                 if trained.sharpness is not None
+                and trained.evaluation[data]["der"] is not None
             ]
-            axis.scatter(
-                [x for x, y in points if y is not None],
-                [y for x, y in points if y is not None],
-                **look(number),
-                s=60,
-                label=method.label,
-            )
-        axis.set_title("clean test data" if data == "clean" else "corrupted test data")
+            x, y = ([point[place] for point in points] for place in (0, 1))
+            axis.scatter(x, y, **look(number), s=60, label=method.label)
         axis.set_xlabel("sharpness of the members")
         axis.set_ylabel("disagreement over error (DER)")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+
+    return _by_kind(comparison, draw)
+
+
+def _kinds(comparison: Comparison) -> list[str]:
+    return ["clean", "shifted"] if comparison.has_shift else ["clean"]
+
+
+def _by_kind(comparison: Comparison, draw: "Callable[[Axes, str], None]") -> "Figure":
+    """Draw a panel for clean data and one for corrupted data, if there are any."""
+    kinds = _kinds(comparison)
+    figure, axes = grid(len(kinds), size=SIZE if len(kinds) > 1 else (6.4, 3.8))
+    for axis, data in zip(axes, kinds, strict=True):
+        draw(axis, data)
+        axis.set_title(TITLES[data])
+    legend_below(figure, axes, columns=2)
     return figure
 
 
-def as_svg(figure: "Figure") -> str:
-    """Return a figure as an SVG element, the same bytes for the same figure."""
-    import matplotlib as mpl
-
-    buffer = StringIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
-
-
-def as_png(figure: "Figure") -> bytes:
-    """Return a figure as a PNG file."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    return buffer.getvalue()
-
-
-def _panels(count: int) -> "tuple[Figure, list[Axes]]":
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(STYLE):
-        figure = Figure(
-            figsize=(4.8 * count, 3.8) if count > 1 else (6.4, 3.8),
-            layout="constrained",
-        )
-        axes = [figure.add_subplot(1, count, n + 1) for n in range(count)]
-    return figure, axes
-
-
-def _bar(axis: "Axes", position: int, method: MethodResult, data: str) -> None:
-    individual = method.score(data, "individual_accuracy")
+def _bar(method: MethodResult, data: str) -> Bar:
+    members = method.score(data, "individual_accuracy")
     ensemble = method.score(data, "accuracy")
-    gain = 100 * (ensemble.mean - individual.mean)
-    axis.bar(
-        position,
-        100 * individual.mean,
-        width=0.6,
-        color="#9ecae1",
-        label="members, on average",
-    )
-    axis.bar(
-        position,
-        gain,
-        bottom=100 * individual.mean,
-        width=0.6,
-        color="#0072B2",
-        label="gained by the ensemble",
-        yerr=_error(100 * ensemble.error),
-        capsize=4,
-    )
-    axis.annotate(
-        f"{100 * ensemble.mean:.1f}",
-        (position, 100 * ensemble.mean + _error(100 * ensemble.error)),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="center",
-    )
-
-
-def _limits(comparison: Comparison, data: str) -> tuple[float, float]:
-    low = min(m.score(data, "individual_accuracy").mean for m in comparison.methods)
-    tops = [m.score(data, "accuracy") for m in comparison.methods]
-    high = max(top.mean + _error(top.error) for top in tops)
-    span = max(high - low, 0.01)
-    return max(0.0, math.floor(100 * (low - 2 * span))), 100 * (high + 0.4 * span)
+    error = None if math.isnan(ensemble.error) else 100 * ensemble.error
+    label = method.label.replace("(", "\n(", 1).replace(", ", ",\n")
+    return Bar(label, 100 * members.mean, 100 * ensemble.mean, error)
 
 
 def _bins(
@@ -232,14 +138,3 @@ def _bins(
 
 def _error(value: float) -> float:
     return 0.0 if math.isnan(value) else value
-
-
-def _turned(comparison: Comparison) -> dict[str, Any]:
-    """Return the rotation of labels below an axis, where there are many."""
-    if len(comparison.methods) <= 3:
-        return {}
-    return {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-
-
-def _wrapped(label: str) -> str:
-    return label.replace("(", "\n(", 1).replace(", ", ",\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tepui.report.figures import GRID, STYLE
+from tepui.report.drawing import GRID, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,35 +19,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure of a page.
+    """A figure of a page."""
 
-    Attributes:
-        name: Names its files.
-        alt: What it shows, for those who cannot see it.
-        caption: How to read it.
-        figure: The figure.
-    """
-
-    name: str
-    alt: str
-    caption: str
-    figure: "Figure"
+    name: str  # names its files
+    alt: str  # what it shows, for those who cannot see it
+    caption: str  # how to read it
+    figure: "Figure"  # the figure
 
 
-class Cell(NamedTuple):
-    """A cell of a table.
+class TableCell(NamedTuple):
+    """A cell of a table."""
 
-    Attributes:
-        text: What it says.
-        best: Whether it is set off as the best of its column.
-        color: Its background, as CSS; none if empty.
-        edge: Whether a group of columns begins with it.
-    """
-
-    text: str
-    best: bool = False
-    color: str = ""
-    edge: bool = False
+    text: str  # what it says
+    best: bool = False  # whether it is set off as the best of its column
+    color: str = ""  # its background, as CSS; none if empty
+    edge: bool = False  # whether a group of columns begins with it
 
 
 @cache
@@ -73,7 +59,7 @@ def part(name: str, *values: object) -> Markup:
 def table(
     caption: str,
     headings: Sequence[str],
-    rows: Iterable[Sequence[str | Cell]],
+    rows: Iterable[Sequence[str | TableCell]],
     *,
     words: int = 1,
     above: Sequence[tuple[str, int]] = (),
@@ -81,7 +67,8 @@ def table(
 ) -> Markup:
     """Return a table that can be scrolled sideways, with the keyboard too."""
     cells = [
-        [each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows
+        [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
+        for row in rows
     ]
     return part("table", caption, headings, cells, words, above, kind)
 

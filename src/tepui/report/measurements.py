@@ -5,37 +5,31 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tepui.evaluation.measure import EnsembleMeasurement
-from tepui.report.figures import COLORS, STYLE
+from tepui.report.drawing import COLORS, STYLE, grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
 
 
-def sharpness_of_members(found: Mapping[str, EnsembleMeasurement]) -> "Figure":
+def sharpness_of_members(measures: Mapping[str, EnsembleMeasurement]) -> "Figure":
     """Every measure in a panel of its own, one bar per member."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    columns = min(3, len(found))
-    rows = -(-len(found) // columns)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.4 * columns, 2.8 * rows), layout="constrained")
-        for number, (name, measured) in enumerate(found.items()):
-            axis = figure.add_subplot(rows, columns, number + 1)
-            errors = [m.standard_error for m in measured.members]
-            axis.bar(
-                range(1, len(measured.members) + 1),
-                [m.value for m in measured.members],
-                yerr=[0.0 if math.isnan(error) else error for error in errors],
-                color=COLORS[0],
-                capsize=4,
-                width=0.6,
-            )
-            axis.set_title(name.replace("_", " "))
-            axis.set_xticks(range(1, len(measured.members) + 1))
-            axis.set_xlabel("member")
-            axis.grid(axis="x", visible=False)
+    figure, axes = grid(len(measures), size=(3.4, 2.8))
+    for axis, (name, measured) in zip(axes, measures.items(), strict=True):
+        errors = [member.standard_error for member in measured.members]
+        places = range(1, len(measured.members) + 1)
+        axis.bar(
+            places,
+            [member.value for member in measured.members],
+            yerr=[0.0 if math.isnan(error) else error for error in errors],
+            color=COLORS[0],
+            capsize=4,
+            width=0.6,
+        )
+        axis.set_title(name.replace("_", " "))
+        axis.set_xticks(places)
+        axis.set_xlabel("member")
+        axis.grid(axis="x", visible=False)
     return figure
 
 

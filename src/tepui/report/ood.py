@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from tepui.metrics import Score
-from tepui.report.figures import STYLE
+from tepui.report.drawing import STYLE
 from tepui.report.markup import paragraph, part
 from tepui.report.tables import Column, Row, best_of, cell
 from tepui.studies import Comparison, MethodResult
@@ -32,12 +32,14 @@ def auroc_rows(comparison: Comparison) -> list[Row]:
             for method in comparison.methods
         }
         columns = zip(*estimates.values(), strict=True)
-        winners = [best_of([each.mean for each in column], AUROC) for column in columns]
+        winners = [
+            best_of([estimate.mean for estimate in column], AUROC) for column in columns
+        ]
         rows += [
             Row(
                 data,
                 label,
-                tuple(cell(each, AUROC) for each in row),
+                tuple(cell(estimate, AUROC) for estimate in row),
                 tuple(e.mean == w for e, w in zip(row, winners, strict=True)),
             )
             for label, row in estimates.items()
@@ -72,8 +74,8 @@ def galleries(comparison: Comparison) -> list[str]:
     """Return the pictures of each method's first ensemble as HTML."""
     parts: list[str] = []
     for method in comparison.methods:
-        found = read_gallery(Path(method.ensembles[0].folder))
-        for gallery in found:
+        pictures = read_gallery(Path(method.ensembles[0].folder))
+        for gallery in pictures:
             parts += _gallery(gallery, method.label)
     if not parts:
         return []
@@ -88,11 +90,17 @@ def galleries(comparison: Comparison) -> list[str]:
 def _draw(axis: "Axes", method: MethodResult, score: str, data: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    found = [trained.evaluation["histograms"][score] for trained in method.ensembles]
-    low, high = found[0]["low"], found[0]["high"]
+    histograms = [
+        trained.evaluation["histograms"][score] for trained in method.ensembles
+    ]
+    low, high = histograms[0]["low"], histograms[0]["high"]
     for name, color, counts in (
-        ("test samples", FAMILIAR, [each["clean"] for each in found]),
-        ("unfamiliar samples", UNFAMILIAR, [each["ood"][data] for each in found]),
+        ("test samples", FAMILIAR, [histogram["clean"] for histogram in histograms]),
+        (
+            "unfamiliar samples",
+            UNFAMILIAR,
+            [histogram["ood"][data] for histogram in histograms],
+        ),
     ):
         pooled = [sum(bins) for bins in zip(*counts, strict=True)]
         width = (high - low) / len(pooled)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tepui.core.storage import replacing
-from tepui.report.figures import as_png, as_svg
+from tepui.report.drawing import as_png, as_svg
 from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
@@ -21,26 +21,20 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a heading.
+    """A part of the page with a heading."""
 
-    Attributes:
-        title: The heading.
-        level: Its level, from 2.
-        parts: HTML and drawings.
-    """
-
-    title: str
-    level: int
-    parts: Parts
+    title: str  # the heading
+    level: int  # its level, from 2
+    parts: Parts  # HTML and drawings
 
 
 def write_report(
-    found: LoadedReports, folder: str | Path, numbers: Numbers = ours_alone
+    reports: LoadedReports, folder: str | Path, numbers: Numbers = ours_alone
 ) -> Path:
     """Write ``report.html`` and its figures.
 
     Args:
-        found: What to show, from :func:`tepui.studies.load_reports`.
+        reports: What to show, from :func:`tepui.studies.load_reports`.
         folder: Where; the figures go into ``figures/`` below it as PNG and SVG.
         numbers: Writes a study's record as the paper's number and ours.
 
@@ -48,7 +42,7 @@ def write_report(
         The page.
     """
     folder = Path(folder)
-    sections = sections_of(found, numbers)
+    sections = sections_of(reports, numbers)
     for drawing in (p for s in sections for p in s.parts if isinstance(p, Drawing)):
         with replacing(folder / "figures" / f"{drawing.name}.svg") as file:
             file.write_text(as_svg(drawing.figure))
@@ -56,29 +50,29 @@ def write_report(
             file.write_bytes(as_png(drawing.figure))
     page = folder / PAGE
     with replacing(page) as file:
-        file.write_text(render(found.title, sections))
+        file.write_text(render(reports.title, sections))
     return page
 
 
-def sections_of(found: LoadedReports, numbers: Numbers = ours_alone) -> list[Section]:
+def sections_of(reports: LoadedReports, numbers: Numbers = ours_alone) -> list[Section]:
     """Return all sections of a page in order."""
     sections = []
-    single = len(found.groups) == 1
-    if len(found.groups) > 1:
-        sections.append(Section("Groups", 2, [paragraph(_why_apart(found))]))
-    for number, group in enumerate(found.groups, 1):
+    single = len(reports.groups) == 1
+    if len(reports.groups) > 1:
+        sections.append(Section("Groups", 2, [paragraph(_why_apart(reports))]))
+    for number, group in enumerate(reports.groups, 1):
         if single:
             sections += _of_group(group, 2)
         else:
             title = f"Group {number}: {group.title}"
-            own = _of_group(group, 3)
+            inner = _of_group(group, 3)
             sections.append(Section(title, 2, []))
-            sections += [_prefixed(section, f"group-{number}") for section in own]
-    for study in found.studies:
+            sections += [_prefixed(section, f"group-{number}") for section in inner]
+    for study in reports.studies:
         title = f"{study.results.item} ({study.results.size})"
         sections.append(Section(title, 2, study_parts(study, numbers)))
     sections.append(Section("Environment", 2, []))
-    sections += [_environment(source) for source in found.sources]
+    sections += [_environment(source) for source in reports.sources]
     return sections
 
 
@@ -116,9 +110,9 @@ def _prefixed(section: Section, prefix: str) -> Section:
     return replace(section, parts=parts)
 
 
-def _why_apart(found: LoadedReports) -> str:
+def _why_apart(reports: LoadedReports) -> str:
     return (
-        f"The ensembles were tested in {len(found.groups)} different ways: on other "
+        f"The ensembles were tested in {len(reports.groups)} different ways: on other "
         "test samples, corrupted copies or unfamiliar sets, or joined by another rule. "
         "Each way has a group of its own below; nothing is averaged or ranked across "
         "groups. Evaluate runs on the same data to see them side by side."

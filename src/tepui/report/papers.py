@@ -25,30 +25,32 @@ def ours_alone(record: Record) -> tuple[str, str]:
 
 def study_parts(study: Study, numbers: Numbers) -> list[str]:
     """Return a figure or table with its numbers, as HTML."""
-    found = study.results
-    differs = str(found.settings.get("differs", ""))
-    parts = [paragraph(f"{found.title}. Size: {found.size}. From {study.path}.")]
+    results = study.results
+    differs = str(results.settings.get("differs", ""))
+    parts = [paragraph(f"{results.title}. Size: {results.size}. From {study.path}.")]
     if differs:
         parts.append(paragraph(f"What differs from the paper: {differs}"))
     if study.picture is not None:
-        alt = f"{found.item}: {found.title}. The numbers stand in the table below."
-        parts.append(picture(study.picture, alt, f"{found.item}, as drawn when made."))
+        alt = f"{results.item}: {results.title}. The numbers stand in the table below."
+        parts.append(
+            picture(study.picture, alt, f"{results.item}, as drawn when made.")
+        )
     return [*parts, _table(study, numbers)]
 
 
 def _table(study: Study, numbers: Numbers) -> str:
     records = study.results.records
-    axes = list(dict.fromkeys(name for each in records for name in each.at))
+    axes = list(dict.fromkeys(name for record in records for name in record.at))
     written = [numbers(record) for record in records]
     headings = ["dataset", "method", *axes, "metric", "ours", "n"]
     printed = any(paper for paper, _ in written)
     if printed:
         headings.insert(-2, "paper")
     rows = []
-    for record, (paper, own) in zip(records, written, strict=True):
+    for record, (paper, ours) in zip(records, written, strict=True):
         places = [str(record.at.get(axis, "")) for axis in axes]
         row = [record.dataset, record.method, *places, record.metric]
         row += [paper] if printed else []
-        rows.append([*row, own, str(record.n)])
+        rows.append([*row, ours, str(record.n)])
     caption = f"Numbers of {study.results.item}"
     return table(caption, headings, rows, words=3 + len(axes))

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tepui.report.figures import COLORS, MARKERS
-from tepui.report.studies import grid
-from tepui.report.trade_offs import few_ticks
+from tepui.report.drawing import COLORS, MARKERS, few_ticks, grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,24 +19,16 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of one kind; those with a coordinate that is not defined are left out.
+    """Points of one kind; those with a coordinate that is not defined are left out."""
 
-    Attributes:
-        name: Of the kind.
-        x: Along the first axis.
-        y: Along the second.
-        color: What colors each point; without it they share a color.
-        slope: Of a line through the points' center, in logarithms where the panel's
-            axes are logarithmic; None draws none.
-        joined: Whether a line runs from point to point.
-    """
-
-    name: str
-    x: Values
-    y: Values
-    color: Values | None = None
+    name: str  # of the kind
+    x: Values  # along the first axis
+    y: Values  # along the second
+    color: Values | None = None  # what colors each point; without it they share a color
+    # of a line through the points' center, in logarithms where the panel's axes are
+    # logarithmic; None draws none
     slope: float | None = None
-    joined: bool = False
+    joined: bool = False  # whether a line runs from point to point
 
     def points(self, log: bool = False) -> list[tuple[float, float, float]]:
         """Return x, y and color of the points that can be drawn."""
@@ -55,23 +45,14 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Scatter:
-    """One panel.
+    """One panel."""
 
-    Attributes:
-        title: Above it.
-        x: What runs along the first axis.
-        y: Along the second.
-        clouds: The points.
-        color: What the color says; empty where points have none.
-        log: Whether both axes are logarithmic.
-    """
-
-    title: str
-    x: str
-    y: str
-    clouds: tuple[Cloud, ...]
-    color: str = ""
-    log: bool = False
+    title: str  # above it
+    x: str  # what runs along the first axis
+    y: str  # along the second
+    clouds: tuple[Cloud, ...]  # the points
+    color: str = ""  # what the color says; empty where points have none
+    log: bool = False  # whether both axes are logarithmic
 
 
 def scatter_panels(panels: Sequence[Scatter], *, columns: int = 3) -> "Figure":
@@ -96,15 +77,15 @@ def _draw(figure: "Figure", axis: "Axes", panel: Scatter) -> None:
         if not points:
             continue
         x, y, color = zip(*points, strict=True)
-        own = COLORS[number % len(COLORS)]
+        plain = COLORS[number % len(COLORS)]
         if cloud.joined:
-            axis.plot(x, y, color=own)
+            axis.plot(x, y, color=plain)
         if cloud.slope is not None:
             axis.plot(*_line(x, y, cloud.slope, panel.log), color="#666666", zorder=1)
         axis.scatter(
             x,
             y,
-            c=own
+            c=plain
             if cloud.color is None or scale is None
             else scale.to_rgba(np.asarray(color)),
             marker=MARKERS[number % len(MARKERS)],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tepui.report import figures
 from tepui.report.cost import cost_table
 from tepui.report.heat_map import heat_map
-from tepui.report.markup import Cell, Drawing, definitions, paragraph, table
+from tepui.report.markup import Drawing, TableCell, definitions, paragraph, table
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
 from tepui.report.tables import DATA, Row, columns, headings, rows, shown_name
 from tepui.studies import Comparison
@@ -133,7 +133,7 @@ def unfamiliar(group: Group) -> Parts:
         scores("AUROC in %", ["data", "method", *titles], auroc_rows(comparison)),
     ]
     for number, data in enumerate(comparison.ood_sets):
-        found = "; ".join(
+        values = "; ".join(
             f"{method.label} {100 * method.detection(data, 'pds').mean:.1f} %"
             for method in comparison.methods
         )
@@ -141,7 +141,7 @@ def unfamiliar(group: Group) -> Parts:
             Drawing(
                 f"unfamiliar-{number + 1}",
                 f"Histograms of PDS and of the largest mean probability on test "
-                f"samples and on {data}. AUROC of PDS: {found}.",
+                f"samples and on {data}. AUROC of PDS: {values}.",
                 f"Two scores of test samples and of unfamiliar ones ({data}), over "
                 "their possible range, all ensembles of a method together; shares are "
                 "drawn on a logarithmic scale.",
@@ -161,15 +161,15 @@ def sets(group: Group) -> Parts:
     lines = []
     for entry in group.entries:
         for number, trained in enumerate(entry.result.ensembles):
-            found = trained.summary
-            for member, size in enumerate(found.get("sizes", [])):
+            summary = trained.summary
+            for member, size in enumerate(summary.get("sizes", [])):
                 overlaps = ", ".join(
                     f"{overlap:.2f}"
-                    for other, overlap in enumerate(found["overlaps"][member])
+                    for other, overlap in enumerate(summary["overlaps"][member])
                     if other != member
                 )
                 names = [f"ensemble {number + 1}", f"member {member + 1}"]
-                share = f"{size} ({size / found['samples']:.0%})"
+                share = f"{size} ({size / summary['samples']:.0%})"
                 lines.append([entry.result.label, *names, share, overlaps])
     if not lines:
         return []
@@ -186,8 +186,8 @@ def sets(group: Group) -> Parts:
 
 def cost(group: Group) -> Parts:
     """Return what training cost."""
-    found = cost_table(group)
-    if found is None:
+    costs = cost_table(group)
+    if costs is None:
         return []
     about = (
         "Seconds per epoch are those of all members together, mean over epochs; "
@@ -195,7 +195,7 @@ def cost(group: Group) -> Parts:
         "(SharpBalance). Memory is recorded on GPUs. Times on different hardware, or "
         "beside other work, are not comparable. A dash marks what was not recorded."
     )
-    return [found, paragraph(about, "note")]
+    return [costs, paragraph(about, "note")]
 
 
 SECTIONS: dict[str, Callable[[Group], Parts]] = {
@@ -212,9 +212,9 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
 
 def scores(caption: str, titles: Sequence[str], shown: Iterable[Row]) -> str:
     """Return rows of data, method and scores as a table."""
-    lines: list[list[str | Cell]] = []
+    lines: list[list[str | TableCell]] = []
     for row in shown:
-        cells = map(Cell, row.cells, row.best)
+        cells = map(TableCell, row.cells, row.best)
         lines.append([row.data, row.method, *cells])
     return table(caption, titles, lines, words=2)
 

@@ -13,20 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table.
+    """A column of the table."""
 
-    Attributes:
-        score: The score of :class:`tepui.Scores` it shows, a metric of the caller's
-            own, or ``sharpness``.
-        title: Its heading.
-        percent: Whether it is shown in percent.
-        best: ``max`` or ``min``, where one direction is better.
-    """
-
+    # the score of :class:`tepui.Scores` it shows, a metric of the caller's own, or
+    # "sharpness"
     score: str
-    title: str
-    percent: bool = False
-    best: str | None = None
+    title: str  # its heading
+    percent: bool = False  # whether it is shown in percent
+    best: str | None = None  # "max" or "min", where one direction is better
 
 
 COLUMNS = (
@@ -43,19 +37,12 @@ DATA = {"clean": "clean", "shifted": "corrupted"}
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-        data: ``clean`` or ``corrupted``.
-        method: The method's label.
-        cells: One text per column.
-        best: Whether each cell is the best of its column.
-    """
-
-    data: str
-    method: str
-    cells: tuple[str, ...]
-    best: tuple[bool, ...]
+    data: str  # "clean" or "corrupted"
+    method: str  # the method's label
+    cells: tuple[str, ...]  # one text per column
+    best: tuple[bool, ...]  # whether each cell is the best of its column
 
 
 def rows(comparison: Comparison) -> Iterator[Row]:
@@ -152,7 +139,7 @@ def _estimate(method: MethodResult, data: str, column: Column) -> Estimate:
 
 def best_of(values: list[float], column: Column) -> float | None:
     """Return the best of a column's means; None where none is better than others."""
-    known = [value for value in values if not math.isnan(value)]
-    if column.best is None or len(known) < 2:
+    defined = [value for value in values if not math.isnan(value)]
+    if column.best is None or len(defined) < 2:
         return None
-    return max(known) if column.best == "max" else min(known)
+    return max(defined) if column.best == "max" else min(defined)

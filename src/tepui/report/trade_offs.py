@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tepui.report.figures import STYLE
+from tepui.report.drawing import STYLE, few_ticks, legend_below
 from tepui.theory.moments import FloatArray
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 DIVERGENT = "#fbe3dc"
@@ -22,35 +20,21 @@ SIMULATED = "#444444"
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one method along one changing hyperparameter.
+    """Points of one method along one changing hyperparameter."""
 
-    Attributes:
-        method: Its name.
-        k: Steps.
-        eta: Step sizes.
-        rho: SAM's perturbation radii.
-        stable: Whether SAM converges there.
-        diversity: What theory says.
-        sharpness_upper: The upper bound that theory gives.
-        sharpness_lower: The lower bound; NaN where there is none.
-        diversity_simulated: The mean over repetitions; NaN where not simulated.
-        diversity_error: Its standard error.
-        sharpness_simulated: The mean over repetitions.
-        sharpness_error: Its standard error.
-    """
-
-    method: str
-    k: FloatArray
-    eta: FloatArray
-    rho: FloatArray
-    stable: NDArray[np.bool_]
-    diversity: FloatArray
-    sharpness_upper: FloatArray
-    sharpness_lower: FloatArray
+    method: str  # its name
+    k: FloatArray  # steps
+    eta: FloatArray  # step sizes
+    rho: FloatArray  # SAM's perturbation radii
+    stable: NDArray[np.bool_]  # whether SAM converges there
+    diversity: FloatArray  # what theory says
+    sharpness_upper: FloatArray  # the upper bound that theory gives
+    sharpness_lower: FloatArray  # the lower bound; NaN where there is none
+    # the mean over repetitions; NaN where not simulated
     diversity_simulated: FloatArray
-    diversity_error: FloatArray
-    sharpness_simulated: FloatArray
-    sharpness_error: FloatArray
+    diversity_error: FloatArray  # its standard error
+    sharpness_simulated: FloatArray  # the mean over repetitions
+    sharpness_error: FloatArray  # its standard error
 
     def part(self, points: slice) -> "Curve":
         """Return some of the points."""
@@ -63,17 +47,11 @@ COLUMNS = tuple(field.name for field in fields(Curve))[1:]
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share axes.
+    """Curves that share axes."""
 
-    Attributes:
-        title: What they show.
-        curves: The curves.
-        logarithmic: Whether both axes are.
-    """
-
-    title: str
-    curves: tuple[Curve, ...]
-    logarithmic: bool = False
+    title: str  # what they show
+    curves: tuple[Curve, ...]  # the curves
+    logarithmic: bool = False  # whether both axes are
 
 
 def trade_off_figure(
@@ -99,7 +77,7 @@ def trade_off_figure(
             axis.set_ylabel("diversity")
         for axis in axes[-1]:
             axis.set_xlabel("sharpness")
-        _legend(figure, list(axes.flat), width)
+        legend_below(figure, list(axes.flat), width)
     return figure
 
 
@@ -131,20 +109,6 @@ def _draw(axis: "Axes", panel: Panel, colors: Mapping[str, str]) -> None:
             few_ticks(side)
 
 
-def few_ticks(side: "Axis") -> None:
-    """Label round numbers on a short logarithmic axis, powers of ten on a long one."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-
-    low, high = side.get_view_interval()
-    if high / low < 5:
-        side.set_major_locator(MaxNLocator(4))
-    else:
-        between = (1, 2, 5) if high / low < 50 else (1,)
-        side.set_major_locator(LogLocator(subs=between, numticks=5))
-    side.set_major_formatter("{x:g}")
-    side.set_minor_formatter(NullFormatter())
-
-
 def _theory(
     axis: "Axes",
     curve: Curve,
@@ -168,18 +132,3 @@ def _theory(
                 linewidth=2,
                 label=label,
             )
-
-
-def _legend(figure: "Figure", axes: "list[Axes]", columns: int) -> None:
-    """Add one legend for all panels."""
-    entries: dict[str, Artist] = {}
-    for axis in axes:
-        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
-            entries.setdefault(name, handle)
-    figure.legend(
-        list(entries.values()),
-        list(entries),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-    )

@@ -4,7 +4,16 @@ from tepui.studies.compare import compare
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
 from tepui.studies.jobs import Job, carry_out
 from tepui.studies.load_reports import LoadedReports, load_reports
+from tepui.studies.pair_statistics import estimate_pairs, pair_pseudo_values
 from tepui.studies.results import Record, Results, averaged, read_results
+from tepui.studies.significance import (
+    Difference,
+    differences,
+    equivalence,
+    holm,
+    paired_difference,
+)
+from tepui.studies.slopes import Slope, tradeoff_slope
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -13,21 +22,7 @@ from tepui.studies.specifications import (
     Trial,
     seeds,
 )
-from tepui.studies.statistics import (
-    Difference,
-    Estimate,
-    Slope,
-    bootstrap_interval,
-    differences,
-    equivalence,
-    estimate,
-    estimate_pairs,
-    holm,
-    pair_pseudo_values,
-    paired_difference,
-    t_interval,
-    tradeoff_slope,
-)
+from tepui.studies.statistics import Estimate, bootstrap_interval, estimate, t_interval
 from tepui.studies.store import Store
 from tepui.studies.trained import Trained
 

@@ -10,7 +10,8 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, Augmentation
 from tepui.data.augment import augment
-from tepui.studies.specifications import DataSource, Shelf
+from tepui.studies.specifications import DataSource
+from tepui.studies.store import Store
 
 CHUNK = 1000
 
@@ -27,7 +28,7 @@ class Augmented(DataSource):
     def __post_init__(self) -> None:
         require(len(self.augment) > 0, "augment", "hold at least one", self.augment)
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the copy, in the order of the data."""
         data = store.dataset(self.of)
         images = data.inputs if isinstance(data, Arrays) else None
@@ -35,7 +36,7 @@ class Augmented(DataSource):
             raise ValueError(
                 f"of must give images held in tensors, got {type(data).__name__}"
             )
-        columns = sum(each.draws for each in self.augment)
+        columns = sum(augmentation.draws for augmentation in self.augment)
         stream = generator(self.seed, "augmented")
         uniform = torch.rand(len(data), columns, generator=stream).to(images.device)
         parts = [

@@ -112,18 +112,20 @@ def compare(
     _check(methods, members, ensembles, unlabeled)
     _require_free(folder, resume)
     seeds = member_seeds(seed, members * ensembles)
-    raw = exam = _exam(test, shifted, ood, metrics)
+    on_images = spec = _test_spec(test, shifted, ood, metrics)
     learned, beside = train, unlabeled
     if extractor is not None:
         augment = training.get("augment")
-        require(not augment, "augment", "be left out beside an extractor", augment)
+        require(
+            not augment, "augment", "be left out when there is an extractor", augment
+        )
         front = frozen(extractor).to(place)
         read = partial(cached_features, front, folder=folder / FEATURES)
-        learned, exam = read(train), on_features(raw, read)
+        learned, spec = read(train), on_features(on_images, read)
         beside = None if unlabeled is None else read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = {
-        (label, number): Job(trial, (exam,), _measures(sharpness, trial.data))
+        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
         for label, method in zip(labels(methods), methods, strict=True)
         for number, trial in enumerate(
             _trials(method, factory, *data, seeds, members, training)
@@ -134,7 +136,7 @@ def compare(
     trained: dict[str, list[Trained]] = {}
     for (label, number), job in plan.items():
         announce(f"{label}, ensemble {number + 1} of {ensembles}")
-        trained.setdefault(label, []).append(_carried_out(job, store, raw))
+        trained.setdefault(label, []).append(_carried_out(job, store, on_images))
     results = [
         MethodResult(label, to_jsonable(method), tuple(rows))
         for (label, rows), method in zip(trained.items(), methods, strict=True)
@@ -146,7 +148,7 @@ def compare(
         "extractor": None if extractor is None else description(extractor),
         "train": fingerprint(train),
         "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
-        **exam.tested,
+        **spec.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": torch.get_num_threads(),
@@ -190,7 +192,7 @@ def _check(
     require(
         unlabeled is None or any(method.needs_unlabeled for method in methods),
         "unlabeled",
-        "be None where no method uses such data",
+        "be None unless a method uses unlabeled data",
         type(unlabeled).__name__,
     )
 
@@ -203,7 +205,7 @@ def _require_free(folder: Path, resume: bool) -> None:
         )
 
 
-def _exam(
+def _test_spec(
     test: Dataset[Any],
     shifted: Copies | None,
     ood: Named | None,
@@ -214,9 +216,9 @@ def _exam(
     if isinstance(sets, Mapping):
         sets = {name: prepared_like(data, test) for name, data in sets.items()}
     check_ood(sets, test)
-    own = {} if metrics is None else metrics
-    check_metrics(own, TAKEN_NAMES)
-    return GivenTest(tested_on(test, shifted, sets), test, shifted, sets, own)
+    custom = {} if metrics is None else metrics
+    check_metrics(custom, TAKEN_NAMES)
+    return GivenTest(tested_on(test, shifted, sets), test, shifted, sets, custom)
 
 
 def _measures(
@@ -247,7 +249,7 @@ def _trials(
 
 def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that belong to a specification."""
-    names = {each.name for each in fields(spec)}
+    names = {field.name for field in fields(spec)}
     return {name: value for name, value in training.items() if name in names}
 
 
@@ -276,18 +278,18 @@ def _store(
     )
 
 
-def _carried_out(job: Job, store: NamedStore, exam: GivenTest) -> Trained:
+def _carried_out(job: Job, store: NamedStore, spec: GivenTest) -> Trained:
     """Do what is left of a job and read what came of it."""
     folder = store.folder(job.trial)
-    answered = store.has(job.trial, exam)
-    if not answered:
+    evaluated = store.has(job.trial, spec)
+    if not evaluated:
         (folder / GALLERY).unlink(missing_ok=True)
     carry_out([job], store, threads=None)
     store.run(job.trial)  # refuses what was trained in another way
-    if answered and exam.metrics:
-        store.rescore(job.trial, exam)
+    if evaluated and spec.metrics:
+        store.rescore(job.trial, spec)
     if not (folder / GALLERY).exists():
-        write_gallery(folder, exam.test, exam.ood)
+        write_gallery(folder, spec.test, spec.ood)
     trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))
     return trained if job.measures else replace(trained, sharpness=None)
 

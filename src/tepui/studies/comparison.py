@@ -67,7 +67,15 @@ class MethodResult:
         )
 
     def severity(self, level: str, name: str) -> Estimate:
-        """Return a score at one severity, over all ensembles."""
+        """Return a score at one severity, over all ensembles.
+
+        Args:
+            level: The severity, such as ``"3"``.
+            name: A score of :class:`tepui.Scores`.
+
+        Returns:
+            Mean and standard error.
+        """
         return estimate(
             trained.evaluation["severities"][level][name] for trained in self.ensembles
         )
@@ -92,28 +100,34 @@ class Comparison:
     @property
     def has_shift(self) -> bool:
         """Whether shifted data were evaluated."""
-        return all(each.evaluation["shifted"] is not None for each in self._ensembles())
+        return all(
+            ensemble.evaluation["shifted"] is not None for ensemble in self._ensembles()
+        )
 
     @property
     def ood_sets(self) -> tuple[str, ...]:
         """Names of the unfamiliar sets on which all ensembles were evaluated."""
-        first, *others = (each.evaluation.get("ood", {}) for each in self._ensembles())
+        first, *others = (
+            ensemble.evaluation.get("ood", {}) for ensemble in self._ensembles()
+        )
         return tuple(name for name in first if all(name in sets for sets in others))
 
     @property
     def custom_metrics(self) -> tuple[str, ...]:
         """Names of the caller's own metrics by which all ensembles were evaluated."""
-        first, *others = (each.evaluation for each in self._ensembles())
+        first, *others = (ensemble.evaluation for ensemble in self._ensembles())
         names = first.get("metrics", [])
-        return tuple(n for n in names if all(n in each["clean"] for each in others))
+        return tuple(
+            n for n in names if all(n in evaluation["clean"] for evaluation in others)
+        )
 
     @property
     def has_sharpness(self) -> bool:
         """Whether the sharpness of any members was measured."""
-        return any(each.sharpness is not None for each in self._ensembles())
+        return any(ensemble.sharpness is not None for ensemble in self._ensembles())
 
     def _ensembles(self) -> Iterator[Trained]:
-        return (each for method in self.methods for each in method.ensembles)
+        return (ensemble for method in self.methods for ensemble in method.ensembles)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:

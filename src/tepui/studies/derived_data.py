@@ -20,7 +20,8 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
-from tepui.studies.specifications import DataSource, Shelf, Trial, digest
+from tepui.studies.specifications import DataSource, Trial, digest
+from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
@@ -39,20 +40,20 @@ class Features(DataSource):
     images: DataSource
     layers: int = 1  # how many of its last layers are cut off
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the features, from the store's folder if they are there."""
         file = store.path / FOLDER / f"{digest(self)}.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_suffix(".lock")):
             if not file.exists():
-                found = self._computed(store)
-                assert isinstance(found.inputs, Tensor)
-                tensors = {"features": found.inputs, "targets": found.targets}
+                features = self._computed(store)
+                assert isinstance(features.inputs, Tensor)
+                tensors = {"features": features.inputs, "targets": features.targets}
                 write_tensors(file, "data", tensors, {"about": to_jsonable(self)})
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
 
-    def _computed(self, store: Shelf) -> Arrays:
+    def _computed(self, store: Store) -> Arrays:
         images = self.images.load(store)
         if isinstance(self.extractor, Trial):
             model: nn.Module = store.run(self.extractor).ensemble.members[0]
@@ -74,7 +75,7 @@ class Copies(DataSource):
     strength: str = "cifar"  # whose parameters they take, see tepui.data.corrupt
     seed: int = 0  # same seed, same draws
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return as many times more images as there are types."""
         clean = to_arrays(store.dataset(self.images))
         copies = corrupted(
@@ -98,7 +99,7 @@ class ReleasedCopies(DataSource):
     types: tuple[str, ...]
     severity: int  # of all of them
 
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: Store) -> Dataset[Any]:
         """Return the copies of all types after each other."""
         cells = self.dataset(types=self.types, severities=(self.severity,))
         return ConcatDataset([cells[name, self.severity] for name in self.types])
@@ -113,13 +114,13 @@ class Changed(DataSource):
     # from images to images, floats in [0, 1], of any number
     change: Callable[[Tensor], Tensor]
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the changed images, as bytes."""
-        found = to_arrays(store.dataset(self.images))
-        assert isinstance(found.inputs, Tensor)
-        full = 255 if found.inputs.dtype == torch.uint8 else 1
-        changed = self.change(found.inputs.float() / full)
-        return found.like(changed.mul(255).round().byte(), found.targets)
+        images = to_arrays(store.dataset(self.images))
+        assert isinstance(images.inputs, Tensor)
+        full = 255 if images.inputs.dtype == torch.uint8 else 1
+        changed = self.change(images.inputs.float() / full)
+        return images.like(changed.mul(255).round().byte(), images.targets)
 
 
 @final
@@ -130,10 +131,12 @@ class Misjudged(DataSource):
     images: DataSource  # what to choose from
     judge: Trial  # the ensemble; it should not be the one that is to be tested
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return those images, in their order."""
-        found = to_arrays(store.dataset(self.images))
-        logits, labels = dataset_logits(store.run(self.judge).ensemble, found)
+        images = to_arrays(store.dataset(self.images))
+        logits, labels = dataset_logits(store.run(self.judge).ensemble, images)
         wrong = (ensemble_predictions(logits) != labels).nonzero().flatten().cpu()
-        require(len(wrong) > 0, "images", "hold one that the judge gets wrong", 0)
-        return found.subset(wrong)
+        require(
+            len(wrong) > 0, "images", "hold at least one that the judge gets wrong", 0
+        )
+        return images.subset(wrong)

@@ -34,20 +34,20 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
     samples = next(samples_in(trial.data), None)
     data = type(trial.data) if samples is None else samples.dataset
     method = as_written(trial.training.method, {*hidden, *_SEEDS})
-    found = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
-    found["members"] = str(len(trial.seeds))
+    words = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
+    words["members"] = str(len(trial.seeds))
     for name, value in {**vars(trial), **vars(trial.training)}.items():
         if name in _PARTS:
-            found[name] = "None" if value is None else _name(value)
+            words[name] = "None" if value is None else _name(value)
             for argument, given in (_arguments(value) or {}).items():
                 if argument not in hidden and (name, argument) != ("model", "start"):
-                    found[f"{name}.{argument}"] = as_written(given)
+                    words[f"{name}.{argument}"] = as_written(given)
         elif name not in ("seeds", "training", "method"):
-            found[name] = as_written(value)
-    return found
+            words[name] = as_written(value)
+    return words
 
 
-def labels(found: Sequence[Mapping[str, str]]) -> list[str]:
+def labels(described: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a short name for each of some different trials.
 
     Example:
@@ -55,10 +55,11 @@ def labels(found: Sequence[Mapping[str, str]]) -> list[str]:
         ['a, members=2', 'a, members=3']
     """
     alike: dict[str, list[Mapping[str, str]]] = {}
-    for each in found:
-        alike.setdefault(each[TITLE], []).append(each)
+    for words in described:
+        alike.setdefault(words[TITLE], []).append(words)
     return [
-        ", ".join([each[TITLE], *_told(each, alike[each[TITLE]])]) for each in found
+        ", ".join([words[TITLE], *_told(words, alike[words[TITLE]])])
+        for words in described
     ]
 
 
@@ -80,9 +81,9 @@ def as_written(value: Any, hidden: Collection[str] = _SEEDS) -> str:
         return _name(value) if callable(value) else repr(value)
     usual = _defaults(value)
     shown = ", ".join(
-        f"{name}={as_written(own)}"
-        for name, own in given.items()
-        if name not in hidden and (name not in usual or own != usual[name])
+        f"{name}={as_written(argument)}"
+        for name, argument in given.items()
+        if name not in hidden and (name not in usual or argument != usual[name])
     )
     return f"{_name(value)}({shown})"
 
@@ -93,19 +94,19 @@ def _arguments(value: Any) -> dict[str, Any] | None:
         return dict(value.keywords)
     if not is_dataclass(value) or isinstance(value, type):
         return None
-    found = {each.name: getattr(value, each.name) for each in fields(value)}
-    dealt = {name: sorted({*each}) for name, each in lists_of(value).items()}
-    return found | dealt
+    arguments = {field.name: getattr(value, field.name) for field in fields(value)}
+    dealt = {name: sorted({*values}) for name, values in lists_of(value).items()}
+    return arguments | dealt
 
 
 def _defaults(value: Any) -> dict[str, Any]:
     if isinstance(value, partial):
         return {}
     return {
-        each.name: each.default
-        if each.default_factory is MISSING
-        else each.default_factory()
-        for each in fields(value)
+        field.name: field.default
+        if field.default_factory is MISSING
+        else field.default_factory()
+        for field in fields(value)
     }
 
 

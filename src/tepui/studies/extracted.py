@@ -23,20 +23,20 @@ class Features(Arrays):
     class_subset: Tensor | None = None
 
 
-def on_features(exam: GivenTest, read: Read) -> GivenTest:
-    """Return the same test for heads; shifted data are read when asked for."""
+def on_features(spec: GivenTest, read: Read) -> GivenTest:
+    """Return the same test for heads; shifted data are read when needed."""
     return replace(
-        exam,
-        test=_features(exam.test, read),
-        shifted=None if exam.shifted is None else _FeaturesOfCopies(read, exam.shifted),
-        ood={name: read(dataset) for name, dataset in exam.ood.items()},
+        spec,
+        test=_features(spec.test, read),
+        shifted=None if spec.shifted is None else _FeaturesOfCopies(read, spec.shifted),
+        ood={name: read(dataset) for name, dataset in spec.ood.items()},
     )
 
 
 def _features(dataset: Dataset[Any], read: Read) -> Features:
-    found = read(dataset)
+    features = read(dataset)
     names, subset = class_names(dataset), class_subset(dataset)
-    return Features(found.inputs, found.targets, None, names, subset)
+    return Features(features.inputs, features.targets, None, names, subset)
 
 
 class _FeaturesOfCopies(Mapping[Cell, Arrays]):
@@ -50,12 +50,12 @@ class _FeaturesOfCopies(Mapping[Cell, Arrays]):
     def __getitem__(self, cell: Cell) -> Arrays:
         if cell in self._kept:
             return self._kept[cell]
-        found = _features(self._copies[cell], self._read)
-        assert isinstance(found.inputs, Tensor)
-        if found.inputs.nbytes <= self._room:
-            self._room -= found.inputs.nbytes
-            self._kept[cell] = found
-        return found
+        features = _features(self._copies[cell], self._read)
+        assert isinstance(features.inputs, Tensor)
+        if features.inputs.nbytes <= self._room:
+            self._room -= features.inputs.nbytes
+            self._kept[cell] = features
+        return features
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self._copies)

@@ -107,7 +107,7 @@ def _gallery(
 ) -> Gallery:
     scores = pds(logits)
     order = scores.argsort(stable=True)
-    each = min(EACH, len(order))
+    count = min(EACH, len(order))
     chosen = logits.argmax(-1)
 
     text = partial(class_name, test)
@@ -125,7 +125,7 @@ def _gallery(
             for row, file in zip(rows.tolist(), files, strict=True)
         )
 
-    return Gallery(name, pictures(order[:each]), pictures(order[-each:].flip(0)))
+    return Gallery(name, pictures(order[:count]), pictures(order[-count:].flip(0)))
 
 
 def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ Jobs with such data are carried out in the process that has them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from torch.utils.data import Dataset
 
@@ -17,9 +17,11 @@ from tepui.studies.specifications import (
     Described,
     EvaluationSpec,
     SharpnessSpec,
-    Shelf,
 )
 from tepui.training.run_folder import fingerprint
+
+if TYPE_CHECKING:
+    from tepui.studies.store import Store
 
 Copies = Mapping[Cell, Dataset[Any]]
 Named = Mapping[str, Dataset[Any]]
@@ -38,7 +40,7 @@ class Given(DataSource):
         """Return a data set with its fingerprint."""
         return cls(fingerprint(dataset), dataset)
 
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: "Store") -> Dataset[Any]:
         """Return the data."""
         return self.dataset
 
@@ -65,8 +67,8 @@ class GivenTest(Described):
         return same and super().is_answered_by(document)
 
 
-Exam = EvaluationSpec | GivenTest
-Question = Exam | SharpnessSpec
+EvaluationRequest = EvaluationSpec | GivenTest
+Request = EvaluationRequest | SharpnessSpec
 
 
 def tested_on(

@@ -1,7 +1,7 @@
 """Descriptions whose classes and functions can be told apart by their paths.
 
 Two lambdas, or two functions made inside another, may share a path and do different
-things: whoever knows them by it takes one for the other.
+things: a store that identifies them by path mistakes one for the other.
 """
 
 import dataclasses

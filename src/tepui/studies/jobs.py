@@ -15,19 +15,20 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 
 from tepui.core.checks import require
 from tepui.studies.beginnings import shared_beginnings
-from tepui.studies.given import Exam, Question
+from tepui.studies.given import EvaluationRequest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 
 LOG = logging.getLogger(__name__)
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]
+R = TypeVar("R", bound=Request)
 Errors = tuple[type[Exception], ...]
 
 
@@ -55,24 +56,24 @@ Message = int | Started | Ended | str | None
 
 @dataclass(frozen=True)
 class Job:
-    """A trial and what is asked of it.
+    """A trial and what is requested of it.
 
     Attributes:
         trial: What to train.
-        exams: What to test it on.
+        evaluations: What to evaluate it on.
         measures: What to measure of it.
         beginnings: Epochs until which its training is one with that of other trials.
     """
 
     trial: Trial
-    exams: tuple[Exam, ...] = ()
+    evaluations: tuple[EvaluationRequest, ...] = ()
     measures: tuple[SharpnessSpec, ...] = ()
     beginnings: tuple[int, ...] = ()
 
     @property
-    def questions(self) -> tuple[Question, ...]:
-        """Exams and measures."""
-        return (*self.exams, *self.measures)
+    def requests(self) -> tuple[Request, ...]:
+        """Evaluations and measures."""
+        return (*self.evaluations, *self.measures)
 
     @property
     def name(self) -> str:
@@ -80,35 +81,43 @@ class Job:
         return f"{type(self.trial.training.method).__name__} ({self.trial.digest})"
 
     def steps_left(self, store: Store) -> int:
-        """Return what is left to do: epochs and questions, times members."""
+        """Return what is left to do: epochs and requests, times members.
+
+        Args:
+            store: Where the rest is.
+
+        Returns:
+            The number of steps; 0 if the store has everything.
+        """
         epochs = 0 if store.is_trained(self.trial) else self.trial.training.epochs
-        asked = sum(not store.has(self.trial, each) for each in self.questions)
-        return len(self.trial.seeds) * (epochs + asked)
+        missing = sum(not store.has(self.trial, request) for request in self.requests)
+        return len(self.trial.seeds) * (epochs + missing)
 
 
-def merged(work: Iterable[Job]) -> list[Job]:
-    """Return the work with each trial once, and each question of it once."""
-    trials: dict[str, Trial] = {}
-    questions: dict[str, dict[str, Question]] = {}
-    for each in work:
-        name = each.trial.digest
-        trials.setdefault(name, each.trial)
-        asked = questions.setdefault(name, {})
-        for question in each.questions:
-            asked.setdefault(question.digest, question)
-    return [
-        Job(
-            trial,
-            tuple(q for q in asked if not isinstance(q, SharpnessSpec)),
-            tuple(q for q in asked if isinstance(q, SharpnessSpec)),
+def merged(jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs with each trial once, and each request of it once."""
+    whole: dict[str, Job] = {}
+    for job in jobs:
+        name = job.trial.digest
+        before = whole.get(name, Job(job.trial))
+        whole[name] = Job(
+            before.trial,
+            _once(before.evaluations + job.evaluations),
+            _once(before.measures + job.measures),
         )
-        for name, trial in trials.items()
-        for asked in [questions[name].values()]
-    ]
+    return [*whole.values()]
+
+
+def _once(requests: tuple[R, ...]) -> tuple[R, ...]:
+    """Return the first request of each digest."""
+    first: dict[str, R] = {}
+    for request in requests:
+        first.setdefault(request.digest, request)
+    return tuple(first.values())
 
 
 def carry_out(
-    work: Iterable[Job],
+    jobs: Iterable[Job],
     store: Store,
     *,
     workers: int = 1,
@@ -117,20 +126,20 @@ def carry_out(
     tolerated: Errors = (),
     threads: int | None = 1,
 ) -> dict[str, str]:
-    """Train, test and measure what the store does not have.
+    """Train, evaluate and measure what the store does not have.
 
-    The logger ``tepui.studies.jobs`` tells, at level INFO, what is started, finished,
-    given up, and skipped since it is stored.
+    The logger ``tepui.studies.jobs`` reports, at level INFO, what is started, finished,
+    given up, and skipped because it is stored.
 
     Args:
-        work: Trials and what is asked of them.
+        jobs: Trials and what is requested of them.
         store: Where they are kept.
         workers: Trials at a time, each in a process of its own if several.
         advance: Told how many steps were done.
-        ended: Called whenever a trial has all that is asked of it.
+        ended: Called whenever a trial has all that is requested of it.
         tolerated: Errors that give up a trial and let the others go on.
-        threads: How many a trial has that runs in this process, on a CPU; None leaves
-            torch's own number.
+        threads: How many threads a trial in this process has on a CPU; None leaves
+            torch's setting.
 
     Returns:
         What the error said, for the digest of each trial that was given up.
@@ -140,20 +149,20 @@ def carry_out(
     """
     require(workers > 0, "workers", "be positive", workers)
     left = []
-    for each in with_beginnings(merged(work)):
-        if each.steps_left(store):
-            left.append(each)
+    for job in with_beginnings(merged(jobs)):
+        if job.steps_left(store):
+            left.append(job)
         else:
-            LOG.info("stored already: %s", each.name)
+            LOG.info("stored already: %s", job.name)
     if workers == 1 or len(left) < 2:
-        found = _in_turn(left, store, advance, tolerated, threads)
+        events = _in_turn(left, store, advance, tolerated, threads)
     else:
         workers = min(workers, len(left))
-        found = _in_processes(left, store, workers, advance, tolerated)
+        events = _in_processes(left, store, workers, advance, tolerated)
     given_up = {}
-    named = {each.trial.digest: each.name for each in left}
-    with closing(found):
-        for event in found:
+    named = {job.trial.digest: job.name for job in left}
+    with closing(events):
+        for event in events:
             if isinstance(event, Started):
                 LOG.info("started: %s", named[event.digest])
                 continue
@@ -164,12 +173,10 @@ def carry_out(
     return given_up
 
 
-def with_beginnings(work: Sequence[Job]) -> list[Job]:
+def with_beginnings(jobs: Sequence[Job]) -> list[Job]:
     """Let trials share the training that they have in common."""
-    shared = shared_beginnings(each.trial for each in work)
-    return [
-        replace(each, beginnings=shared.get(each.trial.digest, ())) for each in work
-    ]
+    shared = shared_beginnings(job.trial for job in jobs)
+    return [replace(job, beginnings=shared.get(job.trial.digest, ())) for job in jobs]
 
 
 def _in_turn(
@@ -179,11 +186,11 @@ def _in_turn(
     tolerated: Errors,
     threads: int | None,
 ) -> Events:
-    for each in work:
-        yield Started(each.trial.digest)
+    for job in work:
+        yield Started(job.trial.digest)
         with _threads(store, threads):
-            found = _try(each, store, advance, tolerated)
-        yield found
+            ended = _try(job, store, advance, tolerated)
+        yield ended
 
 
 def _try(work: Job, store: Store, advance: Advance, tolerated: Errors) -> Ended:
@@ -215,13 +222,13 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
         store.run(work.trial, beginnings=work.beginnings, on_epoch=count)
         before = work.trial.training.epochs - done  # epochs of an earlier start
         advance(members * before)
-    for question in work.questions:
-        if store.has(work.trial, question):
+    for request in work.requests:
+        if store.has(work.trial, request):
             continue
-        if isinstance(question, SharpnessSpec):
-            store.measured(work.trial, question)
+        if isinstance(request, SharpnessSpec):
+            store.measured(work.trial, request)
         else:
-            store.evaluation(work.trial, question)
+            store.evaluation(work.trial, request)
         advance(members)
 
 
@@ -246,8 +253,8 @@ def _in_processes(
     context = multiprocessing.get_context("spawn")
     tasks: Queue[Job | None] = context.Queue()
     messages: Queue[Message] = context.Queue()
-    for each in (*work, *[None] * workers):
-        tasks.put(each)
+    for task in (*work, *[None] * workers):
+        tasks.put(task)
     given = (store.path, str(store.device), tasks, messages, tolerated)
     processes: list[BaseProcess] = [
         context.Process(target=_serve, args=given, daemon=True) for _ in range(workers)

@@ -74,8 +74,8 @@ class Group:
     def title(self) -> str:
         """The test data in words."""
         first = self.entries[0].result.ensembles[0].evaluation
-        known = self.tested or {}
-        name = known.get("test", {}).get("class", "unnamed test data")
+        tested = self.tested or {}
+        name = tested.get("test", {}).get("class", "unnamed test data")
         copies, sets = len(first.get("cells", [])), list(first.get("ood", {}))
         words = [f"{name}, {first['samples']} test samples"]
         words += [f"{copies} corrupted copies"] if copies else []
@@ -121,8 +121,8 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
     studies, sources = [], []
     for folder in folders:
         if (folder / COMPARISON).is_file():
-            source, found = _of_comparison(folder)
-            entries += found
+            source, methods = _of_comparison(folder)
+            entries += methods
         elif (folder / EVALUATION).is_file():
             source, one = _of_run(folder)
             entries.append(one)
@@ -156,12 +156,14 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
             replace(trained, folder=str(folder / trained.folder))
             for trained in method.ensembles
         )
-        histories = tuple(RunFolder(each.folder).history() for each in ensembles)
+        histories = tuple(
+            RunFolder(ensemble.folder).history() for ensemble in ensembles
+        )
         result = replace(method, ensembles=ensembles)
         entry = Entry(result, (folder,), training, histories)
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
-    methods = {each.label: each.hyperparameters for each in comparison.methods}
+    methods = {method.label: method.hyperparameters for method in comparison.methods}
     shown = {"methods": methods, **settings}
     return ReportSource(
         folder, comparison.title, shown, comparison.environment
@@ -202,8 +204,8 @@ def _groups(entries: Iterable[tuple[str, Entry]]) -> tuple[Group, ...]:
     parted: dict[str, dict[str, Entry]] = {}
     for key, entry in entries:
         methods = parted.setdefault(_tested(entry), {})
-        known = methods.get(key)
-        methods[key] = entry if known is None else _joined(known, entry)
+        before = methods.get(key)
+        methods[key] = entry if before is None else _joined(before, entry)
     return tuple(_group(list(methods.values())) for methods in parted.values())
 
 

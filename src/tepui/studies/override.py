@@ -70,20 +70,20 @@ def hyperparameters(trial: Trial) -> dict[str, Place]:
         >>> [known[name].owner for name in ("rho", "lr", "label_smoothing", "width")]
         ['method', 'optimizer', 'loss', 'model']
     """
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for name, place in _places(trial):
         types, words = _accepted(place.hint)
         if words or types - {NoneType}:
-            found.setdefault(name, place)
-    return found
+            places.setdefault(name, place)
+    return places
 
 
 def override(trial: Trial, values: Values) -> Trial:
     """Return a trial with other hyperparameters, if its parts allow them."""
-    known = hyperparameters(trial)
+    places = hyperparameters(trial)
     given: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        place = known[name]
+        place = places[name]
         given.setdefault(place.owner, {})[name] = _fitting(place, name, value)
     if "members" in given:
         members, first = given.pop("members")["members"], trial.seeds[0]
@@ -110,8 +110,8 @@ def _places(trial: Trial) -> Iterator[tuple[str, Place]]:
         if owner != "prune":
             kind = type(part)
             hints = get_type_hints(kind)
-            for each in fields(part):
-                yield each.name, Place(owner, kind.__name__, hints[each.name])
+            for field in fields(part):
+                yield field.name, Place(owner, kind.__name__, hints[field.name])
     yield "sparsity", Place("prune", "Prune", get_type_hints(Prune)["sparsity"])
     made_by = _made_by(trial.model)
     hints = get_type_hints(made_by.__init__ if isinstance(made_by, type) else made_by)  # type: ignore[misc]
@@ -152,10 +152,10 @@ def _fitting(place: Place, name: str, value: Any) -> Any:
     types, words = _accepted(place.hint)
     if type(value) is int and int not in types and float in types:
         value = float(value)
-    known = [*words, *(each.__name__ for each in types)]
+    accepted = [*words, *(kind.__name__ for kind in types)]
     suits = type(value) in types or value in words
     suits &= not isinstance(value, float) or isfinite(value)
-    rule = f"be {' or '.join(known)} for {place.kind}"
+    rule = f"be {' or '.join(accepted)} for {place.kind}"
     require(suits, f"grid {name}", rule, value)
     return value
 

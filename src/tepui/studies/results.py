@@ -69,20 +69,22 @@ class Record:
 
     def document(self) -> dict[str, Any]:
         """Return the record as JSON holds it, coordinates beside names."""
-        own = {name: getattr(self, name) for name in FIELDS if name != "at"}
-        return {**own, **self.at}
+        named = {name: getattr(self, name) for name in FIELDS if name != "at"}
+        return {**named, **self.at}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a record from its JSON form."""
-        own = {name: document[name] for name in FIELDS if name != "at"}
-        own["values"] = tuple(own["values"])
-        own["interval"] = None if own["interval"] is None else tuple(own["interval"])
-        own["at"] = {k: v for k, v in document.items() if k not in FIELDS}
-        return cls(**own)
+        named = {name: document[name] for name in FIELDS if name != "at"}
+        named["values"] = tuple(named["values"])
+        named["interval"] = (
+            None if named["interval"] is None else tuple(named["interval"])
+        )
+        named["at"] = {k: v for k, v in document.items() if k not in FIELDS}
+        return cls(**named)
 
 
-FIELDS = tuple(each.name for each in fields(Record))
+FIELDS = tuple(field_of_record.name for field_of_record in fields(Record))
 
 
 def averaged(
@@ -107,13 +109,13 @@ def averaged(
         (0.6, 0.1, 2)
     """
     kept = tuple(values)
-    found = estimate(kept)
-    known = [value for value in kept if value is not None]
+    mean = estimate(kept)
+    defined = [value for value in kept if value is not None]
     return Record(
-        value=found.mean if found.count else None,
-        n=found.count,
-        sem=found.error if found.count > 1 else None,
-        interval=t_interval(known) if found.count > 1 else None,
+        value=mean.mean if mean.count else None,
+        n=mean.count,
+        sem=mean.error if mean.count > 1 else None,
+        interval=t_interval(defined) if mean.count > 1 else None,
         values=kept,
         config_hash=config_hash(trials),
         **names,
@@ -148,16 +150,48 @@ class Results:
     records: tuple[Record, ...]
 
     def find(self, **names: Any) -> list[Record]:
-        """Return the records with the given fields or coordinates."""
+        """Return the records with the given fields or coordinates.
+
+        Args:
+            names: Fields or coordinates with their values.
+
+        Returns:
+            The records, possibly none.
+        """
         wanted = names.items()
-        return [each for each in self.records if wanted <= each.names.items()]
+        return [record for record in self.records if wanted <= record.names.items()]
+
+    def by(self, field: str, **names: Any) -> dict[Any, list[Record]]:
+        """Group the records with the given fields or coordinates by another.
+
+        Args:
+            field: What to group by.
+            names: Fields or coordinates with their values.
+
+        Returns:
+            Records by the value of the field, in the order of the results.
+        """
+        parts: dict[Any, list[Record]] = {}
+        for record in self.find(**names):
+            parts.setdefault(record.names[field], []).append(record)
+        return parts
 
     def one(self, **names: Any) -> Record:
-        """Return the only record with the given fields or coordinates."""
-        found = self.find(**names)
-        rule = f"name one record of {self.item}, not {len(found)}"
-        require(len(found) == 1, "names", rule, names)
-        return found[0]
+        """Return the only record with the given fields or coordinates.
+
+        Args:
+            names: Fields or coordinates with their values.
+
+        Returns:
+            The record.
+
+        Raises:
+            ValueError: If there is none, or more than one.
+        """
+        matching = self.find(**names)
+        rule = f"name one record of {self.item}, not {len(matching)}"
+        require(len(matching) == 1, "names", rule, names)
+        return matching[0]
 
 
 def results(
@@ -174,19 +208,19 @@ def results(
     seen: set[str] = set()
     for record in kept:
         taken = {*record.at} & {*FIELDS}
-        require(not taken, "at", "have names that no field has", taken)
+        require(not taken, "at", "use names that are not fields of a record", taken)
         key = repr(sorted(record.names.items()))
-        require(key not in seen, "records", "differ in their names", record.names)
+        require(key not in seen, "records", "have different names", record.names)
         seen.add(key)
-    own = environment_of(device)
+    here = environment_of(device)
     places: list[dict[str, Any]] = []
-    for each in trained_on:
-        place = _place(each)
+    for environment in trained_on:
+        place = _place(environment)
         if place and place not in places:
             places.append(place)
-    if any(place != _place(own) for place in places):
-        own["trained_on"] = places
-    return Results(item, title, size, dict(settings), own, kept)
+    if any(place != _place(here) for place in places):
+        here["trained_on"] = places
+    return Results(item, title, size, dict(settings), here, kept)
 
 
 def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,17 +228,17 @@ def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in environment.items() if name != "command"}
 
 
-def write_results(folder: str | Path, found: Results) -> None:
+def write_results(folder: str | Path, numbers: Results) -> None:
     """Write results as JSON."""
     document = {
         "format": FORMAT,
         "source": "ours",
-        "item": found.item,
-        "title": found.title,
-        "size": found.size,
-        "settings": found.settings,
-        "environment": found.environment,
-        "records": [record.document() for record in found.records],
+        "item": numbers.item,
+        "title": numbers.title,
+        "size": numbers.size,
+        "settings": numbers.settings,
+        "environment": numbers.environment,
+        "records": [record.document() for record in numbers.records],
     }
     write_json(Path(folder) / FILE, document)
 
@@ -241,15 +275,15 @@ def read_results(folder: str | Path) -> Results:
         raise ValueError(f"{file} is damaged ({error!r}); {again}") from error
 
 
-def as_csv(found: Results) -> str:
+def as_csv(numbers: Results) -> str:
     """Return one line per record, with its coordinates as columns."""
-    axes = sorted({name for record in found.records for name in record.at})
+    axes = sorted({name for record in numbers.records for name in record.at})
     fixed = ["item", "dataset", "architecture", "method", "metric", "unit"]
     fixed += ["value", "n", "sem", "low", "high", "config_hash", "note"]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*fixed, *axes], lineterminator="\n")
     writer.writeheader()
-    for record in found.records:
+    for record in numbers.records:
         low, high = record.interval or (None, None)
         row = {name: getattr(record, name, None) for name in fixed}
         writer.writerow({**row, "low": low, "high": high, **record.at})

@@ -1,8 +1,8 @@
 """What a study trains and tests, as values: equal descriptions, equal results.
 
-A trial holds all that an ensemble's weights depend on, an exam all that its answers
-depend on beside them, a measure likewise. Each has a digest, by which a
-:class:`~tepui.studies.store.Store` knows what it has.
+A :class:`Trial` holds all that an ensemble's weights depend on, an
+:class:`EvaluationSpec` or :class:`SharpnessSpec` all that its scores depend on besides.
+Each has a digest, by which a :class:`~tepui.studies.store.Store` knows what it has.
 """
 
 import hashlib
@@ -10,8 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol, Self, final, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import torch
 from torch import nn
@@ -20,10 +19,13 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, split
-from tepui.training import Run, TrainingSpec
+from tepui.training import TrainingSpec
 from tepui.training.run_folder import to_jsonable
 
-Part = Literal["train", "held_out", "test"]
+if TYPE_CHECKING:
+    from tepui.studies.store import Store
+
+SamplesPart = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
 GENERATION = 1
 
@@ -53,29 +55,11 @@ class Described:
         return bool(document.get("about") == self.about)
 
 
-class Shelf(Protocol):
-    """What a source may ask for: other data, trained ensembles, and where they lie.
-
-    Attributes:
-        path: The folder.
-        device: Where ensembles are trained.
-    """
-
-    path: Path
-    device: torch.device
-
-    def dataset(self, source: "DataSource") -> Dataset[Any]:
-        """Return the data of a source."""
-
-    def run(self, trial: "Trial") -> Run:
-        """Return a trained trial."""
-
-
 class DataSource(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: "Store") -> Dataset[Any]:
         """Return the data."""
 
 
@@ -93,13 +77,13 @@ class Samples(DataSource):
     """
 
     dataset: Callable[..., Any]
-    part: Part = "train"
+    part: SamplesPart = "train"
     held_out: float = 0.0
     count: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("part", self.part, get_args(Part))
+        one_of("part", self.part, get_args(SamplesPart))
         require(0 <= self.held_out < 1, "held_out", "lie in [0, 1)", self.held_out)
         require(
             self.part != "held_out" or self.held_out > 0,
@@ -108,18 +92,18 @@ class Samples(DataSource):
             self.held_out,
         )
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: "Store") -> Arrays:
         """Return the samples, in the order of the data set."""
-        found: Arrays = self.dataset(train=self.part != "test")
+        samples: Arrays = self.dataset(train=self.part != "test")
         if self.count is not None:
-            rule = f"be at most {len(found)}, the samples there are"
-            require(0 < self.count <= len(found), "count", rule, self.count)
+            rule = f"be at most {len(samples)}, the samples there are"
+            require(0 < self.count <= len(samples), "count", rule, self.count)
             stream = generator(self.seed, "drawn", self.part == "test")
-            rows = torch.randperm(len(found), generator=stream)[: self.count]
-            found = found.subset(rows.sort().values)
+            rows = torch.randperm(len(samples), generator=stream)[: self.count]
+            samples = samples.subset(rows.sort().values)
         if self.part == "test" or not self.held_out:
-            return found
-        kept, held_out = split(found, self.held_out, seed=self.seed)
+            return samples
+        kept, held_out = split(samples, self.held_out, seed=self.seed)
         return held_out if self.part == "held_out" else kept
 
 
@@ -192,11 +176,11 @@ class SharpnessSpec(Described):
 
 def made_from(source: DataSource) -> list[DataSource]:
     """Return the sources that another is directly made from."""
-    found: list[DataSource] = []
+    sources: list[DataSource] = []
     for value in vars(source).values():
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
-        found += [each for each in held if isinstance(each, DataSource)]
-    return found
+        sources += [inner for inner in held if isinstance(inner, DataSource)]
+    return sources
 
 
 def sources_in(source: DataSource) -> Iterator[DataSource]:
@@ -208,7 +192,7 @@ def sources_in(source: DataSource) -> Iterator[DataSource]:
 
 def samples_in(source: DataSource) -> Iterator[Samples]:
     """Yield the samples that a source is made from, itself if it is that."""
-    return (each for each in sources_in(source) if isinstance(each, Samples))
+    return (inner for inner in sources_in(source) if isinstance(inner, Samples))
 
 
 def seeds(repetition: int, members: int) -> tuple[int, ...]:

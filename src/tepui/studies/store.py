@@ -1,9 +1,9 @@
-"""Trained ensembles and what was asked of them, on disk, so that none is made twice.
+"""Trained ensembles with their logits, scores and measurements, on disk.
 
-Every trial has a run folder of its own, named by its digest; answers and measurements
-lie inside it. Whatever is asked for is made if it is not there, under a lock, so that
-several processes can share a store and an interrupted one loses no finished epoch. What
-a digest cannot tell from another, such as a lambda, is refused.
+Every trial has its own run folder, named by its digest, which holds its evaluations and
+measurements as well. Whatever is requested is made if it is missing, under a lock, so
+that several processes can share a store and an interrupted one loses no finished epoch.
+What a digest cannot identify, such as a lambda, is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
 from tepui.studies.beginnings import common_part
-from tepui.studies.given import Exam, GivenTest, Question
+from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.specifications import (
     DataSource,
@@ -67,24 +67,60 @@ class Store:
         self._copies: dict[str, dict[Cell, Arrays]] = {}
 
     def folder(self, trial: Trial) -> Path:
-        """Return the run folder of a trial, whether or not it is there."""
+        """Return the run folder of a trial.
+
+        Args:
+            trial: The trial.
+
+        Returns:
+            The folder, whether or not it exists.
+        """
         return self.path / trial.digest
 
     def is_trained(self, trial: Trial) -> bool:
-        """Return whether a trial ended."""
+        """Return whether the training of a trial has finished.
+
+        Args:
+            trial: The trial.
+
+        Returns:
+            Whether its ensemble is in the store.
+        """
         return RunFolder(self.folder(trial)).finished
 
     def environment(self, trial: Trial) -> dict[str, Any]:
-        """Return versions and hardware with which a trial was begun."""
-        found: dict[str, Any] = RunFolder(self.folder(trial)).recorded()["environment"]
-        return found
+        """Return the versions and hardware with which a trial was started.
 
-    def has(self, trial: Trial, question: Question) -> bool:
-        """Return whether an answer or a measurement is there."""
-        return self._file(trial, question).exists()
+        Args:
+            trial: A trial that was started.
+
+        Returns:
+            The environment, as its run folder recorded it.
+        """
+        run = RunFolder(self.folder(trial)).recorded()
+        return dict(run["environment"])
+
+    def has(self, trial: Trial, request: Request) -> bool:
+        """Return whether an evaluation or a measurement is in the store.
+
+        Args:
+            trial: The trial.
+            request: What to evaluate on, or what to measure.
+
+        Returns:
+            Whether nothing is left to compute.
+        """
+        return self._file(trial, request).exists()
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
-        """Return the data of a source, loaded once."""
+        """Return the data of a source, loaded once.
+
+        Args:
+            source: Where the data come from.
+
+        Returns:
+            The data.
+        """
         name = digest(source)
         if name not in self._datasets:
             self._datasets[name] = source.load(self)
@@ -97,16 +133,19 @@ class Store:
         beginnings: Sequence[int] = (),
         on_epoch: Callable[[EpochRecord], None] | None = None,
     ) -> Run:
-        """Return a trained trial; train it, or what is left of it, if need be.
+        """Return a trained trial; train it, or what is left of it, if necessary.
 
         Args:
-            trial: What to train.
+            trial: The trial.
             beginnings: Epochs, ascending, until which the run is one with others; each
                 of these parts is trained once and kept.
             on_epoch: Called with the record of every epoch that is not shared.
 
         Returns:
-            The run.
+            The run with its ensemble.
+
+        Raises:
+            ValueError: If a digest cannot identify the trial.
         """
         self._check_importable(trial=trial)
         origin = None
@@ -122,6 +161,57 @@ class Store:
                 branch_from=origin,
                 callbacks=callbacks,
             )
+
+    def logits(self, trial: Trial, spec: EvaluationRequest) -> StoredLogits:
+        """Return the logits of all members, computed if they are missing.
+
+        Args:
+            trial: The trial.
+            spec: What to evaluate on.
+
+        Returns:
+            Logits and labels of every data set.
+        """
+        self._evaluate(trial, spec)
+        return read_logits(self._file(trial, spec).parent)
+
+    def evaluation(self, trial: Trial, spec: EvaluationRequest) -> dict[str, Any]:
+        """Return the scores of an ensemble, computed if they are missing.
+
+        Args:
+            trial: The trial.
+            spec: What to evaluate on.
+
+        Returns:
+            The document of :meth:`tepui.Evaluation.document`.
+        """
+        self._evaluate(trial, spec)
+        document: dict[str, Any] = read_json(self._file(trial, spec))
+        return document
+
+    def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
+        """Return a sharpness measure of all members, computed if it is missing.
+
+        Args:
+            trial: The trial.
+            spec: What to measure, and on which data.
+
+        Returns:
+            Documents by the names that :func:`tepui.measure` gives.
+        """
+        self._check_importable(trial=trial, measure=spec)
+        file = self._file(trial, spec)
+        if not self.has(trial, spec):
+            ensemble = self.run(trial).ensemble
+            dataset = self.dataset(spec.data or trial.data)
+            with self._lock(self.folder(trial)):
+                if isinstance(dataset, Arrays):
+                    dataset = dataset.to(self.device)
+                measures = measure(ensemble, dataset, spec.function)
+                document = {name: value.document() for name, value in measures.items()}
+                write_json(file, {"about": spec.about, "found": document})
+        result: dict[str, Any] = read_json(file)["found"]
+        return result
 
     def _begun(self, trial: Trial, ends: Sequence[int]) -> Path:
         """Return the folder of a trial that has been trained until the last epoch."""
@@ -150,100 +240,73 @@ class Store:
             **{**self.shared, **how},
         )
 
-    def answers(self, trial: Trial, exam: Exam) -> StoredLogits:
-        """Return all members' logits on the data of an exam."""
-        self._examine(trial, exam)
-        return read_logits(self._file(trial, exam).parent)
-
-    def evaluation(self, trial: Trial, exam: Exam) -> dict[str, Any]:
-        """Return the scores in an exam, as :meth:`tepui.Evaluation.document` does."""
-        self._examine(trial, exam)
-        document: dict[str, Any] = read_json(self._file(trial, exam))
-        return document
-
-    def measured(self, trial: Trial, question: SharpnessSpec) -> dict[str, Any]:
-        """Return a measure of all members, by the names :func:`tepui.measure` gives."""
-        self._check_importable(trial=trial, question=question)
-        file = self._file(trial, question)
-        if not self.has(trial, question):
-            ensemble = self.run(trial).ensemble
-            data = self.dataset(question.data or trial.data)
-            with self._lock(self.folder(trial)):
-                if isinstance(data, Arrays):
-                    data = data.to(self.device)
-                found = measure(ensemble, data, question.function)
-                document = {name: value.document() for name, value in found.items()}
-                write_json(file, {"about": question.about, "found": document})
-        result: dict[str, Any] = read_json(file)["found"]
-        return result
-
-    def _examine(self, trial: Trial, exam: Exam) -> None:
-        self._check_importable(trial=trial, exam=exam)
-        if self.has(trial, exam):
+    def _evaluate(self, trial: Trial, spec: EvaluationRequest) -> None:
+        self._check_importable(trial=trial, evaluation=spec)
+        if self.has(trial, spec):
             return
         ensemble = self.run(trial).ensemble
-        data = exam if isinstance(exam, GivenTest) else self._test(exam)
-        file = self._file(trial, exam)
+        given = spec if isinstance(spec, GivenTest) else self._test(spec)
+        file = self._file(trial, spec)
         with self._lock(self.folder(trial)):
-            found = evaluate(
+            scores = evaluate(
                 ensemble,
-                data.test,
-                shifted=data.shifted,
-                ood=data.ood,
-                metrics=data.metrics,
+                given.test,
+                shifted=given.shifted,
+                ood=given.ood,
+                metrics=given.metrics,
                 out=file.parent,
                 overwrite=True,
             )
-            write_json(file, {"about": exam.about, **found.document()})
+            write_json(file, {"about": spec.about, **scores.document()})
 
-    def _test(self, exam: EvaluationSpec) -> GivenTest:
-        test = self.dataset(exam.test)
-        shifted = self._shifted(exam, test) if exam.types else None
+    def _test(self, spec: EvaluationSpec) -> GivenTest:
+        test = self.dataset(spec.test)
+        shifted = self._shifted(spec, test) if spec.types else None
         ood = {
-            name: prepared_like(self.dataset(source), test) for name, source in exam.ood
+            name: prepared_like(self.dataset(source), test) for name, source in spec.ood
         }
-        return GivenTest(exam.about, test, shifted, ood)
+        return GivenTest(spec.about, test, shifted, ood)
 
     def _shifted(
-        self, exam: EvaluationSpec, test: Dataset[Any]
+        self, spec: EvaluationSpec, test: Dataset[Any]
     ) -> Mapping[Cell, Arrays]:
-        """Return corrupted copies; those of a small test are made once and kept."""
+        """Return corrupted copies; those of a small test set are made once and kept."""
         copies = corrupted(
             test.to(self.device) if isinstance(test, Arrays) else test,
-            types=exam.types,
-            severities=exam.severities,
-            strength=exam.strength,
+            types=spec.types,
+            severities=spec.severities,
+            strength=spec.strength,
         )
         inputs = copies.dataset.inputs
         assert isinstance(inputs, Tensor)
         if inputs.numel() * len(copies) > KEPT_BYTES:
             return copies
-        if exam.digest not in self._copies:
-            self._copies[exam.digest] = dict(copies)
-        return self._copies[exam.digest]
+        if spec.digest not in self._copies:
+            self._copies[spec.digest] = dict(copies)
+        return self._copies[spec.digest]
 
-    def _check_importable(self, **described: Trial | Question) -> None:
-        """Raise if a digest could name something else as well."""
+    def _check_importable(self, **described: Trial | Request) -> None:
+        """Raise if a digest could identify something else as well."""
         for argument, value in described.items():
             check_importable(argument, value)
 
-    def _file(self, trial: Trial, question: Question) -> Path:
-        """Return the file that is written last when a question is answered."""
+    def _file(self, trial: Trial, request: Request) -> Path:
+        """Return the file that is written last for a request."""
         folder = self.folder(trial)
-        if isinstance(question, SharpnessSpec):
-            return folder / f"measure-{question.digest}.json"
-        return folder / f"exam-{question.digest}" / EVALUATION
+        if isinstance(request, SharpnessSpec):
+            return folder / f"measure-{request.digest}.json"
+        return folder / f"exam-{request.digest}" / EVALUATION
 
     def _lock(self, folder: Path) -> FileLock:
         folder.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(folder.with_name(f".{folder.name}.lock"))
 
 
-def device_named(asked: str | torch.device | None) -> torch.device:
-    """Return the device asked for; a GPU if none is and there is one."""
+def device_named(name: str | torch.device | None) -> torch.device:
+    """Return the device of a name; without one, a GPU if there is any."""
     try:
-        return torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
         raise ValueError(
-            f"device must be one that torch knows, such as cpu or cuda, got {asked!r}"
+            f"device must be one that torch knows, such as cpu or cuda, got {name!r}"
         ) from None

@@ -24,7 +24,6 @@ from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
     Samples,
-    Shelf,
     Trial,
     samples_in,
 )
@@ -50,7 +49,7 @@ class HoldOut(DataSource):
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
         require(not (test := _test_data(self.source)), "data", _TRAINING, test)
 
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: Store) -> Dataset[Any]:
         """Return the samples of the part."""
         kept, held_out = split(store.dataset(self.source), self.share, seed=self.seed)
         return kept if self.part == "kept" else held_out
@@ -67,7 +66,7 @@ class Combination:
     @property
     def trials(self) -> tuple[Trial, ...]:
         """The ensembles."""
-        return tuple(each.trial for each in self.work)
+        return tuple(job.trial for job in self.work)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Search:
     @property
     def work(self) -> list[Job]:
         """What to train and to score."""
-        return [work for each in self.combinations for work in each.work]
+        return [work for combination in self.combinations for work in combination.work]
 
 
 @dataclass(frozen=True)
@@ -153,13 +152,17 @@ def searches(
 
 def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
     """Return the methods that are not searched since they see test data unlabeled."""
-    found = filter(_peeks, _candidates(trials, grid))
-    return [*dict.fromkeys(type(trial.training.method).__name__ for trial in found)]
+    candidates = filter(_peeks, _candidates(trials, grid))
+    return [
+        *dict.fromkeys(type(trial.training.method).__name__ for trial in candidates)
+    ]
 
 
-def search(found: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
+def search(planned: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
     """Return how every combination did, and which is the best."""
-    rows = tuple(_row(each, store, diverged) for each in found.combinations)
+    rows = tuple(
+        _row(combination, store, diverged) for combination in planned.combinations
+    )
     sound = [row for row in rows if not row.diverged]
     return Outcome(rows, max(sound, key=_merit, default=None))
 
@@ -188,14 +191,14 @@ def sweep(
         TrainingDiverged: If nothing could be trained.
     """
     diverged = carry_out(
-        chain.from_iterable(each.work for each in planned),
+        chain.from_iterable(search_of_one.work for search_of_one in planned),
         store,
         workers=workers,
         advance=advance,
         tolerated=(TrainingDiverged,),
     )
-    outcomes = [search(each, store, diverged) for each in planned]
-    if diverged and all(each.chosen is None for each in outcomes):
+    outcomes = [search(outcome, store, diverged) for outcome in planned]
+    if diverged and all(outcome.chosen is None for outcome in outcomes):
         reason = next(iter(diverged.values()))
         raise TrainingDiverged(f"training diverged at all values of the grid: {reason}")
     return outcomes
@@ -230,27 +233,31 @@ def _search(
         dict(zip(grid, values, strict=True)) for values in product(*grid.values())
     ]
     chosen = _repetitions(group, combinations)[:ensembles]
-    found = tuple(
+    tried = tuple(
         Combination(
             values, tuple(_without(trial, values, held_out) for trial in chosen)
         )
         for values in combinations
     )
-    different = len({each.trials[0].digest for each in found}) == len(found)
+    different = len({combination.trials[0].digest for combination in tried}) == len(
+        tried
+    )
     require(different, "grid", "list each value once", dict(grid))
-    return Search(chosen[0], found, label)
+    return Search(chosen[0], tried, label)
 
 
 def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
     """Return trials of which no two share a seed, whatever the number of members."""
-    found: list[Trial] = []
+    repetitions: list[Trial] = []
     taken: set[int] = set()
     for trial in group:
-        seeds = {seed for each in combinations for seed in override(trial, each).seeds}
+        seeds = {
+            seed for values in combinations for seed in override(trial, values).seeds
+        }
         if taken.isdisjoint(seeds):
-            found.append(trial)
+            repetitions.append(trial)
             taken |= seeds
-    return found
+    return repetitions
 
 
 def _without(trial: Trial, values: Values, held_out: float) -> Job:
@@ -263,9 +270,9 @@ def _row(tried: Combination, store: Store, diverged: Container[str]) -> Row:
     if any(trial.digest in diverged for trial in tried.trials):
         return Row(tried.values)
     scores = [
-        store.evaluation(each.trial, exam)["clean"]
-        for each in tried.work
-        for exam in each.exams
+        store.evaluation(job.trial, spec)["clean"]
+        for job in tried.work
+        for spec in job.evaluations
     ]
     return Row(
         tried.values,
@@ -282,19 +289,19 @@ def _merit(row: Row) -> tuple[float, float]:
 
 def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
     require(len(grid) > 0, "grid", "name at least one hyperparameter", dict(grid))
-    known = [
+    searchable = [
         (type(trial.training.method).__name__, hyperparameters(trial))
         for trial in trials
     ]
-    names = dict.fromkeys(name for _, places in known for name in sorted(places))
+    names = dict.fromkeys(name for _, places in searchable for name in sorted(places))
     for name, values in grid.items():
         one_of("grid", name, names)
         require(len(values) > 0, f"grid {name}", "list at least one value", values)
     owners = {
-        name: sorted({method for method, places in known if name in places})
+        name: sorted({method for method, places in searchable if name in places})
         for name in grid
     }
-    together = any(set(grid) <= {*places} for _, places in known)
+    together = any(set(grid) <= {*places} for _, places in searchable)
     require(together, "grid", "name hyperparameters of one method", owners)
 
 

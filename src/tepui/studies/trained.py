@@ -53,7 +53,8 @@ def _evaluation(file: Path) -> dict[str, Any]:
     document = read_json(file)
     needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
     missing = needed - set(document if isinstance(document, dict) else ())
-    require(not missing, str(file), "be an evaluation by tepui; it lacks", missing)
+    rule = "be an evaluation by tepui with all of its fields"
+    require(not missing, str(file), rule, f"one without {sorted(missing)}")
     return dict(document)
 
 

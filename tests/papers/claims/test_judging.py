@@ -186,7 +186,9 @@ def test_sharpness_is_taken_on_the_data_that_is_asked_for():
         )
     )
     for protocol, expected in (("paper", (1.0, 4.0)), ("clean", (1.0, 3.0))):
-        ((_, found),) = rethinking.sharpness(named, "fisher_rao", protocol)
+        ((_, found),) = rethinking.sharpness(
+            named, rethinking.TABLES, "fisher_rao", protocol
+        )
         values = (found["baseline"], found["augmentation_sam"])
         assert tuple(each.record.value for each in values) == expected
 
@@ -278,7 +280,7 @@ def test_anomalies_of_the_tables_are_the_known_ones():
     """Accuracy below the baseline's, and SAM sharpness that SAM lowers."""
     worse = {
         (each.where.split()[0], each.where.split("at ")[1].split(",")[0])
-        for each in rethinking.worst(printed_evidence())
+        for each in rethinking.worst(printed_evidence(), rethinking.TABLES)
         if "accuracy at" in each.where
         and "corruption" not in each.where
         and each.effect < 0
@@ -287,7 +289,9 @@ def test_anomalies_of_the_tables_are_the_known_ones():
     assert tables == {"table2", "table5", "table7"}
     lowered = {
         (each.where.split()[0], each.where.split("at ")[1].split(",")[0])
-        for each in rethinking.sam_sharpens(printed_evidence(), "paper")
+        for each in rethinking.sam_sharpens(
+            printed_evidence(), rethinking.TABLES, "paper"
+        )
         if "sam_sharpness" in each.where and each.effect < 0
     }
     assert lowered == {

@@ -22,13 +22,13 @@ References:
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tepui.studies.results import Record
-from tepui.studies.statistics import tails
+from tepui.studies.significance import tails
 
 if TYPE_CHECKING:
     from tepui.papers.claims.evidence import Evidence
@@ -93,12 +93,15 @@ class Claim:
     text: str  # what is claimed, in our words
     source: str  # where the paper says so
     needs: tuple[str, ...]  # figures and tables whose numbers it is judged by
-    # returns what the numbers present say
-    judge: "Callable[[Evidence], Iterable[Finding]]"
+    judge: "Judge"
     effect: str  # what the effect is, with its unit
     scope: Scope = "always"
     # returns numbers that need no training, for claims about theory
     computed: Callable[[], tuple[Record, ...]] | None = None
+
+
+# What the numbers of some figures and tables say.
+Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]
 
 
 class Decision(NamedTuple):
@@ -112,12 +115,12 @@ class Decision(NamedTuple):
 
 def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
     """Join findings."""
-    known = [finding for finding in findings if finding.error is not None]
-    if not known:
+    certain = [finding for finding in findings if finding.error is not None]
+    if not certain:
         return None
-    support = sorted(known, key=lambda each: (each.p_for, -each.depth))
-    doubt = sorted(known, key=lambda each: (each.p_against, each.depth))
-    count = len(known)
+    support = sorted(certain, key=lambda finding: (finding.p_for, -finding.depth))
+    doubt = sorted(certain, key=lambda finding: (finding.p_against, finding.depth))
+    count = len(certain)
     if scope == "somewhere":
         holding, for_it, role = support[0], count * support[0].p_for, "best support"
     else:

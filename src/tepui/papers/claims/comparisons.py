@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from statistics import linear_regression
 from typing import Any
 
-from tepui.papers.claims.base import Finding, quantile
+from tepui.papers.claims.base import Finding, Judge, quantile
 from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
 from tepui.studies import Record, estimate, tradeoff_slope
 
@@ -29,13 +30,38 @@ def combined(
     if all(datum.size == PRINTED for datum in data):
         return _finding(data, where, region, of_means, 0.0, 1, 0)
     rows = _repetitions([datum.record for datum in data])
-    found = estimate(quantity(row) for row in rows)
-    if not found.count:
+    mean = estimate(quantity(row) for row in rows)
+    if not mean.count:
         return _finding(data, where, region, of_means, None, 1, 1)
     rounding = ROUNDING * max(abs(value) for row in rows for value in row)
-    known = found.count > 1 and found.error > rounding
-    error, freedom = (found.error, found.count - 1) if known else (None, 1)
-    return _finding(data, where, region, found.mean, error, freedom, found.count)
+    varies = mean.count > 1 and mean.error > rounding
+    error, freedom = (mean.error, mean.count - 1) if varies else (None, 1)
+    return _finding(data, where, region, mean.mean, error, freedom, mean.count)
+
+
+def difference(
+    first: Datum, second: Datum, where: str, region: Region = ABOVE_ZERO, sign: Sign = 1
+) -> Finding:
+    """Return the first number less the second, over shared seeds."""
+    pair = first, second
+    return combined(pair, lambda v: sign * (v[0] - v[1]), where, region)
+
+
+def all_of(judges: Iterable[Judge]) -> Judge:
+    """Return a judge whose findings are those of several."""
+    several = tuple(judges)
+
+    def judge(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
+        return chain.from_iterable(judge(evidence, items) for judge in several)
+
+    return judge
+
+
+def among(keep: Callable[[Datum], bool], judge: Judge) -> Judge:
+    """Return a judge that sees only some of the numbers."""
+    return lambda evidence, items: judge(
+        Evidence(tuple(filter(keep, evidence.data))), items
+    )
 
 
 def duels(
@@ -55,7 +81,7 @@ def duels(
             if winner in methods and rival in methods:
                 where = f"{winner} against {rival}, {metric}: {label(group)}"
                 pair = methods[winner], methods[rival]
-                yield combined(pair, lambda v: sign * (v[0] - v[1]), where, region)
+                yield difference(*pair, where, region, sign)
 
 
 def trends(
@@ -83,10 +109,10 @@ def trends(
             y = _logs(values) if log_log else values
             return sign * linear_regression(x, y).slope - target
 
-        found = combined(data, slope, where, region)
-        if log_log and found.n < 2 and len(places) > 2 and group["size"] != PRINTED:
-            found = _about_the_line(data, x, found)
-        yield found
+        trend = combined(data, slope, where, region)
+        if log_log and trend.n < 2 and len(places) > 2 and group["size"] != PRINTED:
+            trend = _about_the_line(data, x, trend)
+        yield trend
 
 
 def gap_trends(
@@ -98,10 +124,9 @@ def gap_trends(
     rivals: Sequence[str],
 ) -> Iterator[Finding]:
     """Yield how a method's lead over others grows along an axis."""
-    inside = ["method", axis]
-    for group, found in evidence.groups(items, inside, metric=metric):
+    for group, points in evidence.groups(items, ["method", axis], metric=metric):
         methods: dict[Any, dict[str, Datum]] = {}
-        for (method, place), datum in found.items():
+        for (method, place), datum in points.items():
             methods.setdefault(place, {})[method] = datum
         wanted = {winner, *rivals}
         places = sorted(place for place in methods if wanted <= {*methods[place]})
@@ -121,11 +146,24 @@ def gap_trends(
         yield combined(data, slope, where)
 
 
-def level(
-    datum: Datum, where: str, region: Region = ABOVE_ZERO, sign: Sign = 1
-) -> Finding:
+def levels(
+    evidence: Evidence,
+    items: Iterable[str],
+    metric: str,
+    *,
+    words: str = "",
+    region: Region = ABOVE_ZERO,
+    **names: Any,
+) -> Iterator[Finding]:
+    """Yield numbers themselves."""
+    for datum in evidence.find(items, metric=metric, **names):
+        said = ", ".join([words or metric.replace("_", " "), *names.values()])
+        yield level(datum, f"{said}: {label(datum.names)}", region)
+
+
+def level(datum: Datum, where: str, region: Region = ABOVE_ZERO) -> Finding:
     """Return a number itself, with its own error."""
-    effect = sign * _value(datum.record)
+    effect = _value(datum.record)
     if datum.size == PRINTED:
         return _finding([datum], where, region, effect, 0.0, 1, 0)
     error, freedom = _error(datum.record)
@@ -151,18 +189,18 @@ def apart(larger: Datum, smaller: Datum, where: str) -> Finding:
 
 def best(methods: Mapping[str, Datum], names: Iterable[str], sign: Sign) -> Datum:
     """Return the best of some methods by their means; equal ones by their names."""
-    found = [methods[name] for name in names]
-    return max(found, key=lambda d: (sign * _value(d.record), d.record.method))
+    candidates = [methods[name] for name in names]
+    return max(candidates, key=lambda d: (sign * _value(d.record), d.record.method))
 
 
 def _about_the_line(
-    data: Sequence[Datum], x: Sequence[float], found: Finding
+    data: Sequence[Datum], x: Sequence[float], trend: Finding
 ) -> Finding:
     """Return an exponent with the error of the points about the line."""
     line = tradeoff_slope(x, _logs(_value(d.record) for d in data), log=False)
     freedom = line.count - 2
     error = _from_interval((line.low, line.high), freedom) or None
-    return replace(found, error=error, freedom=freedom, n=line.count)
+    return replace(trend, error=error, freedom=freedom, n=line.count)
 
 
 def _finding(
@@ -174,7 +212,7 @@ def _finding(
     freedom: float,
     n: int,
 ) -> Finding:
-    commands = dict.fromkeys(each.command for each in data if each.command)
+    commands = dict.fromkeys(datum.command for datum in data if datum.command)
     return Finding(
         where=where,
         effect=effect,

@@ -56,36 +56,38 @@ class Evidence:
 
     def find(self, items: Iterable[str], **names: Any) -> list[Datum]:
         """Return the numbers of some figures and tables."""
-        wanted, known = names.items(), tuple(items)
+        wanted, wanted_items = names.items(), tuple(items)
         return [
             datum
             for datum in self.data
             if datum.record.value is not None
             and wanted <= datum.names.items()
-            and any(_belongs(datum.record.item, item) for item in known)
+            and any(_belongs(datum.record.item, item) for item in wanted_items)
         ]
 
     def groups(
         self, items: Iterable[str], inside: Sequence[str], **names: Any
     ) -> Iterator[tuple[Group, dict[Any, Datum]]]:
         """Yield numbers that agree in all of their names but some."""
-        found: dict[str, tuple[Group, dict[Any, Datum]]] = {}
+        groups: dict[str, tuple[Group, dict[Any, Datum]]] = {}
         for datum in self.find(items, **names):
             if not {*inside} <= {*datum.names}:
                 continue
             shared = {k: v for k, v in datum.names.items() if k not in inside}
             place = tuple(datum.names[name] for name in inside)
             key = repr(sorted(shared.items()))
-            _, members = found.setdefault(key, (shared, {}))
+            _, members = groups.setdefault(key, (shared, {}))
             members[place if len(inside) > 1 else place[0]] = datum
-        yield from found.values()
+        yield from groups.values()
 
 
 def read_evidence(folder: str | Path) -> Evidence:
     """Read all results below a folder, as ``tepui reproduce --out`` writes them."""
     root = Path(folder)
     if not root.is_dir():
-        raise FileNotFoundError(f"{root} is no folder; make one with: tepui reproduce")
+        raise FileNotFoundError(
+            f"{root} is not a directory; make one with: tepui reproduce"
+        )
     seen: dict[str, tuple[Datum, Path]] = {}
     smoke: set[str] = set()
     for file in sorted(root.rglob(FILE)):
@@ -116,7 +118,9 @@ def printed_evidence() -> Evidence:
 
 def computed_evidence(records: Iterable[Record]) -> Evidence:
     """Return numbers that the command computes itself."""
-    return Evidence(tuple(Datum(each, COMPUTED, "tepui claims") for each in records))
+    return Evidence(
+        tuple(Datum(record, COMPUTED, "tepui claims") for record in records)
+    )
 
 
 def label(group: Group) -> str:
@@ -133,16 +137,16 @@ def label(group: Group) -> str:
     return ", ".join(map(str, parts))
 
 
-def _data(found: Results, folder: Path) -> list[Datum]:
-    paper, item = found.item.split("/", 1)
+def _data(results: Results, folder: Path) -> list[Datum]:
+    paper, item = results.item.split("/", 1)
     name = folder.name if _belongs(folder.name, item) else item
-    usual = f"tepui reproduce {paper}/{name} --size {found.size.replace('+', ' --')}"
+    usual = f"tepui reproduce {paper}/{name} --size {results.size.replace('+', ' --')}"
     usual = re.sub("[=,]", " ", usual)
-    command = found.settings.get("command", usual)
-    for record in found.records:
-        inside = _belongs(record.item, found.item)
-        require(inside, "records", f"belong to {found.item}", record.item)
-    return [Datum(record, found.size, command) for record in found.records]
+    command = results.settings.get("command", usual)
+    for record in results.records:
+        inside = _belongs(record.item, results.item)
+        require(inside, "records", f"belong to {results.item}", record.item)
+    return [Datum(record, results.size, command) for record in results.records]
 
 
 def _belongs(item: str, whole: str) -> bool:

@@ -25,7 +25,7 @@ from tepui.papers.claims.evidence import (
     computed_evidence,
     printed_evidence,
 )
-from tepui.studies.statistics import holm
+from tepui.studies.significance import holm
 
 CLAIMS: tuple[Claim, ...] = (
     *sharpbalance.CLAIMS,
@@ -65,11 +65,13 @@ class Verdict:
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
     """Judge all claims."""
     hearings = [_hearing(claim, evidence) for claim in claims]
-    judged = [each for each in hearings if each.decision is not None]
-    corrected = iter(holm([each.decision.p for each in judged if each.decision]))
+    judged = [hearing for hearing in hearings if hearing.decision is not None]
+    corrected = iter(
+        holm([hearing.decision.p for hearing in judged if hearing.decision])
+    )
     return [
-        _verdict(each, None if each.decision is None else next(corrected))
-        for each in hearings
+        _verdict(hearing, None if hearing.decision is None else next(corrected))
+        for hearing in hearings
     ]
 
 
@@ -88,7 +90,7 @@ def _hearing(claim: Claim, evidence: Evidence) -> _Hearing:
         evidence += computed_evidence(claim.computed())
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     smoke = any(evidence.left_out(item) for item in missing)
-    findings = tuple(claim.judge(evidence))
+    findings = tuple(claim.judge(evidence, claim.needs))
     return _Hearing(claim, missing, smoke, findings, decide(findings, claim.scope))
 
 
@@ -131,7 +133,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
 
 @cache
 def _printed(claim: Claim) -> Printed | None:
-    findings = tuple(claim.judge(printed_evidence()))
+    findings = tuple(claim.judge(printed_evidence(), claim.needs))
     decision = decide(findings, claim.scope)
     if decision is None:
         return None
@@ -161,8 +163,10 @@ def _state(finding: Finding) -> str:
 
 def _shown(decision: Decision) -> str:
     finding = decision.finding
-    known = f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
-    return f"{decision.role}: {finding.where}: {finding.effect:.4g}{known}"
+    interval = (
+        f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
+    )
+    return f"{decision.role}: {finding.where}: {finding.effect:.4g}{interval}"
 
 
 def _listed(items: Sequence[str]) -> str:

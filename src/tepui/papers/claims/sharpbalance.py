@@ -1,29 +1,27 @@
 """Claims of the SharpBalance paper."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 from tepui.papers.claims.base import Claim, Finding
 from tepui.papers.claims.comparisons import (
     Region,
+    all_of,
+    among,
     apart,
     best,
-    combined,
+    difference,
     duels,
     gap_trends,
     level,
+    levels,
     trends,
 )
-from tepui.papers.claims.evidence import PRINTED, Evidence, label
-from tepui.studies.results import Record
-from tepui.theory import (
-    Setting,
-    simulate_subset_constant,
-    subset_constant,
-    theorem1,
-)
+from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
+from tepui.studies import Record
+from tepui.theory import Setting, simulate_subset_constant, subset_constant, theorem1
 from tepui.theory.theorems import Gap
 
 BARS = tuple(f"sharpbalance/figure7{panel}" for panel in "abcdef")
@@ -33,17 +31,18 @@ GAIN = 1.3
 ONE_PERCENT = 1.5
 # Further from a simulation than this is another number.
 AGREEMENT: Region = (0.99, 1.01)
+leads = partial(duels, metric="ensemble_accuracy", winner="sharpbalance")
+leads_grow = partial(gap_trends, metric="ensemble_accuracy", winner="sharpbalance")
 
 
-def tradeoff(evidence: Evidence) -> Iterator[Finding]:
+def tradeoff(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
     """Slopes of diversity on sharpness are positive; each counts once.
 
     Several panels show the same ensembles by the same measures.
     """
-    items = [f"sharpbalance/figure{number}" for number in (3, 4, 5, 12)]
-    found = evidence.find(items, metric="beta")
     shown = set()
-    for datum in sorted(found, key=lambda datum: datum.record.item):
+    betas = evidence.find(items, metric="beta")
+    for datum in sorted(betas, key=lambda datum: datum.record.item):
         record = datum.record
         measures = record.at.get("sharpness_measure"), record.at.get("diversity")
         slope = record.config_hash, record.value, measures
@@ -54,56 +53,22 @@ def tradeoff(evidence: Evidence) -> Iterator[Finding]:
         yield level(datum, f"beta: {label(datum.names)}")
 
 
-def sam_individual(evidence: Evidence) -> Iterator[Finding]:
-    """SAM's members are more accurate than plain ones."""
-    yield from duels(evidence, BARS, "individual_accuracy", "sam", ["deep_ensemble"])
-
-
-def sam_improvement(evidence: Evidence) -> Iterator[Finding]:
-    """SAM's ensembles gain less over their members than plain ones."""
-    yield from duels(evidence, BARS, "eir", "sam", ["deep_ensemble"], sign=-1)
-
-
-def wins(evidence: Evidence) -> Iterator[Finding]:
-    """SharpBalance is more accurate than plain ensembles and SAM's."""
-    items = (*BARS, "sharpbalance/figure13", "sharpbalance/table5")
-    metric = "ensemble_accuracy"
-    yield from duels(evidence, items, metric, "sharpbalance", BASELINES)
-
-
-def gap_severity(evidence: Evidence) -> Iterator[Finding]:
-    """SharpBalance's lead over SAM grows with the severity of corruptions."""
-    items = [f"sharpbalance/table{number}" for number in (2, 3, 4)]
-    names = ("ensemble_accuracy", "severity", "sharpbalance", ["sam"])
-    yield from gap_trends(evidence, items, *names)
-
-
-def gap_size(evidence: Evidence) -> Iterator[Finding]:
-    """SharpBalance's lead over the better baseline grows with the ensemble."""
-    names = ("ensemble_accuracy", "ensemble_size", "sharpbalance", BASELINES)
-    yield from gap_trends(_of_several(evidence), ["sharpbalance/figure8"], *names)
-
-
-def gain_at_five(evidence: Evidence) -> Iterator[Finding]:
-    """With five members, SharpBalance leads the best baseline by 1.30 points."""
-    names = {
-        "dataset": "cifar100_c",
-        "metric": "ensemble_accuracy",
-        "ensemble_size": 5,
-    }
-    groups = evidence.groups(["sharpbalance/figure8"], ["method"], **names)
+def gain_at_five(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
+    """With five members, SharpBalance leads the better baseline by 1.30 points."""
+    names = {"dataset": "cifar100_c", "metric": "ensemble_accuracy"}
+    groups = evidence.groups(items, ["method"], ensemble_size=5, **names)
     for group, methods in groups:
         if {"sharpbalance", *BASELINES} <= {*methods}:
-            pair = methods["sharpbalance"], best(methods, BASELINES, 1)
             where = f"sharpbalance against the better baseline: {label(group)}"
-            yield combined(pair, lambda v: v[0] - v[1], where, (GAIN, math.inf))
+            rival = best(methods, BASELINES, 1)
+            yield difference(methods["sharpbalance"], rival, where, (GAIN, math.inf))
 
 
 def beta_falls(
-    evidence: Evidence, item: str, axis: str, sign: int
+    evidence: Evidence, items: Sequence[str], axis: str, sign: int
 ) -> Iterator[Finding]:
     """Smaller networks have larger slopes: both ends of an axis."""
-    for group, betas in evidence.groups([item], [axis], metric="beta"):
+    for group, betas in evidence.groups(items, [axis], metric="beta"):
         # The figure's text does not tell which printed slope belongs to which network:
         # they were assigned by this very claim.
         if len(betas) > 1 and group["size"] != PRINTED:
@@ -112,54 +77,13 @@ def beta_falls(
             yield apart(betas[small], betas[large], where)
 
 
-def rank_correlation(evidence: Evidence) -> Iterator[Finding]:
-    """Fisher traces and input curvatures rank samples alike."""
-    for datum in evidence.find(["sharpbalance/figure14"], metric="rank_correlation"):
-        if datum.record.at.get("score", "input_curvature") == "input_curvature":
-            yield level(datum, f"rank correlation: {label(datum.names)}")
-
-
-def uncertainty_order(evidence: Evidence) -> Iterator[Finding]:
-    """Calibration error and log-likelihood order the three methods."""
-    several = _of_several(evidence)
-    for metric in ("ece", "nll"):
-        for better, worse in (("sam", "deep_ensemble"), ("sharpbalance", "sam")):
-            items = ["sharpbalance/figure15"]
-            yield from duels(several, items, metric, better, [worse], sign=-1)
-
-
-def uncertainty_size(evidence: Evidence) -> Iterator[Finding]:
-    """Calibration error and log-likelihood fall as ensembles grow."""
-    for metric in ("ece", "nll"):
-        items = ["sharpbalance/figure15"]
-        yield from trends(evidence, items, metric, "ensemble_size", sign=-1)
-
-
-def scoring(evidence: Evidence) -> Iterator[Finding]:
-    """Scoring all samples once adds one percent to the training time."""
-    for datum in evidence.find(["sharpbalance/table8"], metric="scoring_overhead"):
-        where = f"percent added by scoring: {label(datum.names)}"
-        yield level(datum, where, (-math.inf, ONE_PERCENT))
-
-
-def gsam(evidence: Evidence) -> Iterator[Finding]:
-    """GSAM in place of SAM improves ensembles of SAM and SharpBalance."""
-    pairs = (("gsam", "sam"), ("sharpbalance_gsam", "sharpbalance"))
-    for better, worse in pairs:
-        items, metric = ["sharpbalance/table7"], "ensemble_accuracy"
-        yield from duels(evidence, items, metric, better, [worse])
-
-
-def beaten(evidence: Evidence) -> Iterator[Finding]:
-    """SharpBalance is more accurate than EoA and SAM+."""
-    items, rivals = ["sharpbalance/table6"], ["eoa", "sam_plus"]
-    yield from duels(evidence, items, "ensemble_accuracy", "sharpbalance", rivals)
-
-
-def _of_several(evidence: Evidence) -> Evidence:
+def _of_several(datum: Datum) -> bool:
     """Leave out single members: SharpBalance's is SAM's, and cannot lead."""
-    data = (each for each in evidence.data if each.names.get("ensemble_size") != 1)
-    return Evidence(tuple(data))
+    return bool(datum.names.get("ensemble_size") != 1)
+
+
+def _of_curvature(datum: Datum) -> bool:
+    return datum.names.get("score") in (None, "input_curvature")
 
 
 @cache
@@ -173,19 +97,21 @@ def theorem_numbers() -> tuple[Record, ...]:
     simulated, error = simulate_subset_constant(
         4, eta=0.02, rho=0.1, n=1200, d=60, subsets=3, matrices=100
     )
-    found = []
+    numbers = []
     for name in ("printed", "corrected"):
         ratio = _constant(name) / float(simulated)
-        sem = ratio * float(error) / float(simulated)
-        found.append(_theorem("theorem2", name, "constant_ratio", ratio, sem, 100))
         scaling = _lower_bound(name, 2) / _lower_bound(name, 1) / 4
-        found.append(_theorem("theorem1", name, "bound_scaling", scaling, 0.0, 1))
-    return tuple(found)
+        sem = ratio * float(error) / float(simulated)
+        numbers += [
+            _number("theorem2", name, "constant_ratio", ratio, n=100, sem=sem),
+            _number("theorem1", name, "bound_scaling", scaling, n=1, sem=0.0),
+        ]
+    return tuple(numbers)
 
 
 def _constant(name: Literal["printed", "corrected"]) -> float:
-    found = subset_constant(4, eta=0.02, rho=0.1, ratio=20.0, subsets=3, constant=name)
-    return float(found)
+    chosen = subset_constant(4, eta=0.02, rho=0.1, ratio=20.0, subsets=3, constant=name)
+    return float(chosen)
 
 
 def _lower_bound(name: Literal["printed", "corrected"], length: int) -> float:
@@ -200,18 +126,7 @@ def _lower_bound(name: Literal["printed", "corrected"], length: int) -> float:
     return float(theorem1(setting, 3, eta=0.01, rho=0.1, gap=gap).sharpness_lower)
 
 
-def agrees(
-    evidence: Evidence, item: str, metric: str, method: str
-) -> Iterator[Finding]:
-    """A constant of the theory is right: its ratio to what it must be is one."""
-    for datum in evidence.find([item], metric=metric, method=method):
-        where = f"{metric.replace('_', ' ')}, {method}: {item.split('/')[1]}"
-        yield level(datum, where, AGREEMENT)
-
-
-def _theorem(
-    item: str, method: str, metric: str, value: float, sem: float, n: int
-) -> Record:
+def _number(item: str, method: str, metric: str, value: float, **rest: Any) -> Record:
     return Record(
         item=f"sharpbalance/{item}",
         dataset="random_quadratics",
@@ -220,20 +135,19 @@ def _theorem(
         metric=metric,
         value=value,
         unit="ratio",
-        n=n,
-        sem=sem,
+        **rest,
     )
 
 
-def _theory(name: str, text: str, source: str, method: str, number: int) -> Claim:
-    item = f"sharpbalance/theorem{number}"
-    metric = ("bound_scaling", "constant_ratio")[number - 1]
+def _theory(name: str, text: str, source: str) -> Claim:
+    item, method = name.split("-")
+    metric = {"theorem1": "bound_scaling", "theorem2": "constant_ratio"}[item]
     return Claim(
         name=f"sharpbalance/{name}",
         text=text,
         source=source,
-        needs=(item,),
-        judge=partial(agrees, item=item, metric=metric, method=method),
+        needs=(f"sharpbalance/{item}",),
+        judge=partial(levels, metric=metric, region=AGREEMENT, method=method),
         effect="ratio to what it must be",
         computed=theorem_numbers,
     )
@@ -259,7 +173,9 @@ CLAIMS = (
         text="SAM makes single members more accurate.",
         source="Section 4.4; figure 7",
         needs=BARS,
-        judge=sam_individual,
+        judge=partial(
+            duels, metric="individual_accuracy", winner="sam", rivals=["deep_ensemble"]
+        ),
         effect="percentage points of individual accuracy",
         scope="generally",
     ),
@@ -268,7 +184,9 @@ CLAIMS = (
         text="SAM lowers what an ensemble gains over its members (EIR).",
         source="Section 4.4; figure 7",
         needs=BARS,
-        judge=sam_improvement,
+        judge=partial(
+            duels, metric="eir", winner="sam", rivals=["deep_ensemble"], sign=-1
+        ),
         effect="EIR of the plain ensemble less SAM's",
         scope="generally",
     ),
@@ -277,7 +195,7 @@ CLAIMS = (
         text="SharpBalance is more accurate than plain ensembles and SAM's.",
         source="Section 4.4; figures 7 and 13, table 5",
         needs=(*BARS, "sharpbalance/figure13", "sharpbalance/table5"),
-        judge=wins,
+        judge=partial(leads, rivals=BASELINES),
         effect=ACCURACY,
     ),
     Claim(
@@ -285,7 +203,7 @@ CLAIMS = (
         text="Its lead over SAM grows with the severity of corruptions.",
         source="Section 4.4; tables 2 to 4",
         needs=tuple(f"sharpbalance/table{number}" for number in (2, 3, 4)),
-        judge=gap_severity,
+        judge=partial(leads_grow, axis="severity", rivals=["sam"]),
         effect="percentage points per step of severity",
     ),
     Claim(
@@ -293,7 +211,9 @@ CLAIMS = (
         text="Its lead over the better baseline grows with the members, from two on.",
         source="Section 4.4; figure 8",
         needs=("sharpbalance/figure8",),
-        judge=gap_size,
+        judge=among(
+            _of_several, partial(leads_grow, axis="ensemble_size", rivals=BASELINES)
+        ),
         effect="percentage points per member",
     ),
     Claim(
@@ -310,7 +230,7 @@ CLAIMS = (
         text="Narrower networks trade diversity for flatness more steeply.",
         source="Section 4.2; figure 5a",
         needs=("sharpbalance/figure5a",),
-        judge=partial(beta_falls, item="sharpbalance/figure5a", axis="width", sign=1),
+        judge=partial(beta_falls, axis="width", sign=1),
         effect="beta of the narrowest less the widest",
     ),
     Claim(
@@ -318,9 +238,7 @@ CLAIMS = (
         text="Sparser networks trade diversity for flatness more steeply.",
         source="Section 4.2; figure 5b",
         needs=("sharpbalance/figure5b",),
-        judge=partial(
-            beta_falls, item="sharpbalance/figure5b", axis="sparsity", sign=-1
-        ),
+        judge=partial(beta_falls, axis="sparsity", sign=-1),
         effect="beta of the sparsest less the densest",
     ),
     Claim(
@@ -328,7 +246,7 @@ CLAIMS = (
         text="The Fisher trace ranks samples as their input curvature does.",
         source="Appendix F.3; figure 14",
         needs=("sharpbalance/figure14",),
-        judge=rank_correlation,
+        judge=among(_of_curvature, partial(levels, metric="rank_correlation")),
         effect="Spearman's rank correlation",
     ),
     Claim(
@@ -336,7 +254,14 @@ CLAIMS = (
         text="ECE and NLL under corruption: SAM below plain, SharpBalance below SAM.",
         source="Appendix F.5; figure 15",
         needs=("sharpbalance/figure15",),
-        judge=uncertainty_order,
+        judge=among(
+            _of_several,
+            all_of(
+                partial(duels, metric=metric, winner=better, rivals=[worse], sign=-1)
+                for metric in ("ece", "nll")
+                for better, worse in (("sam", "deep_ensemble"), ("sharpbalance", "sam"))
+            ),
+        ),
         effect="ECE or NLL of the worse less the better",
     ),
     Claim(
@@ -344,7 +269,10 @@ CLAIMS = (
         text="ECE and NLL under corruption fall as members are added.",
         source="Appendix F.5; figure 15",
         needs=("sharpbalance/figure15",),
-        judge=uncertainty_size,
+        judge=all_of(
+            partial(trends, metric=metric, axis="ensemble_size", sign=-1)
+            for metric in ("ece", "nll")
+        ),
         effect="fall of ECE or NLL per member",
     ),
     Claim(
@@ -352,7 +280,12 @@ CLAIMS = (
         text="Scoring the samples adds 1 % to the training time (judged: below 1.5 %).",
         source="Appendix G; table 8",
         needs=("sharpbalance/table8",),
-        judge=scoring,
+        judge=partial(
+            levels,
+            metric="scoring_overhead",
+            words="percent added by scoring",
+            region=(-math.inf, ONE_PERCENT),
+        ),
         effect="percent of the training time",
     ),
     Claim(
@@ -361,7 +294,13 @@ CLAIMS = (
         source="Appendix F.4; table 7, though of SharpBalance with GSAM the paper "
         "itself claims only better accuracy on clean data",
         needs=("sharpbalance/table7",),
-        judge=gsam,
+        judge=all_of(
+            partial(duels, metric="ensemble_accuracy", winner=better, rivals=[worse])
+            for better, worse in (
+                ("gsam", "sam"),
+                ("sharpbalance_gsam", "sharpbalance"),
+            )
+        ),
         effect=ACCURACY,
     ),
     Claim(
@@ -369,35 +308,27 @@ CLAIMS = (
         text="SharpBalance is more accurate than EoA and SAM+.",
         source="Appendix F.4; table 6",
         needs=("sharpbalance/table6",),
-        judge=beaten,
+        judge=partial(leads, rivals=["eoa", "sam_plus"]),
         effect=ACCURACY,
     ),
     _theory(
         "theorem1-printed",
         "The lower bound of Theorem 1, as printed, scales as sharpness does.",
         "Theorem 1",
-        "printed",
-        1,
     ),
     _theory(
         "theorem1-corrected",
         "The lower bound of Theorem 1, as corrected here, scales as sharpness does.",
         "our correction, theory page",
-        "corrected",
-        1,
     ),
     _theory(
         "theorem2-printed",
         "The constant C of Theorem 2, as printed, is what simulations give (to 1 %).",
         "Theorem 2",
-        "printed",
-        2,
     ),
     _theory(
         "theorem2-corrected",
         "The constant C of Theorem 2, as corrected here, is what simulations give.",
         "our correction, theory page",
-        "corrected",
-        2,
     ),
 )

@@ -14,11 +14,11 @@ FORMAT = 1
 
 
 def document(
-    found: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
+    judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
 ) -> dict[str, Any]:
     """Return verdicts in a form JSON can hold."""
     rows = []
-    for claim, verdict in zip(claims, found, strict=True):
+    for claim, verdict in zip(claims, judged, strict=True):
         row = asdict(verdict)
         row |= {name: getattr(claim, name) for name in ("text", "source", "scope")}
         row["effect_is"] = claim.effect
@@ -27,13 +27,13 @@ def document(
     return {"format": FORMAT, "level": LEVEL, "verdicts": rows}
 
 
-def markdown(found: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:
+def markdown(judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:
     """Return a table for each paper, and the reason of every verdict."""
     blocks = []
     for paper, title in PAPERS.items():
         rows = [
             (claim, verdict)
-            for claim, verdict in zip(claims, found, strict=True)
+            for claim, verdict in zip(claims, judged, strict=True)
             if claim.name.startswith(f"{paper}/")
         ]
         if not rows:

@@ -41,8 +41,7 @@ from tepui.metrics import auroc, ood_scores
 from tepui.models import MLP, ConvNet
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sed.protocol import GRID, OOD_SCORES
-from tepui.report.figures import COLORS
-from tepui.report.studies import grid, legend_below
+from tepui.report.drawing import COLORS, grid, legend_below
 from tepui.studies import (
     DataSource,
     EvaluationSpec,
@@ -54,7 +53,6 @@ from tepui.studies import (
     averaged,
 )
 from tepui.studies.derived_data import Copies, Features
-from tepui.studies.specifications import Shelf
 from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
@@ -137,7 +135,7 @@ class Drawn(DataSource):
     places: tuple[int, int]  # the first place, and the one after the last
     seed: int  # same seed, same order
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the images in their random order."""
         whole = self.images(train=self.train)
         stream = generator(self.seed, "offline_sed")
@@ -155,7 +153,7 @@ class Unfamiliar(DataSource):
     like: DataSource
     seed: int  # same seed, same noise
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the images, without labels."""
         like = store.dataset(self.like)
         assert isinstance(like, Arrays)
@@ -170,13 +168,13 @@ class Unfamiliar(DataSource):
 
 def enlarged_digits(like: Arrays) -> Arrays:
     """Return real digits in the size and the normalization of other images."""
-    found = Digits(train=True)
-    assert isinstance(found.inputs, Tensor)
+    digits = Digits(train=True)
+    assert isinstance(digits.inputs, Tensor)
     assert isinstance(like.inputs, Tensor)
     side = like.inputs.shape[-1]
-    larger = interpolate(found.inputs, size=(side, side), mode="bilinear")
+    larger = interpolate(digits.inputs, size=(side, side), mode="bilinear")
     shown = larger.mul(255).round().byte()
-    return like.like(shown, torch.full_like(found.targets, -1))
+    return like.like(shown, torch.full_like(digits.targets, -1))
 
 
 def extractor(effort: Effort, seed: int) -> Trial:
@@ -247,13 +245,13 @@ def of_variant(effort: Effort, name: str, variant: Variant) -> Numbers:
     tests = [evaluation_spec(effort, seed) for seed in seeds]
 
     def records(store: Store) -> Iterator[Record]:
-        found = [
-            scores(store.answers(trial, test), len(effort.types))
+        rows = [
+            scores(store.logits(trial, test), len(effort.types))
             for trial, test in zip(runs, tests, strict=True)
         ]
-        for metric, dataset, score in found[0]:
+        for metric, dataset, score in rows[0]:
             yield averaged(
-                [each[metric, dataset, score] for each in found],
+                [row[metric, dataset, score] for row in rows],
                 runs,
                 item="ours/sed_controls",
                 dataset=dataset,
@@ -272,26 +270,26 @@ def of_variant(effort: Effort, name: str, variant: Variant) -> Numbers:
 def scores(stored: StoredLogits, types: int) -> dict[tuple[str, str, str], float]:
     """Return metrics by name, data and, for detection, score."""
     clean, labels = stored.clean
-    found: dict[tuple[str, str, str], float] = {}
+    values_by_name: dict[tuple[str, str, str], float] = {}
     for data in ("clean", *SEVERITIES):
         parts = [clean] if data == "clean" else stored.ood[data].chunk(types, dim=1)
-        mean = mean_scores(scores_of(each, labels) for each in parts)
-        found["unique_predictions", data, ""] = mean.unique_predictions
-        found["ensemble_accuracy", data, ""] = mean.accuracy
-        found["individual_accuracy", data, ""] = mean.individual_accuracy
+        mean = mean_scores(scores_of(part, labels) for part in parts)
+        values_by_name["unique_predictions", data, ""] = mean.unique_predictions
+        values_by_name["ensemble_accuracy", data, ""] = mean.accuracy
+        values_by_name["individual_accuracy", data, ""] = mean.individual_accuracy
     familiar = ood_scores(clean, OOD_SCORES.values())
     for name, logits in stored.ood.items():
         values = ood_scores(logits, OOD_SCORES.values())
         for score, ours in OOD_SCORES.items():
-            found["auroc", name, score.upper()] = float(
+            values_by_name["auroc", name, score.upper()] = float(
                 auroc(familiar[ours], values[ours])
             )
-    return found
+    return values_by_name
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a row per variant, but for one far off, and a panel per quantity."""
-    methods = dict.fromkeys(record.method for record in found.records)
+    methods = dict.fromkeys(record.method for record in results.records)
     variants = [name for name in methods if name != FAR_OFF]
     wide = "severity 5"
     panels = [
@@ -299,7 +297,7 @@ def draw(found: Results) -> "Figure":
         {"metric": "ensemble_accuracy", "dataset": wide},
         *(
             {"metric": "auroc", "dataset": name}
-            for name in dict.fromkeys(r.dataset for r in found.find(metric="auroc"))
+            for name in dict.fromkeys(r.dataset for r in results.find(metric="auroc"))
             if name != "severity 1"
         ),
     ]
@@ -307,11 +305,11 @@ def draw(found: Results) -> "Figure":
     for axis, names in zip(axes, panels, strict=True):
         for number, score in enumerate(("PDS", "BMA")):
             at = {"score": score} if names["metric"] == "auroc" else {}
-            shown = [found.one(method=each, **names, **at) for each in variants]
+            shown = [results.one(method=variant, **names, **at) for variant in variants]
             axis.errorbar(
-                [each.value or 0 for each in shown],
+                [record.value or 0 for record in shown],
                 [row + 0.2 * number for row in range(len(shown))],
-                xerr=[each.sem or 0 for each in shown],
+                xerr=[record.sem or 0 for record in shown],
                 fmt="so"[number],
                 color=COLORS[number] if at else "#444444",
                 label=score if at else None,

@@ -44,14 +44,13 @@ from tepui.studies import (
     Trial,
     averaged,
 )
-from tepui.studies.specifications import Shelf
 from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Color = Literal["label", "random", "both"]
-Part = Literal["labeled", "unlabeled", "test"]
+PaintedPart = Literal["labeled", "unlabeled", "test"]
 MEMBERS = 2
 
 
@@ -125,8 +124,8 @@ def painted(images: Tensor, colors: Tensor) -> Tensor:
 
 def colors_of(images: Any) -> Tensor:
     """Return the color of each image, read from the image."""
-    found: Tensor = images.sum((2, 3)).argmax(1)
-    return found
+    colors: Tensor = images.sum((2, 3)).argmax(1)
+    return colors
 
 
 @final
@@ -134,10 +133,10 @@ def colors_of(images: Any) -> Tensor:
 class Painted(DataSource):
     """Labeled, unlabeled or test images; no digit is in two of them."""
 
-    part: Part  # which: color as the class, color at random, each image in both colors
+    part: PaintedPart  # color as the class, at random, or each image in both colors
     seed: int  # what the split and the random colors derive from
 
-    def load(self, store: Shelf) -> Arrays:
+    def load(self, store: Store) -> Arrays:
         """Return the images."""
         if self.part == "test":
             return PaintedDigits(Digits(train=False), "both")
@@ -176,23 +175,24 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
     ]
     labeled = [Painted("labeled", seed) for seed in seeds]
     tests = [
-        EvaluationSpec(Painted("test", 0), ood=(("labeled", each),)) for each in labeled
+        EvaluationSpec(Painted("test", 0), ood=(("labeled", source),))
+        for source in labeled
     ]
     pairs = [*zip(runs, tests, strict=True)]
 
     def records(store: Store) -> Iterator[Record]:
         images = store.dataset(Painted("test", 0)).inputs  # type: ignore[attr-defined]
-        found = [
+        rows = [
             scores(
-                store.answers(trial, test),
+                store.logits(trial, test),
                 colors_of(images),
                 store.dataset(trial.data).targets,  # type: ignore[attr-defined]
             )
             for trial, test in pairs
         ]
-        for metric, member in found[0]:
+        for metric, member in rows[0]:
             yield averaged(
-                [each[metric, member] for each in found],
+                [row[metric, member] for row in rows],
                 runs,
                 item="ours/shortcut",
                 dataset="painted_digits",
@@ -212,15 +212,15 @@ def scores(
     """Return shares of test images by metric and member; the best is an oracle's."""
     logits, classes = stored.clean
     intact = colors == classes
-    right = individual_accuracy(logits, classes)
+    correct = individual_accuracy(logits, classes)
     follow = individual_accuracy(logits, colors)
-    order = right.argsort()
+    order = correct.argsort()
     upper = (logits[:, ~intact].argmax(-1) == 1).double().mean(1)
     unbroken = individual_accuracy(logits[:, intact], classes[intact])
     trained = individual_accuracy(stored.ood["labeled"], labels)
     return {
-        ("accuracy", "best"): float(right.max()),
-        ("accuracy", "worst"): float(right.min()),
+        ("accuracy", "best"): float(correct.max()),
+        ("accuracy", "worst"): float(correct.min()),
         ("ensemble_accuracy", ""): float(accuracy(logits, classes)),
         ("disagreement", ""): float(disagreement(logits)),
         # How differently members lean where color and class conflict.
@@ -232,17 +232,17 @@ def scores(
     }
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return each member by how often it predicts the color and how often the class."""
 
     def values(metric: str, method: str) -> list[float | None]:
         return [
             value
             for member in ("worst", "best")
-            for value in found.one(method=method, metric=metric, member=member).values
+            for value in results.one(method=method, metric=metric, member=member).values
         ]
 
-    methods = dict.fromkeys(record.method for record in found.records)
+    methods = dict.fromkeys(record.method for record in results.records)
     clouds = tuple(
         Cloud(name, values("predicts_color", name), values("accuracy", name))
         for name in methods

@@ -93,12 +93,12 @@ def settings(order: Order) -> dict[str, Any]:
     }
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return the photograph, clean and under every corruption."""
-    view = VIEWS[cast(Size, found.size.split("+")[0])]
+    view = VIEWS[cast(Size, results.size.split("+")[0])]
     image = photograph(view.pixels)
     images = {"clean": image[0]}
-    for kind in dict.fromkeys(record.at["corruption"] for record in found.records):
+    for kind in dict.fromkeys(record.at["corruption"] for record in results.records):
         changed = corrupt(image, kind, SHOWN, strength=view.strength)
         images[kind.replace("_", " ")] = changed[0]
     return image_grid(images)

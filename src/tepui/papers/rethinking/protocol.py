@@ -68,6 +68,55 @@ class ControlStudy(NamedTuple):
     # training samples for SAM-sharpness; None takes all
     sharp_samples: int | None = None
 
+    def controls(self) -> dict[str, Trial]:
+        """Return the six controls by name: ensembles with a member per seed."""
+        plain = SGD(lr=self.rate, momentum=0.9, weight_decay=0.0)
+        baseline = Trial(
+            data=Samples(self.dataset, count=self.train),
+            model=self.model,
+            training=TrainingSpec(
+                method=DeepEnsemble(),
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                optimizer=plain,
+                schedule=self.schedule,
+            ),
+            seeds=seeds(0, self.members),
+        )
+        decayed = replace(plain, weight_decay=WEIGHT_DECAY)
+        plain_or_regularized = {
+            "baseline": baseline,
+            "augmentation": baseline.trained_with(augment=self.augment),
+            "weight_decay": baseline.trained_with(optimizer=decayed),
+        }
+        return {
+            f"{name}{suffix}": trial.trained_with(method=method)
+            for name, trial in plain_or_regularized.items()
+            for suffix, method in (("", DeepEnsemble()), ("_sam", SAM(rho=RHO)))
+        }
+
+    def evaluation_spec(self) -> EvaluationSpec:
+        """Return the clean and corrupted test of a self."""
+        test = Samples(self.dataset, part="test", count=self.test)
+        return EvaluationSpec(test, self.types, self.severities, self.strength)
+
+    def measures(self) -> dict[tuple[str, str], SharpnessSpec]:
+        """Return the sharpness measures by name and by what they are measured on."""
+        clean = Samples(self.dataset, count=self.train)
+        sources = (None, Augmented(clean, self.augment))  # None: what it learned from
+        functions: dict[str, Callable[..., Any]] = {
+            "fisher_rao": fisher_rao,
+            "sam_sharpness": partial(
+                sam_sharpness, num_draws=self.places, num_samples=self.sharp_samples
+            ),
+            "relative_flatness": relative_flatness,
+        }
+        return {
+            (metric, name): SharpnessSpec(function, source)
+            for metric, function in functions.items()
+            for name, source in zip(SHARPNESS_DATA, sources, strict=True)
+        }
+
 
 def vgg19_on_32px(**options: Any) -> nn.Module:
     """Return a VGG-19 with BatchNorm that enlarges smaller images to 32 pixels."""
@@ -201,61 +250,9 @@ STUDIES: Mapping[Size, Mapping[tuple[str, str], ControlStudy]] = {
 }
 
 
-def controls(study: ControlStudy) -> dict[str, Trial]:
-    """Return the six controls by their names, an ensemble with a member per seed."""
-    plain = SGD(lr=study.rate, momentum=0.9, weight_decay=0.0)
-    baseline = Trial(
-        data=Samples(study.dataset, count=study.train),
-        model=study.model,
-        training=TrainingSpec(
-            method=DeepEnsemble(),
-            epochs=study.epochs,
-            batch_size=study.batch_size,
-            optimizer=plain,
-            schedule=study.schedule,
-        ),
-        seeds=seeds(0, study.members),
-    )
-    decayed = replace(plain, weight_decay=WEIGHT_DECAY)
-    found = {
-        "baseline": baseline,
-        "augmentation": baseline.trained_with(augment=study.augment),
-        "weight_decay": baseline.trained_with(optimizer=decayed),
-    }
-    return {
-        f"{name}{suffix}": trial.trained_with(method=method)
-        for name, trial in found.items()
-        for suffix, method in (("", DeepEnsemble()), ("_sam", SAM(rho=RHO)))
-    }
-
-
 def study_of(order: Order, dataset: str, architecture: str) -> ControlStudy:
     """Return the study of one table that an order asks for."""
     return STUDIES[order.size][dataset, architecture]._replace(**order.lengths)
-
-
-def evaluation_spec(study: ControlStudy) -> EvaluationSpec:
-    """Return the clean and corrupted test of a study."""
-    test = Samples(study.dataset, part="test", count=study.test)
-    return EvaluationSpec(test, study.types, study.severities, study.strength)
-
-
-def measures(study: ControlStudy) -> dict[tuple[str, str], SharpnessSpec]:
-    """Return the sharpness measures by name and by what they are measured on."""
-    clean = Samples(study.dataset, count=study.train)
-    sources = (None, Augmented(clean, study.augment))  # None: what it learned from
-    functions: dict[str, Callable[..., Any]] = {
-        "fisher_rao": fisher_rao,
-        "sam_sharpness": partial(
-            sam_sharpness, num_draws=study.places, num_samples=study.sharp_samples
-        ),
-        "relative_flatness": relative_flatness,
-    }
-    return {
-        (metric, name): SharpnessSpec(function, source)
-        for metric, function in functions.items()
-        for name, source in zip(SHARPNESS_DATA, sources, strict=True)
-    }
 
 
 def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
@@ -291,16 +288,16 @@ def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
 def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
     study = study_of(order, dataset, architecture)
     paper = STUDIES["paper"][dataset, architecture]
-    found = [
+    differences = [
         "corrupted copies are made by tepui",
         "relative flatness is the exact mean over all training samples, where the "
         "paper's size suggests a sum over batches",
     ]
     if architecture == "vit":
-        found.append("the paper names no size of its vision transformer")
+        differences.append("the paper names no size of its vision transformer")
     if order.size == "paper":
         smooth = "the learning rate falls at every step, not once an epoch"
-        return [*found, smooth] if study.schedule == Cosine() else found
+        return [*differences, smooth] if study.schedule == Cosine() else differences
     inner = study.model.func if isinstance(study.model, partial) else study.model
     count = study.train or "all"
     return [
@@ -313,5 +310,5 @@ def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
         f"corruptions of severities {study.severities}",
         f"SAM-sharpness at {study.places} places and of {study.sharp_samples} samples",
         "another augmentation",
-        *found,
+        *differences,
     ]

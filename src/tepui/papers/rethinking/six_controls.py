@@ -18,14 +18,7 @@ from tepui.metrics import (
     pairwise_disagreement,
 )
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.rethinking.protocol import (
-    ControlStudy,
-    controls,
-    evaluation_spec,
-    measures,
-    settings,
-    study_of,
-)
+from tepui.papers.rethinking.protocol import ControlStudy, settings, study_of
 from tepui.report.controls import control_panels
 from tepui.studies import Job, Record, Store, Trial, averaged, pair_pseudo_values
 
@@ -43,7 +36,7 @@ def table(item: str, dataset: str, architecture: str) -> Recipe:
 
     def numbers(order: Order) -> Iterator[Numbers]:
         study = study_of(order, dataset, architecture)
-        for control, trial in order.choose(controls(study)).items():
+        for control, trial in order.choose(study.controls()).items():
             yield of_control(study, trial, dataset, method=control, **names)
 
     return Recipe(
@@ -59,15 +52,15 @@ def of_control(
     study: ControlStudy, trial: Trial, dataset: str, **names: Any
 ) -> Numbers:
     """Return all metrics of one control."""
-    test, asked = evaluation_spec(study), measures(study)
+    test, measures = study.evaluation_spec(), study.measures()
 
     def records(store: Store) -> Iterator[Record]:
-        scores = member_scores(store.answers(trial, test))
+        scores = member_scores(store.logits(trial, test))
         for metric, values in scores.items():
             of = f"{dataset}_c" if metric == "corruption_accuracy" else dataset
             more = {"dataset": of, "metric": metric, "unit": UNITS[metric]}
             yield averaged(values, [trial], **names, **more)
-        for (metric, data), spec in asked.items():
+        for (metric, data), spec in measures.items():
             members = store.measured(trial, spec)[metric]["members"]
             yield averaged(
                 [member["value"] for member in members],
@@ -79,7 +72,7 @@ def of_control(
                 **names,
             )
 
-    return Numbers([Job(trial, (test,), tuple(asked.values()))], records)
+    return Numbers([Job(trial, (test,), tuple(measures.values()))], records)
 
 
 def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
@@ -92,7 +85,12 @@ def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
             float(ece(one[None], labels, torchmetrics_bins=True)) for one in logits
         ],
         "corruption_accuracy": [
-            100 * float(corruption_accuracy({c: each[n] for c, each in copies.items()}))
+            100
+            * float(
+                corruption_accuracy(
+                    {c: accuracies[n] for c, accuracies in copies.items()}
+                )
+            )
             for n in range(len(logits))
         ],
         "disagreement": pair_pseudo_values(pairwise_disagreement(logits)),

@@ -7,6 +7,7 @@ Results hold the places of the images in their set; the picture takes them from 
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,18 +16,11 @@ from torch.utils.data import Dataset
 
 from tepui.metrics import ensemble_predictions, pds, predictions
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sed.protocol import (
-    ARCHITECTURE,
-    LENGTHS,
-    Answers,
-    asked,
-    settings,
-    study_of,
-    trials,
-)
+from tepui.papers.sed import protocol
+from tepui.papers.sed.protocol import Quantity, Tested
 from tepui.papers.sed.scales import STUDIES
-from tepui.report.studies import grid
-from tepui.studies import Record, Results, Store, averaged
+from tepui.report.drawing import grid
+from tepui.studies import Results, Store
 from tepui.studies.gallery import class_name, images_at
 
 if TYPE_CHECKING:
@@ -38,38 +32,33 @@ EACH = 5
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return PDS of the most and the least divergent images, with what is seen."""
-    study = study_of(order)
-    runs = trials(study, "sed_a2d")[:1]
+    study = protocol.study_of(order)
+    runs = protocol.trials(study, "sed_a2d")[:1]
+    values = partial(divergent, size=order.size)
+    yield protocol.head_numbers("sed/figure2", study, "sed_a2d", runs, values, at={})
 
-    def records(store: Store, found: list[Answers]) -> Iterator[Record]:
-        logits, labels = found[0][SET]
-        scores = pds(logits)
-        ranked = scores.argsort(stable=True)
-        images = pictures(order.size, store)
-        together = ensemble_predictions(logits, rule="logit")
-        apart = predictions(logits)
-        for end, rows in (("most", ranked.flip(0)), ("least", ranked)):
-            for rank, row in enumerate(rows[:EACH].tolist(), start=1):
-                yield averaged(
-                    [float(scores[row])],
-                    runs,
-                    item="sed/figure2",
-                    dataset=SET,
-                    architecture=ARCHITECTURE,
-                    method="sed_a2d",
-                    metric="pds",
-                    unit="none",
-                    at={
-                        "divergent": end,
-                        "rank": rank,
-                        "row": row,
-                        "label": class_name(images, labels[row]),
-                        "prediction": class_name(images, together[row]),
-                        "others": _others(images, apart[:, row], together[row]),
-                    },
-                )
 
-    yield asked(study, runs, study.members, records)
+def divergent(tested: Tested, size: Size) -> dict[Quantity, float]:
+    """Return PDS at both ends of the ranking, with what is seen there."""
+    logits, labels = tested.sets[SET]
+    scores = pds(logits)
+    ranked = scores.argsort(stable=True)
+    images = pictures(size, tested.store)
+    together, apart = ensemble_predictions(logits, rule="logit"), predictions(logits)
+    values = {}
+    for end, rows in (("most", ranked.flip(0)), ("least", ranked)):
+        for rank, row in enumerate(rows[:EACH].tolist(), start=1):
+            at = {
+                "divergent": end,
+                "rank": rank,
+                "row": row,
+                "label": class_name(images, labels[row]),
+                "prediction": class_name(images, together[row]),
+                "others": _others(images, apart[:, row], together[row]),
+            }
+            quantity = Quantity(SET, "pds", "none", tuple(at.items()))
+            values[quantity] = float(scores[row])
+    return values
 
 
 def pictures(size: Size, store: Store) -> Dataset[Any]:
@@ -77,14 +66,16 @@ def pictures(size: Size, store: Store) -> Dataset[Any]:
     return STUDIES[size].images(0)[SET].load(store)
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return the most divergent images above the least divergent ones."""
-    size: Any = found.size.split("+")[0]
+    size: Any = results.size.split("+")[0]
     images = pictures(size, Store(".", device="cpu"))
-    figure, axes = grid(len(found.records), columns=EACH)
+    figure, axes = grid(len(results.records), columns=EACH)
     figure.set_size_inches(2.3 * EACH, 2 * 3.2)
-    shown = images_at(images, torch.tensor([each.at["row"] for each in found.records]))
-    for axis, record, image in zip(axes, found.records, shown, strict=True):
+    shown = images_at(
+        images, torch.tensor([record.at["row"] for record in results.records])
+    )
+    for axis, record, image in zip(axes, results.records, shown, strict=True):
         axis.imshow(image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray")
         label = f"GT: {record.at['label']}, PDS {record.value:.3f}"
         axis.set_title(label, fontsize=9)
@@ -104,14 +95,14 @@ def draw(found: Results) -> "Figure":
 
 def _others(images: Dataset[Any], chosen: Tensor, together: Tensor) -> str:
     """Return what members say that the ensemble does not, each once."""
-    other = [int(each) for each in chosen.unique() if each != together]
-    return ", ".join(class_name(images, torch.tensor(each)) for each in other)
+    other = [int(choice) for choice in chosen.unique() if choice != together]
+    return ", ".join(class_name(images, torch.tensor(choice)) for choice in other)
 
 
 RECIPE = Recipe(
     title="images on which SED's members differ most and least",
     numbers=numbers,
-    settings=lambda order: settings(order, shown="the first repetition"),
+    settings=lambda order: protocol.settings(order, shown="the first repetition"),
     draw=draw,
-    overrides=LENGTHS,
+    overrides=protocol.LENGTHS,
 )

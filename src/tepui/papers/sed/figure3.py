@@ -8,94 +8,57 @@ Beside the paper's two curves stands the accuracy on clean images: what it costs
 """
 
 from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tepui.methods import SED
 from tepui.metrics import accuracy, pds
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sed.protocol import (
-    ARCHITECTURE,
-    DETECTED,
-    LENGTHS,
-    Answers,
-    asked,
-    aurocs,
-    settings,
-    study_of,
-    trials,
-)
-from tepui.papers.sed.scales import HeadStudy
+from tepui.papers.sed import protocol
+from tepui.papers.sed.protocol import Quantity, Tested, aurocs
 from tepui.report.curves import Curves, curve_panels
-from tepui.studies import Record, Results, Store, averaged
+from tepui.studies import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PANELS = {  # title and axis of each metric's panel
+    "pds": ("diversity", "mean PDS"),
+    "auroc": ("detection", "AUROC of PDS"),
+    "accuracy": ("cost", "accuracy in %"),
+}
+
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return mean PDS, its AUROC and the accuracy on clean images, by weight."""
-    study = study_of(order)
+    study = protocol.study_of(order)
     for weight in study.lambdas:
-        yield at_weight(study, weight)
-
-
-def at_weight(study: HeadStudy, weight: float) -> Numbers:
-    """Return what SED does at one weight of its disagreement."""
-    runs = trials(study, "sed_a2d", method=SED(weight=weight))
-    number = partial(
-        averaged,
-        trials=runs,
-        item="sed/figure3",
-        architecture=ARCHITECTURE,
-        method="sed_a2d",
-    )
-    at: dict[str, Any] = {"lambda": weight, "ensemble_size": study.members}
-
-    def records(store: Store, sets: list[Answers]) -> Iterator[Record]:
-        detected = [aurocs(each) for each in sets]
-        for name in DETECTED:
-            yield number(
-                [float(pds(each[name][0]).mean()) for each in sets],
-                dataset=name,
-                metric="pds",
-                unit="none",
-                at=at,
-            )
-            yield number(
-                [each["pds", name] for each in detected],
-                dataset=name,
-                metric="auroc",
-                unit="fraction",
-                at={**at, "score": "PDS"},
-            )
-        yield number(
-            [
-                100 * float(accuracy(*each["imagenet_val"], rule="logit"))
-                for each in sets
-            ],
-            dataset="imagenet_val",
-            metric="accuracy",
-            unit="percent",
-            at=at,
+        runs = protocol.trials(study, "sed_a2d", method=SED(weight=weight))
+        at = {"lambda": weight, "ensemble_size": study.members}
+        yield protocol.head_numbers(
+            "sed/figure3", study, "sed_a2d", runs, effects, at=at
         )
 
-    return asked(study, runs, study.members, records)
+
+def effects(tested: Tested) -> dict[Quantity, float]:
+    """Return what SED does at one weight of its disagreement."""
+    values: dict[Quantity, float] = {}
+    for quantity, value in aurocs(tested.sets, "pds").items():
+        logits, _ = tested.sets[quantity.dataset]
+        values[Quantity(quantity.dataset, "pds", "none")] = float(pds(logits).mean())
+        values[quantity] = value
+    clean = accuracy(*tested.sets["imagenet_val"], rule="logit")
+    values[Quantity("imagenet_val", "accuracy", "percent")] = 100 * float(clean)
+    return values
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel for diversity, one for detection and one for the cost."""
-
-    def lines(metric: str) -> dict[str, list[Record]]:
-        shown = found.find(metric=metric)
-        names = dict.fromkeys(record.dataset for record in shown)
-        return {name: [r for r in shown if r.dataset == name] for name in names}
-
     return curve_panels(
         [
-            Curves("diversity", "lambda", "mean PDS", lines("pds"), log=True),
-            Curves("detection", "lambda", "AUROC of PDS", lines("auroc"), log=True),
-            Curves("cost", "lambda", "accuracy in %", lines("accuracy"), log=True),
+            Curves(
+                title, "lambda", axis, results.by("dataset", metric=metric), log=True
+            )
+            for metric, (title, axis) in PANELS.items()
         ]
     )
 
@@ -103,7 +66,9 @@ def draw(found: Results) -> "Figure":
 RECIPE = Recipe(
     title="diversity and detection against the weight of the disagreement",
     numbers=numbers,
-    settings=lambda order: settings(order, lambdas=list(study_of(order).lambdas)),
+    settings=lambda order: protocol.settings(
+        order, lambdas=list(protocol.study_of(order).lambdas)
+    ),
     draw=draw,
-    overrides=LENGTHS,
+    overrides=protocol.LENGTHS,
 )

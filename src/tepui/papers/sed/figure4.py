@@ -14,17 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sed.protocol import (
-    ARCHITECTURE,
-    DETECTED,
-    LENGTHS,
-    Answers,
-    asked,
-    aurocs,
-    settings,
-    study_of,
-    trials,
-)
+from tepui.papers.sed import protocol
 from tepui.papers.sed.scales import HeadStudy
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies import Job, Record, Results, Store, Trial, averaged
@@ -38,38 +28,25 @@ EPOCHS = 3
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return SED's AUROCs by size, and the step times of three methods."""
-    study = study_of(order)
+    study = protocol.study_of(order)
     for size in study.sizes:
-        yield detection(study, size)
+        yield protocol.head_numbers(
+            "sed/figure4",
+            study,
+            "sed_a2d",
+            protocol.trials(study, "sed_a2d", size),
+            lambda tested: protocol.aurocs(tested.sets, "pds"),
+            size,
+        )
     for name in TIMED:
         yield step_times(study, name)
 
 
-def detection(study: HeadStudy, size: int) -> Numbers:
-    """Return SED's AUROCs at one size."""
-    runs = trials(study, "sed_a2d", size)
-
-    def records(store: Store, answers: list[Answers]) -> Iterator[Record]:
-        found = [aurocs(sets) for sets in answers]
-        for dataset in DETECTED:
-            yield averaged(
-                [each["pds", dataset] for each in found],
-                runs,
-                item="sed/figure4",
-                dataset=dataset,
-                architecture=ARCHITECTURE,
-                method="sed_a2d",
-                metric="auroc",
-                unit="fraction",
-                at={"ensemble_size": size, "score": "PDS"},
-            )
-
-    return asked(study, runs, size, records)
-
-
 def step_times(study: HeadStudy, name: str) -> Numbers:
     """Return how long the steps of a method take at every size, in short runs."""
-    short = {size: trials(study, name, size, epochs=EPOCHS) for size in study.sizes}
+    short = {
+        size: protocol.trials(study, name, size, epochs=EPOCHS) for size in study.sizes
+    }
 
     def records(store: Store) -> Iterator[Record]:
         first = _seconds(store, short[study.sizes[0]])
@@ -79,7 +56,7 @@ def step_times(study: HeadStudy, name: str) -> Numbers:
                 runs,
                 item="sed/figure4",
                 dataset="imagenet_train",
-                architecture=ARCHITECTURE,
+                architecture=protocol.ARCHITECTURE,
                 method=name,
                 metric="relative_step_time",
                 unit="ratio",
@@ -87,41 +64,32 @@ def step_times(study: HeadStudy, name: str) -> Numbers:
                 note=f"time of an epoch over that of {study.sizes[0]} members",
             )
 
-    return Numbers([Job(each) for runs in short.values() for each in runs], records)
+    return Numbers([Job(run) for runs in short.values() for run in runs], records)
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel for detection and one for the time of a step."""
-    detection = found.find(metric="auroc")
-    sets = dict.fromkeys(record.dataset for record in detection)
-    times = found.find(metric="relative_step_time")
+    axis, auroc = "ensemble_size", results.by("dataset", metric="auroc")
+    times = results.by("method", metric="relative_step_time")
     return curve_panels(
         [
-            Curves(
-                "SED's detection",
-                "ensemble_size",
-                "AUROC of PDS",
-                {name: [r for r in detection if r.dataset == name] for name in sets},
-            ),
-            Curves(
-                "time of a step",
-                "ensemble_size",
-                "relative to the smallest",
-                {name: [r for r in times if r.method == name] for name in TIMED},
-            ),
+            Curves("SED's detection", axis, "AUROC of PDS", auroc),
+            Curves("time of a step", axis, "relative to the smallest", times),
         ]
     )
 
 
 def _seconds(store: Store, runs: list[Trial]) -> list[float]:
     """Return the time of the fastest epoch in each repetition."""
-    return [min(epoch.seconds for epoch in store.run(each).history) for each in runs]
+    return [min(epoch.seconds for epoch in store.run(run).history) for run in runs]
 
 
 RECIPE = Recipe(
     title="detection against ensemble size, and the time of a step",
     numbers=numbers,
-    settings=lambda order: settings(order, sizes=list(study_of(order).sizes)),
+    settings=lambda order: protocol.settings(
+        order, sizes=list(protocol.study_of(order).sizes)
+    ),
     draw=draw,
-    overrides=LENGTHS,
+    overrides=protocol.LENGTHS,
 )

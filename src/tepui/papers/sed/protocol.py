@@ -4,9 +4,9 @@ All members are heads on one frozen extractor; :mod:`tepui.papers.sed.scales` sa
 which, and what stands in for the paper's images.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,16 @@ from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Score, auroc, ood_scores, restrict_classes
 from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sed.scales import STUDIES, HeadStudy
-from tepui.studies import EvaluationSpec, Job, Record, Samples, Store, Trial, seeds
+from tepui.studies import (
+    EvaluationSpec,
+    Job,
+    Record,
+    Samples,
+    Store,
+    Trial,
+    averaged,
+    seeds,
+)
 from tepui.studies.derived_data import Features
 from tepui.training import AdamW, Constant, TrainingSpec
 
@@ -95,9 +104,8 @@ def trials(
     study: HeadStudy, name: str, members: int | None = None, **changes: Any
 ) -> list[Trial]:
     """Return an ensemble per repetition; see :func:`trial`."""
-    return [
-        trial(study, name, each, members, **changes) for each in range(study.ensembles)
-    ]
+    repetitions = range(study.ensembles)
+    return [trial(study, name, n, members, **changes) for n in repetitions]
 
 
 def features(study: HeadStudy, repetition: int, name: str) -> Features:
@@ -116,42 +124,76 @@ def evaluation_spec(study: HeadStudy, repetition: int) -> EvaluationSpec:
     return EvaluationSpec(features(study, repetition, "imagenet_val"), ood=others)
 
 
-def asked(
+class Tested(NamedTuple):
+    """What the first members of an ensemble say of every set, in one repetition."""
+
+    store: Store
+    study: HeadStudy
+    repetition: int
+    trial: Trial
+    members: int
+    sets: Answers
+
+
+class Quantity(NamedTuple):
+    """What names a number of an ensemble, beside its method."""
+
+    dataset: str
+    metric: str
+    unit: str
+    at: tuple[tuple[str, Any], ...] = ()
+
+
+def head_numbers(
+    item: str,
     study: HeadStudy,
+    name: str,
     runs: Sequence[Trial],
-    members: int,
-    records: Callable[[Store, list[Answers]], Iterable[Record]],
+    values: Callable[[Tested], Mapping[Quantity, float]],
+    members: int | None = None,
+    at: Mapping[str, Any] | None = None,
 ) -> Numbers:
-    """Return numbers that follow from what the first members say of every set.
+    """Return the means of quantities over repetitions, for one method.
 
     One ensemble per repetition is tested; what makes its features is trained before.
     """
-    fronts = [study.extractor(each) for each in range(study.ensembles)]
-    jobs = [Job(each) for each in fronts if isinstance(each, Trial)]
-    jobs += [
-        Job(trial, (evaluation_spec(study, repetition),))
-        for repetition, trial in enumerate(runs)
-    ]
+    extractors = [study.extractor(n) for n in range(study.ensembles)]
+    jobs = [Job(extractor) for extractor in extractors if isinstance(extractor, Trial)]
+    jobs += [Job(run, (evaluation_spec(study, n),)) for n, run in enumerate(runs)]
+    size = members or study.members
+    where = {"ensemble_size": size} if at is None else at
 
-    def found(store: Store) -> Iterable[Record]:
-        return records(store, [*answers(store, study, runs, members)])
+    def records(store: Store) -> Iterator[Record]:
+        rows = [values(answers) for answers in tested(store, study, runs, size)]
+        for quantity in rows[0]:
+            yield averaged(
+                [row[quantity] for row in rows],
+                runs,
+                item=item,
+                dataset=quantity.dataset,
+                architecture=ARCHITECTURE,
+                method=name,
+                metric=quantity.metric,
+                unit=quantity.unit,
+                at={**where, **dict(quantity.at)},
+            )
 
-    return Numbers(jobs, found)
+    return Numbers(jobs, records)
 
 
-def answers(
+def tested(
     store: Store, study: HeadStudy, runs: Sequence[Trial], members: int
-) -> Iterator[Answers]:
+) -> Iterator[Tested]:
     """Yield what the first members say of every set, for each repetition."""
-    for repetition, each in enumerate(runs):
+    for repetition, run in enumerate(runs):
         test = evaluation_spec(study, repetition)
-        stored = store.answers(each, test)
-        found = {"imagenet_val": (stored.clean[0][:members], stored.clean[1])}
+        stored = store.logits(run, test)
+        sets = {"imagenet_val": (stored.clean[0][:members], stored.clean[1])}
         for name, source in test.ood:
-            seen = store.dataset(source)
-            assert isinstance(seen, Arrays)
-            found[name] = (stored.ood[name][:members], seen.targets)
-        yield found
+            images = store.dataset(source)
+            assert isinstance(images, Arrays)
+            sets[name] = (stored.ood[name][:members], images.targets)
+        yield Tested(store, study, repetition, run, members, sets)
 
 
 def of_its_classes(
@@ -165,16 +207,18 @@ def of_its_classes(
     return restrict_classes(logits, labels, mask)
 
 
-def aurocs(sets: Answers) -> dict[tuple[str, str], float]:
-    """Return how well PDS and BMA tell other sets from clean images."""
-    found = {
-        name: ood_scores(sets[name][0], OOD_SCORES.values())
+def aurocs(sets: Answers, score: str, **at: Any) -> dict[Quantity, float]:
+    """Return how well PDS or BMA tells other sets from clean images."""
+    values = {
+        name: ood_scores(sets[name][0], [OOD_SCORES[score]])[OOD_SCORES[score]]
         for name in ("imagenet_val", *DETECTED)
     }
+    where = tuple({"score": score.upper(), **at}.items())
     return {
-        (score, name): float(auroc(found["imagenet_val"][ours], found[name][ours]))
+        Quantity(name, "auroc", "fraction", where): float(
+            auroc(values["imagenet_val"], values[name])
+        )
         for name in DETECTED
-        for score, ours in OOD_SCORES.items()
     }
 
 
@@ -190,7 +234,7 @@ def settings(order: Order, **further: Any) -> dict[str, Any]:
         "optimizer": "AdamW, learning rate 0.001, weight decay 0.01",
         "lambda": LAMBDA,
         "active members of SED": SED_A2D.active,
-        "varied hyperparameters": {name: list(each) for name, each in GRID.items()},
+        "varied hyperparameters": {name: list(values) for name, values in GRID.items()},
         "DivDis": "both weights 10, as published with DivDis",
         **further,
     }

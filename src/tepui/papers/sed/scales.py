@@ -45,9 +45,8 @@ from tepui.data.files.origins import ENVIRONMENT, data_folder
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.papers.recipe import Size
-from tepui.studies import DataSource, Samples, Trial, seeds
+from tepui.studies import DataSource, Samples, Store, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.studies.specifications import Shelf
 from tepui.training import MultiStep, TrainingSpec
 
 # How far heads of one ensemble start from each other.
@@ -93,7 +92,7 @@ class Folder(DataSource):
     def __post_init__(self) -> None:
         one_of("name", self.name, FROM)
 
-    def load(self, store: Shelf) -> Dataset[Any]:
+    def load(self, store: Store) -> Dataset[Any]:
         """Return the images at ImageNet's size."""
         folder = data_folder() / self.name
         if not folder.is_dir():
@@ -132,8 +131,8 @@ def near_start(start: int, in_features: int, hidden: int) -> MLP:
     with seeded(start, "shared head"):
         shared = make()
     with torch.no_grad():
-        for own, first in zip(head.parameters(), shared.parameters(), strict=True):
-            own.mul_(SPREAD).add_(first)
+        for weights, first in zip(head.parameters(), shared.parameters(), strict=True):
+            weights.mul_(SPREAD).add_(first)
     return head
 
 

@@ -9,52 +9,31 @@ from collections.abc import Iterator
 
 from tepui.metrics import unique_predictions
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sed.protocol import (
-    ARCHITECTURE,
-    DETECTED,
-    LENGTHS,
-    METHODS,
-    Answers,
-    asked,
-    settings,
-    study_of,
-    trials,
-)
-from tepui.papers.sed.scales import HeadStudy
-from tepui.studies import Record, Store, averaged
+from tepui.papers.sed import protocol
+from tepui.papers.sed.protocol import DETECTED, Quantity, Tested
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return unique predictions by method and set; clean images are not printed."""
-    study = study_of(order)
-    for name in order.choose(METHODS):
-        yield of_method(study, name)
+    study = protocol.study_of(order)
+    for name in order.choose(protocol.METHODS):
+        runs = protocol.trials(study, name)
+        yield protocol.head_numbers("sed/table1", study, name, runs, unique)
 
 
-def of_method(study: HeadStudy, name: str) -> Numbers:
-    """Return the unique predictions of one method."""
-    runs = trials(study, name)
-
-    def records(store: Store, found: list[Answers]) -> Iterator[Record]:
-        for dataset in (*DETECTED, "imagenet_val"):
-            yield averaged(
-                [float(unique_predictions(sets[dataset][0])) for sets in found],
-                runs,
-                item="sed/table1",
-                dataset=dataset,
-                architecture=ARCHITECTURE,
-                method=name,
-                metric="unique_predictions",
-                unit="count",
-                at={"ensemble_size": study.members},
-            )
-
-    return asked(study, runs, study.members, records)
+def unique(tested: Tested) -> dict[Quantity, float]:
+    """Return the number of different classes that members predict."""
+    return {
+        Quantity(dataset, "unique_predictions", "count"): float(
+            unique_predictions(tested.sets[dataset][0])
+        )
+        for dataset in (*DETECTED, "imagenet_val")
+    }
 
 
 RECIPE = Recipe(
     title="different classes that members predict",
     numbers=numbers,
-    settings=settings,
-    overrides=(*LENGTHS, "methods"),
+    settings=protocol.settings,
+    overrides=(*protocol.LENGTHS, "methods"),
 )

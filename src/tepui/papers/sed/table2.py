@@ -7,7 +7,7 @@ Oracle selection is the member that is best on the very labels of the test, pred
 ensemble the mean of the logits, uniform soup the mean of the weights.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 
 from tepui.ensembles.ensemble import Ensemble
@@ -16,97 +16,57 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import uniform_soup
 from tepui.metrics import accuracy
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sed.protocol import (
-    ARCHITECTURE,
-    LABELED,
-    LARGE,
-    LENGTHS,
-    METHODS,
-    Answers,
-    asked,
-    features,
-    of_its_classes,
-    settings,
-    study_of,
-    trials,
-)
-from tepui.papers.sed.scales import HeadStudy
-from tepui.studies import Record, Store, Trial, averaged
+from tepui.papers.sed import protocol
+from tepui.papers.sed.protocol import LABELED, Quantity, Tested, of_its_classes
 
 AGGREGATIONS = ("oracle selection", "prediction ensemble", "uniform soup")
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return accuracies by method, ensemble size, aggregation and set."""
-    study = study_of(order)
-    yield table_rows(study, "single", 1, trials(study, "deep_ensemble"))
-    for name in METHODS:
-        yield table_rows(study, name, study.members, trials(study, name))
-    for name in LARGE:
-        runs = trials(study, name, study.large)
-        yield table_rows(study, name, study.large, runs)
+    study = protocol.study_of(order)
+    rows = [("single", 1, protocol.trials(study, "deep_ensemble"))]
+    for size, names in (
+        (study.members, protocol.METHODS),
+        (study.large, protocol.LARGE),
+    ):
+        rows += [(name, size, protocol.trials(study, name, size)) for name in names]
+    for name, size, runs in rows:
+        yield protocol.head_numbers("sed/table2", study, name, runs, accuracies, size)
 
 
-def table_rows(
-    study: HeadStudy, name: str, members: int, runs: Sequence[Trial]
-) -> Numbers:
-    """Return the accuracies of one method at one ensemble size."""
-
-    def records(store: Store, answers: list[Answers]) -> Iterator[Record]:
-        found = accuracies(store, study, runs, members, answers)
-        for aggregation, dataset in product(AGGREGATIONS, LABELED):
-            yield averaged(
-                [100 * each[aggregation, dataset] for each in found],
-                runs,
-                item="sed/table2",
-                dataset=dataset,
-                architecture=ARCHITECTURE,
-                method=name,
-                metric="accuracy",
-                unit="percent",
-                at={"ensemble_size": members, "aggregation": aggregation},
-            )
-
-    return asked(study, runs, members, records)
+def accuracies(tested: Tested) -> dict[Quantity, float]:
+    """Return accuracies by aggregation and set."""
+    whole, size = tested.store.run(tested.trial).ensemble, tested.members
+    soup = uniform_soup(Ensemble(whole.members[:size], whole.seeds[:size]))
+    joined = {dataset: in_three_ways(tested, soup, dataset) for dataset in LABELED}
+    return {
+        Quantity(dataset, "accuracy", "percent", (("aggregation", name),)): (
+            100 * joined[dataset][number]
+        )
+        for (number, name), dataset in product(enumerate(AGGREGATIONS), LABELED)
+    }
 
 
-def accuracies(
-    store: Store,
-    study: HeadStudy,
-    runs: Sequence[Trial],
-    members: int,
-    answers: Sequence[Answers],
-) -> list[dict[tuple[str, str], float]]:
-    """Return accuracies by aggregation and set, for each repetition."""
-    rows = []
-    for repetition, sets in enumerate(answers):
-        soup = _soup(store, runs[repetition], members)
-        row: dict[tuple[str, str], float] = {}
-        for dataset in LABELED:
-            logits, labels = sets[dataset]
-            seen = store.dataset(features(study, repetition, dataset))
-            joined = dataset_logits(soup, seen)[0].cpu()
-            own = of_its_classes(study, dataset, logits, labels)
-            of_soup = of_its_classes(study, dataset, joined, labels)
-            values = (
-                oracle_selection(*own).accuracy,
-                float(accuracy(*own, rule="logit")),
-                float(accuracy(*of_soup, rule="logit")),
-            )
-            for aggregation, value in zip(AGGREGATIONS, values, strict=True):
-                row[aggregation, dataset] = value
-        rows.append(row)
-    return rows
-
-
-def _soup(store: Store, trial: Trial, members: int) -> Ensemble:
-    whole = store.run(trial).ensemble
-    return uniform_soup(Ensemble(whole.members[:members], whole.seeds[:members]))
+def in_three_ways(
+    tested: Tested, soup: Ensemble, dataset: str
+) -> tuple[float, float, float]:
+    """Return the accuracy on a set under each of the aggregations."""
+    study, (logits, labels) = tested.study, tested.sets[dataset]
+    images = protocol.features(study, tested.repetition, dataset)
+    of_soup = dataset_logits(soup, tested.store.dataset(images))[0].cpu()
+    members = of_its_classes(study, dataset, logits, labels)
+    single = of_its_classes(study, dataset, of_soup, labels)
+    return (
+        oracle_selection(*members).accuracy,
+        float(accuracy(*members, rule="logit")),
+        float(accuracy(*single, rule="logit")),
+    )
 
 
 RECIPE = Recipe(
     title="accuracy on shifted images, for three ways to join members",
     numbers=numbers,
-    settings=settings,
-    overrides=LENGTHS,
+    settings=protocol.settings,
+    overrides=protocol.LENGTHS,
 )

@@ -7,62 +7,36 @@ Corrupted copies count as unfamiliar; over equally many copies of each type the 
 AUROC is the mean of the types' own.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sed.protocol import (
-    ARCHITECTURE,
-    DETECTED,
-    LENGTHS,
-    METHODS,
-    Answers,
-    asked,
-    aurocs,
-    settings,
-    study_of,
-    trials,
-)
-from tepui.papers.sed.scales import HeadStudy
-from tepui.studies import Record, Store, Trial, averaged
+from tepui.papers.sed import protocol
+from tepui.papers.sed.protocol import Quantity, Tested, aurocs
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return AUROCs by score, method and set; a single model has no PDS to speak of."""
-    study = study_of(order)
+    study = protocol.study_of(order)
+    rows = [(name, name, study.members) for name in order.choose(protocol.METHODS)]
     if order.methods is None:
-        yield detection(study, "single", 1, trials(study, "deep_ensemble"))
-    for name in order.choose(METHODS):
-        yield detection(study, name, study.members, trials(study, name))
+        rows.insert(0, ("single", "deep_ensemble", 1))
+    for name, trained, size in rows:
+        runs = protocol.trials(study, trained)
+        yield protocol.head_numbers(
+            "sed/table3", study, name, runs, detection, size, at={}
+        )
 
 
-def detection(
-    study: HeadStudy, name: str, members: int, runs: Sequence[Trial]
-) -> Numbers:
-    """Return the AUROCs of one method."""
-
-    def records(store: Store, answers: list[Answers]) -> Iterator[Record]:
-        found = [aurocs(sets) for sets in answers]
-        scores = ("bma", "pds") if members > 1 else ("bma",)
-        for score, dataset in product(scores, DETECTED):
-            yield averaged(
-                [each[score, dataset] for each in found],
-                runs,
-                item="sed/table3",
-                dataset=dataset,
-                architecture=ARCHITECTURE,
-                method=name,
-                metric="auroc",
-                unit="fraction",
-                at={"score": score.upper(), "ensemble_size": members},
-            )
-
-    return asked(study, runs, members, records)
+def detection(tested: Tested) -> dict[Quantity, float]:
+    """Return the AUROCs of one ensemble."""
+    size = tested.members
+    values = aurocs(tested.sets, "bma", ensemble_size=size)
+    return values | (aurocs(tested.sets, "pds", ensemble_size=size) if size > 1 else {})
 
 
 RECIPE = Recipe(
     title="detection of unfamiliar images by BMA and PDS",
     numbers=numbers,
-    settings=settings,
-    overrides=(*LENGTHS, "methods"),
+    settings=protocol.settings,
+    overrides=(*protocol.LENGTHS, "methods"),
 )

@@ -1,21 +1,14 @@
 """Accuracy of ensembles in the tables of the paper, and what one method gains."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import sub
 from statistics import fmean
 from typing import Any
 
 from tepui.methods import Method
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import (
-    LENGTHS,
-    Protocol,
-    evaluation_spec,
-    methods,
-    protocol_of,
-    settings,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import LENGTHS, Protocol, protocol_of, settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -25,22 +18,18 @@ Accuracies = Mapping[str, Sequence[float]]
 Further = Callable[..., Iterable[Record]]
 
 
-def runs_of(protocol: Protocol, compared: Mapping[str, Method]) -> Runs:
-    """Return the ensembles of each method."""
-    return {name: trials(protocol, method) for name, method in compared.items()}
-
-
 def accuracy_table(
+    item: str,
     protocol: Protocol,
     dataset: str,
     runs: Runs,
-    further: Further = lambda found, runs, **names: (),
+    further: Further = lambda accuracies, runs, **names: (),
     *,
+    architecture: str = "resnet18",
     by_severity: bool = False,
-    **names: Any,
 ) -> Numbers:
     """Return methods' accuracy on clean and corrupted data, and what follows."""
-    test = evaluation_spec(protocol)
+    test = protocol.evaluation_spec()
 
     def parts(evaluation: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Yield scores with the names of what they were found on."""
@@ -55,72 +44,82 @@ def accuracy_table(
 
     def records(store: Store) -> Iterator[Record]:
         scores = {
-            name: [[*parts(store.evaluation(trial, test))] for trial in own]
-            for name, own in runs.items()
+            name: [[*parts(store.evaluation(trial, test))] for trial in trials]
+            for name, trials in runs.items()
         }
         for part, (_, where) in enumerate(next(iter(scores.values()))[0]):
-            found = {
-                name: [100 * each[part][0]["accuracy"] for each in own]
-                for name, own in scores.items()
+            names = {"item": item, "architecture": architecture, **where}
+            accuracies = {
+                name: [
+                    100 * evaluated[part][0]["accuracy"] for evaluated in repetitions
+                ]
+                for name, repetitions in scores.items()
             }
-            yield from accuracy_records(found, runs, **where, **names)
-            yield from further(found, runs, **where, **names)
+            yield from accuracy_records(accuracies, runs, **names)
+            yield from further(accuracies, runs, **names)
 
-    return Numbers(
-        [Job(each, (test,)) for own in runs.values() for each in own], records
-    )
+    jobs = [Job(trial, (test,)) for trials in runs.values() for trial in trials]
+    return Numbers(jobs, records)
 
 
-def accuracy_records(found: Accuracies, runs: Runs, **names: Any) -> Iterator[Record]:
+def accuracy_records(
+    accuracies: Accuracies,
+    runs: Runs,
+    *,
+    at: Mapping[str, Any] | None = None,
+    **names: Any,
+) -> Iterator[Record]:
     """Return the mean of each method."""
-    at = names.pop("at", {})
-    for method, values in found.items():
+    for method, values in accuracies.items():
         yield averaged(
             values,
             runs[method],
             method=method,
             metric="ensemble_accuracy",
             unit="percent",
-            at={**at, "ensemble_size": len(runs[method][0].seeds)},
+            at={**(at or {}), "ensemble_size": len(runs[method][0].seeds)},
             **names,
         )
 
 
-def gain_record(found: Accuracies, runs: Runs, other: str, **names: Any) -> Record:
-    """Return SharpBalance's gain: the mean of differences between equal seeds."""
-    both = (*runs["sharpbalance"], *runs[other])
-    gains = map(sub, found["sharpbalance"], found[other])
-    return averaged(
-        gains, both, method="sharpbalance", unit="percentage points", **names
+def gain_over(
+    other: str | None, accuracies: Accuracies, runs: Runs, **names: Any
+) -> Iterator[Record]:
+    """Return SharpBalance's gain over a method, or over the best of the others.
+
+    It is the mean of differences between equal seeds.
+    """
+    rival = other or best_other(accuracies)
+    yield averaged(
+        map(sub, accuracies["sharpbalance"], accuracies[rival]),
+        (*runs["sharpbalance"], *runs[rival]),
+        method="sharpbalance",
+        metric=f"gain_over_{other or 'best_other'}",
+        unit="percentage points",
+        note="" if other else f"over {rival}",
+        **names,
     )
 
 
-def gain_over_sam(found: Accuracies, runs: Runs, **names: Any) -> Iterator[Record]:
-    """Return SharpBalance's gain over SAM."""
-    yield gain_record(found, runs, "sam", metric="gain_over_sam", **names)
-
-
-def best_other(found: Accuracies) -> str:
+def best_other(accuracies: Accuracies) -> str:
     """Return the method with the highest mean, SharpBalance aside.
 
     Example:
         >>> best_other({"eoa": [95.0], "sharpbalance": [97.0], "sam_plus": [96.0]})
         'sam_plus'
     """
-    others = [method for method in found if method != "sharpbalance"]
-    return max(others, key=lambda method: fmean(found[method]))
+    others = [method for method in accuracies if method != "sharpbalance"]
+    return max(others, key=lambda method: fmean(accuracies[method]))
 
 
 def severity_table(item: str, dataset: str) -> Recipe:
     """Return the recipe of accuracy at each severity, from figure 7's ensembles."""
-    names = {"item": item, "architecture": "resnet18"}
 
     def numbers(order: Order) -> Iterator[Numbers]:
         protocol = protocol_of(order, dataset)
-        runs = runs_of(protocol, methods(protocol))
-        yield accuracy_table(
-            protocol, dataset, runs, gain_over_sam, by_severity=True, **names
-        )
+        runs = runs_of(protocol, protocol.methods())
+        gain = partial(gain_over, "sam")
+        yield accuracy_table(item, protocol, dataset, runs, gain, by_severity=True)
 
     return Recipe(
         title=f"accuracy on corrupted {dataset} at each severity",
@@ -128,3 +127,8 @@ def severity_table(item: str, dataset: str) -> Recipe:
         settings=lambda order: settings(order, [dataset]),
         overrides=LENGTHS,
     )
+
+
+def runs_of(protocol: Protocol, compared: Mapping[str, Method]) -> Runs:
+    """Return the ensembles of each method."""
+    return {name: protocol.trials(method) for name, method in compared.items()}

@@ -3,7 +3,7 @@
 A panel is a data set, clean or corrupted; every method has a bar in it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.methods import Method, SharpBalance
@@ -12,15 +12,12 @@ from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
 from tepui.papers.sharpbalance.protocol import (
     Protocol,
     Protocols,
-    evaluation_spec,
-    methods,
     protocol_of,
     settings,
     title_of,
-    trials,
 )
 from tepui.papers.sharpbalance.scores import score_records
-from tepui.report.studies import Bar, bar_panels
+from tepui.report.bars import Bar, bar_panels
 from tepui.studies import Job, Record, Results, Store
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ class Bars(NamedTuple):
         for letter in order.panels:
             dataset = self.panels[letter].dataset
             protocol = protocol_of(order, dataset, self.protocols)
-            compared = order.choose(methods(protocol), released(protocol, dataset))
+            compared = order.choose(protocol.methods(), released(protocol, dataset))
             for name, method in compared.items():
                 yield self.bar(letter, protocol, name, method)
 
@@ -58,7 +55,7 @@ class Bars(NamedTuple):
     ) -> Numbers:
         """Return one method's accuracy in one panel."""
         dataset, corrupted = self.panels[letter]
-        runs, test = trials(protocol, method), evaluation_spec(protocol)
+        runs, test = protocol.trials(method), protocol.evaluation_spec()
 
         def records(store: Store) -> Iterator[Record]:
             part = "shifted" if corrupted else "clean"
@@ -75,28 +72,36 @@ class Bars(NamedTuple):
 
         return Numbers([Job(trial, (test,)) for trial in runs], records)
 
-    def draw(self, found: Results) -> "Figure":
+    def draw(self, results: Results) -> "Figure":
         """Return bars of individual accuracy with the improvement on top."""
         panels = {}
-        for letter in found.settings["panels"]:
-            item = f"{self.item}{letter}"
-            shown = found.find(item=item, metric="individual_accuracy")
+        for letter in results.settings["panels"]:
             dataset, corrupted = self.panels[letter]
-            title = title_of(found, dataset, corrupted=corrupted)
+            title = title_of(results, dataset, corrupted=corrupted)
             panels[f"({letter}) {title}"] = [
-                self._bar(found, record) for record in shown
+                self._bar(results, record)
+                for record in results.find(
+                    item=f"{self.item}{letter}", metric="individual_accuracy"
+                )
             ]
-        shown_sets = {self.panels[each].dataset for each in found.settings["panels"]}
-        return bar_panels(panels, columns=len(shown_sets))
+        return bar_panels(
+            panels, columns=len(self._datasets(results.settings["panels"]))
+        )
 
-    def _bar(self, found: Results, members: Record) -> Bar:
-        ensemble = found.one(
-            item=members.item, method=members.method, metric="ensemble_accuracy"
-        )
-        row = printed(ensemble) if found.size.startswith("paper") else None
+    def _bar(self, results: Results, members: Record) -> Bar:
+        names = {"item": members.item, "method": members.method}
+        ensemble = results.one(metric="ensemble_accuracy", **names)
+        row = printed(ensemble) if results.size.startswith("paper") else None
         return Bar(
-            members.method, members, ensemble, None if row is None else row["value"]
+            members.method.replace("_", "\n"),
+            members.value or 0.0,
+            ensemble.value or 0.0,
+            ensemble.sem,
+            None if row is None else row["value"],
         )
+
+    def _datasets(self, letters: Iterable[str]) -> list[str]:
+        return [*dict.fromkeys(self.panels[letter].dataset for letter in letters)]
 
     def recipe(self, title: str) -> Recipe:
         """Return the recipe of the figure."""
@@ -105,7 +110,7 @@ class Bars(NamedTuple):
             numbers=self.numbers,
             settings=lambda order: settings(
                 order,
-                list(dict.fromkeys(self.panels[each].dataset for each in order.panels)),
+                self._datasets(order.panels),
                 protocols=self.protocols,
                 architecture=self.architecture,
             ),

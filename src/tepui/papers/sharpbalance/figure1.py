@@ -10,23 +10,16 @@ accuracy on corrupted data.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    LENGTHS,
-    balanced,
-    protocol_of,
-    title_of,
-)
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
 from tepui.papers.sharpbalance.radius_sweep import (
-    DIVERSITY,
     GRIDS,
-    MEASURES,
+    Axes,
     Grid,
-    color_label,
     sweep,
     sweep_numbers,
     sweep_settings,
@@ -67,7 +60,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
                 "cifar10",
                 grid=grid,
                 name="sharpbalance",
-                method=lambda rho: balanced(protocol, rho=rho),
+                method=lambda rho: protocol.balanced(rho=rho),
             ),
         ):
             yield sweep_numbers(swept, METRICS, diversities=(), **names)
@@ -93,46 +86,43 @@ def _theory_records(resolution: Resolution) -> Iterator[Record]:
                 )
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return theory's curves and a cloud of ensembles for each method."""
     panels = {"b": _theory_panel, "c": _trained_panel}
-    return scatter_panels([panels[name](found) for name in found.settings["panels"]])
+    shown = results.settings["panels"]
+    return scatter_panels([panels[name](results) for name in shown])
 
 
-def _theory_panel(found: Results) -> Scatter:
-    item, clouds = "sharpbalance/figure1b", []
+def _theory_panel(results: Results) -> Scatter:
+    clouds = []
     for method, label in METHODS.items():
         x, y = (
-            found.find(item=item, method=method, metric=metric)
+            results.find(item="sharpbalance/figure1b", method=method, metric=metric)
             for metric in ("sharpness", "diversity")
         )
         diverges = ", divergent" if x[0].note else ""
-        across, up = ([each.value for each in axis] for axis in (x, y))
+        across, up = ([record.value for record in axis] for axis in (x, y))
         clouds.append(Cloud(f"{label}{diverges}", across, up, joined=True))
     return Scatter("(b) theory", "sharpness (upper bound)", "diversity", tuple(clouds))
 
 
-def _trained_panel(found: Results) -> Scatter:
+def _trained_panel(results: Results) -> Scatter:
     def values(method: str, metric: str) -> list[float | None]:
-        shown = found.find(item="sharpbalance/figure1c", method=method, metric=metric)
-        return list(chain.from_iterable(each.values for each in shown))
+        shown = results.find(item="sharpbalance/figure1c", method=method, metric=metric)
+        return list(chain.from_iterable(record.values for record in shown))
 
-    return Scatter(
-        f"(c) {title_of(found, 'cifar10')}",
-        MEASURES["worst_case"],
-        DIVERSITY["variance"],
-        tuple(
-            Cloud(
-                label,
-                values(method, "sharpness"),
-                values(method, "variance"),
-                values(method, "ensemble_accuracy"),
-            )
-            for method, label in METHODS.items()
-        ),
-        color_label("ensemble_accuracy") + ", corrupted",
-        log=True,
+    axes = Axes("worst_case", "variance", "ensemble_accuracy")
+    clouds = tuple(
+        Cloud(
+            label,
+            values(method, "sharpness"),
+            values(method, axes.diversity),
+            values(method, axes.color),
+        )
+        for method, label in METHODS.items()
     )
+    panel = axes.scatter(f"(c) {title_of(results, 'cifar10')}", clouds)
+    return replace(panel, color=f"{panel.color}, corrupted")
 
 
 def settings(order: Order) -> dict[str, Any]:

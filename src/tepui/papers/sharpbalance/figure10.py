@@ -4,19 +4,11 @@ Measured at small size (n = 50; aarch64, torch 2.13.0+cpu): diversity on
 random_quadratic: source=theory 5.685e+04, source=simulation 5.758e+04 ± 1.7e+02.
 """
 
-from tepui.papers.sharpbalance.theory_curves import (
-    Lettered,
-    Resolution,
-    by_steps,
-    theory_recipe,
-)
+from functools import partial
 
+from tepui.papers.sharpbalance.theory_curves import by_steps, theory_recipe
 
-def panels(resolution: Resolution) -> Lettered:
-    """Return a row for each number of steps."""
-    return by_steps("SAM", (2, 4, 8), (0.1, 0.05, 0.01), resolution)
-
-
+panels = partial(by_steps, "SAM", (2, 4, 8), (0.1, 0.05, 0.01))
 RECIPE = theory_recipe(
     "sharpbalance/figure10",
     "Theorem 1 beside simulation, over steps and step sizes",

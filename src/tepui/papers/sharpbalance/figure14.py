@@ -22,14 +22,7 @@ from tepui.losses import Loss
 from tepui.metrics.ranks import rank_correlation, ranks
 from tepui.modules.running import device_of, evaluating, forward
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    LENGTHS,
-    methods,
-    protocol_of,
-    settings,
-    title_of,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, settings, title_of
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import (
     Measurement,
@@ -108,8 +101,8 @@ def sample_losses(model: nn.Module, data: Arrays, loss: Loss) -> Tensor:
 
 
 def _ranked(scores: Tensor) -> list[float]:
-    found: list[float] = ranks(scores).tolist()
-    return found
+    ranked: list[float] = ranks(scores).tolist()
+    return ranked
 
 
 MEASURES: Mapping[Size, SharpnessSpec] = {
@@ -122,7 +115,7 @@ MEASURES: Mapping[Size, SharpnessSpec] = {
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return rank correlations, and the ranks of one member's samples."""
     protocol = protocol_of(order, DATASET)
-    runs = trials(protocol, methods(protocol)["sam"])
+    runs = protocol.trials(protocol.methods()["sam"])
     agreement = MEASURES[order.size]
     names: dict[str, Any] = {
         "item": "sharpbalance/figure14",
@@ -133,16 +126,16 @@ def numbers(order: Order) -> Iterator[Numbers]:
     }
 
     def records(store: Store) -> Iterator[Record]:
-        found = [list(store.measured(each, agreement).values()) for each in runs]
+        agreements = [list(store.measured(trial, agreement).values()) for trial in runs]
         for number, score in enumerate(SCORES):
             yield averaged(
-                [each[number]["mean"] for each in found],
+                [scores[number]["mean"] for scores in agreements],
                 runs,
                 metric="rank_correlation",
                 at={"score": score, "ensemble_size": protocol.members},
                 **names,
             )
-        both = found[0][0]["members"][0]["settings"]["ranks"]
+        both = agreements[0][0]["members"][0]["settings"]["ranks"]
         for score, values in zip(("fisher_trace", SHOWN), both, strict=True):
             yield Record(
                 metric="mean_rank",
@@ -155,17 +148,17 @@ def numbers(order: Order) -> Iterator[Numbers]:
                 **names,
             )
 
-    yield Numbers([Job(each, measures=(agreement,)) for each in runs], records)
+    yield Numbers([Job(trial, measures=(agreement,)) for trial in runs], records)
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return each sample's ranks by both scores."""
     x, y = (
-        found.one(metric="mean_rank", score=score).values
+        results.one(metric="mean_rank", score=score).values
         for score in ("fisher_trace", SHOWN)
     )
-    agreement = found.one(metric="rank_correlation", score=SHOWN).value
-    said = title_of(found, DATASET)
+    agreement = results.one(metric="rank_correlation", score=SHOWN).value
+    said = title_of(results, DATASET)
     if agreement is not None:
         said += f"\nSpearman's correlation {agreement:.2f}"
     panel = Scatter(

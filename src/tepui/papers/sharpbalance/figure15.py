@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings, lines
+from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies.results import Results
@@ -29,12 +29,12 @@ def numbers(order: Order) -> Iterator[Numbers]:
     return growing_numbers(order, DATASET, {"shifted": list(METRICS)}, **names)
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel per metric, a line per method."""
-    title = title_of(found, DATASET, corrupted=True)
+    title = title_of(results, DATASET, corrupted=True)
     return curve_panels(
         [
-            Curves(title, "ensemble_size", label, lines(found, metric=metric))
+            Curves(title, "ensemble_size", label, results.by("method", metric=metric))
             for metric, label in METRICS.items()
         ]
     )

@@ -8,6 +8,7 @@ so that its widths and sparsities are others, too: those of the paper name them.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,18 +17,16 @@ from tepui.modules.pruning import Prune
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
 from tepui.papers.sharpbalance.radius_sweep import (
-    DIVERSITY,
     GRIDS,
-    MEASURES,
+    Axes,
     Grid,
     Sweep,
     clouds,
-    color_label,
     sweep,
     sweep_numbers,
     sweep_settings,
 )
-from tepui.report.scatter import Cloud, Scatter, scatter_panels
+from tepui.report.scatter import Cloud, scatter_panels
 from tepui.studies.results import Results
 
 if TYPE_CHECKING:
@@ -87,30 +86,25 @@ def numbers(order: Order) -> Iterator[Numbers]:
             )
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel for widths and one for sparsities, colored by EIR."""
+    data = title_of(results, "cifar10")
     return scatter_panels(
         [
-            Scatter(
-                f"({panel}) {AXES[panel]}, {title_of(found, 'cifar10')}",
-                MEASURES["worst_case"],
-                DIVERSITY["der"],
-                tuple(_clouds(found, panel)),
-                color_label("eir"),
-                log=True,
-            )
-            for panel in found.settings["panels"]
+            Axes().scatter(f"({panel}) {AXES[panel]}, {data}", _clouds(results, panel))
+            for panel in results.settings["panels"]
         ]
     )
 
 
-def _clouds(found: Results, panel: str) -> Iterator[Cloud]:
+def _clouds(results: Results, panel: str) -> tuple[Cloud, ...]:
     item, axis = f"sharpbalance/figure5{panel}", AXES[panel]
-    for beta in found.find(item=item, metric="beta"):
-        level = {axis: beta.at[axis]}
-        for cloud in clouds(found, "cifar10", item=item, **level):
-            name = cloud.name.replace("SAM", f"{axis} {beta.at[axis]:g}")
-            yield Cloud(name, cloud.x, cloud.y, cloud.color, cloud.slope)
+    levels = [beta.at[axis] for beta in results.find(item=item, metric="beta")]
+    return tuple(
+        replace(cloud, name=cloud.name.replace("SAM", f"{axis} {level:g}"))
+        for level in levels
+        for cloud in clouds(results, "cifar10", item=item, **{axis: level})
+    )
 
 
 def settings(order: Order) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings, lines
+from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings
 from tepui.papers.sharpbalance.protocol import title_of
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies import Record, Results, Store
@@ -40,38 +40,38 @@ def numbers(order: Order) -> Iterator[Numbers]:
     parts = {"clean": list(METRICS), "shifted": list(METRICS)}
     for dataset in datasets(order):
         names = {"item": "", "architecture": "resnet18"}
-        for found in growing_numbers(order, dataset, parts, **names):
-            yield Numbers(found.jobs, partial(_lettered, found, order))
+        for numbers in growing_numbers(order, dataset, parts, **names):
+            yield Numbers(numbers.jobs, partial(_lettered, numbers, order))
 
 
-def _lettered(found: Numbers, order: Order, store: Store) -> Iterator[Record]:
-    """Return the numbers of the panels asked for, each with its panel's name."""
+def _lettered(numbers: Numbers, order: Order, store: Store) -> Iterator[Record]:
+    """Return the numbers of the chosen panels, each with its panel's name."""
     letters = {what: letter for letter, what in PANELS.items()}
-    for record in found.records(store):
+    for record in numbers.records(store):
         letter = letters[record.metric, record.dataset]
         if letter in order.panels:
             yield replace(record, item=f"sharpbalance/figure8{letter}")
 
 
-def draw(found: Results) -> "Figure":
+def draw(results: Results) -> "Figure":
     """Return a panel per data set and metric, a line per method."""
     return curve_panels(
         [
             Curves(
-                f"({letter}) {_title(found, PANELS[letter][1])}",
+                f"({letter}) {_title(results, PANELS[letter][1])}",
                 "ensemble_size",
                 METRICS[PANELS[letter][0]],
-                lines(found, item=f"sharpbalance/figure8{letter}"),
+                results.by("method", item=f"sharpbalance/figure8{letter}"),
             )
-            for letter in found.settings["panels"]
+            for letter in results.settings["panels"]
         ],
         columns=4,
     )
 
 
-def _title(found: Results, name: str) -> str:
+def _title(results: Results, name: str) -> str:
     dataset = name.removesuffix("_c")
-    return title_of(found, dataset, corrupted=name != dataset)
+    return title_of(results, dataset, corrupted=name != dataset)
 
 
 RECIPE = Recipe(

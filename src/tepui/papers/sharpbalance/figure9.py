@@ -6,33 +6,24 @@ random_quadratic: source=theory 0.06292, source=simulation 0.06299 ± 4.3e-05.
 
 import numpy as np
 
-from tepui.papers.sharpbalance.theory_curves import (
-    ETA,
-    SEED,
-    Lettered,
-    Resolution,
-    curve_at,
-    matched,
-    theory_recipe,
-)
+from tepui.papers.sharpbalance import theory_curves
+from tepui.papers.sharpbalance.theory_curves import ETA, Lettered, Place, Resolution
 from tepui.report.trade_offs import Panel
 
 
 def panels(resolution: Resolution) -> Lettered:
     """Return both panels, and both methods equally sharp."""
     radii, steps = np.linspace(1.0, 0.4, resolution.points), np.arange(1, 16)
-    k = np.append(np.full(resolution.points, 5), steps)
-    rho = np.append(radii, np.full(len(steps), 0.4))
-    curve = curve_at("SharpBalance", k, ETA, rho, resolution, SEED)
-    first, rest = slice(resolution.points), slice(resolution.points, None)
-    (ours,) = matched([5], resolution)
+    points: list[Place] = [(5, ETA, radii), (steps, ETA, 0.4)]
+    first, second = theory_curves.curves_at("SharpBalance", points, resolution)
+    (ours,) = theory_curves.matched([5], resolution)
     return [
-        ("a", Panel("(a) k = 5, rho 1 to 0.4", (curve.part(first),))),
-        ("b", Panel("(b) rho = 0.4, k 1 to 15", (curve.part(rest),))),
+        ("a", Panel("(a) k = 5, rho 1 to 0.4", (first,))),
+        ("b", Panel("(b) rho = 0.4, k 1 to 15", (second,))),
         ("", ours),
     ]
 
 
-RECIPE = theory_recipe(
+RECIPE = theory_curves.theory_recipe(
     "sharpbalance/figure9", "Theorem 2 beside simulation", panels, letters="ab"
 )

@@ -6,7 +6,7 @@ their stored logits are joined. SharpBalance's members know of each other, so th
 size is trained; a single one trains with SAM.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,16 +17,9 @@ from torch import Tensor
 from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Numbers, Order, Size
-from tepui.papers.sharpbalance.protocol import (
-    evaluation_spec,
-    few_ensembles,
-    methods,
-    protocol_of,
-    settings,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import few_ensembles, protocol_of, settings
 from tepui.papers.sharpbalance.scores import Scored, score_records
-from tepui.studies import EvaluationSpec, Job, Record, Results, Store, Trial, seeds
+from tepui.studies import EvaluationSpec, Job, Record, Store, Trial, seeds
 
 _ALL = (1, 2, 3, 4, 5)
 # Numbers of members, by size of the study and data set.
@@ -48,21 +41,21 @@ def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEn
     """Return an ensemble of some number of members per repetition."""
     protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
     largest = max(MEMBERS[order.size][dataset])
-    method = methods(protocol)[name]
+    method = protocol.methods()[name]
     if isinstance(method, ExchangingMethod):
         if members > 1:
-            whole = trials(protocol, method, members=members)
+            whole = protocol.trials(method, members=members)
             return [JoinedEnsemble((trial,), members) for trial in whole]
-        method = methods(protocol)["sam"]
-    usual = trials(protocol, method)
+        method = protocol.methods()["sam"]
+    usual = protocol.trials(method)
     if members <= protocol.members:
         return [JoinedEnsemble((trial,), members) for trial in usual]
     return [
         JoinedEnsemble(
-            (trial, replace(trial, seeds=seeds(each, largest)[protocol.members :])),
+            (trial, replace(trial, seeds=seeds(n, largest)[protocol.members :])),
             members,
         )
-        for each, trial in enumerate(usual)
+        for n, trial in enumerate(usual)
     ]
 
 
@@ -70,17 +63,18 @@ def group_scores(
     store: Store, group: JoinedEnsemble, test: EvaluationSpec
 ) -> dict[str, Scored]:
     """Return the scores of an ensemble, clean and corrupted."""
-    found = [store.answers(trial, test) for trial in group.trials]
+    stored = [store.logits(trial, test) for trial in group.trials]
 
-    def joined(parts: Sequence[tuple[Tensor, Tensor]]) -> Any:
-        logits = torch.cat([logits for logits, _ in parts])[: group.members]
-        return scores(logits, parts[0][1], rule=found[0].rule)
+    def joined(parts: Iterable[tuple[Tensor, Tensor]]) -> Any:
+        logits, labels = zip(*parts, strict=True)
+        return scores(
+            torch.cat(logits)[: group.members], labels[0], rule=stored[0].rule
+        )
 
-    shifted = [
-        joined([each.shifted[copy] for each in found]) for copy in found[0].shifted
-    ]
+    copies = stored[0].shifted
+    shifted = [joined(trial.shifted[copy] for trial in stored) for copy in copies]
     return {
-        "clean": joined([each.clean for each in found]).document(),
+        "clean": joined(trial.clean for trial in stored).document(),
         "shifted": mean_scores(shifted).document(),
     }
 
@@ -90,8 +84,8 @@ def growing_numbers(
 ) -> Iterator[Numbers]:
     """Return metrics of every method by ensemble size."""
     protocol = protocol_of(order, dataset)
-    test = evaluation_spec(protocol)
-    for name in methods(protocol):
+    test = protocol.evaluation_spec()
+    for name in protocol.methods():
         for members in MEMBERS[order.size][dataset]:
             several = groups(order, dataset, name, members)
             named = {"method": name, "at": {"ensemble_size": members}, **names}
@@ -109,21 +103,12 @@ def _records(
     names: Mapping[str, Any],
     store: Store,
 ) -> Iterator[Record]:
-    found = [group_scores(store, group, test) for group in several]
+    evaluated = [group_scores(store, group, test) for group in several]
     runs = [trial for group in several for trial in group.trials]
     for part, wanted in metrics.items():
         data = dataset if part == "clean" else f"{dataset}_c"
-        of_part = [each[part] for each in found]
+        of_part = [parts[part] for parts in evaluated]
         yield from score_records(of_part, wanted, runs, dataset=data, **names)
-
-
-def lines(found: Results, **names: Any) -> dict[str, list[Record]]:
-    """Return some records by their methods, for a curve each."""
-    shown = found.find(**names)
-    return {
-        method: [record for record in shown if record.method == method]
-        for method in dict.fromkeys(record.method for record in shown)
-    }
 
 
 def growing_settings(order: Order, datasets: Sequence[str]) -> dict[str, Any]:

@@ -51,6 +51,48 @@ class Protocol(NamedTuple):
     augment: tuple[Augmentation, ...] = ()  # random changes of the training images
     strength: str = "cifar"  # whose parameters corruptions take
 
+    def methods(self) -> dict[str, Method]:
+        """Return the paper's three methods by their names in its numbers."""
+        return {
+            "deep_ensemble": DeepEnsemble(),
+            "sam": SAM(rho=self.rho),
+            "sharpbalance": self.balanced(),
+        }
+
+    def balanced(self, **changes: Any) -> SharpBalance:
+        """Return SharpBalance with the protocol's values, or others."""
+        values = {"rho": self.rho, "fraction": self.fraction, "switch_at": self.switch}
+        return SharpBalance.paper(**{**values, **changes})
+
+    def trials(
+        self,
+        method: Method,
+        *,
+        members: int | None = None,
+        model: Callable[..., Any] | None = None,
+        **changes: Any,
+    ) -> list[Trial]:
+        """Return an ensemble per repetition; repetitions share seeds across methods."""
+        training = TrainingSpec(
+            method=method,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            augment=self.augment,
+            **changes,
+        )
+        samples, size = Samples(self.dataset, count=self.train), members or self.members
+        return [
+            Trial(samples, model or self.model, training, seeds(repetition, size))
+            for repetition in range(self.ensembles)
+        ]
+
+    def evaluation_spec(self) -> EvaluationSpec:
+        """Return the clean and corrupted test of the data set."""
+        test = Samples(self.dataset, part="test", count=self.test)
+        return EvaluationSpec(test, types=self.types, strength=self.strength)
+
 
 Protocols = Mapping[Size, Mapping[str, Protocol]]
 _CIFAR10 = Protocol(
@@ -114,60 +156,6 @@ def few_ensembles(order: Order) -> int:
     return order.ensembles or (3 if order.size == "paper" else 2)
 
 
-def methods(protocol: Protocol) -> dict[str, Method]:
-    """Return the paper's three methods by their names in its numbers."""
-    return {
-        "deep_ensemble": DeepEnsemble(),
-        "sam": SAM(rho=protocol.rho),
-        "sharpbalance": balanced(protocol),
-    }
-
-
-def balanced(protocol: Protocol, **changes: Any) -> SharpBalance:
-    """Return SharpBalance with the protocol's values, or others."""
-    values = {
-        "rho": protocol.rho,
-        "fraction": protocol.fraction,
-        "switch_at": protocol.switch,
-    }
-    return SharpBalance.paper(**{**values, **changes})
-
-
-def trials(
-    protocol: Protocol,
-    method: Method,
-    *,
-    members: int | None = None,
-    model: Callable[..., Any] | None = None,
-    **changes: Any,
-) -> list[Trial]:
-    """Return an ensemble per repetition; repetitions share seeds across methods."""
-    size = members or protocol.members
-    return [
-        Trial(
-            Samples(protocol.dataset, count=protocol.train),
-            model or protocol.model,
-            TrainingSpec(
-                method=method,
-                epochs=protocol.epochs,
-                batch_size=protocol.batch_size,
-                optimizer=protocol.optimizer,
-                schedule=protocol.schedule,
-                augment=protocol.augment,
-                **changes,
-            ),
-            seeds(repetition, size),
-        )
-        for repetition in range(protocol.ensembles)
-    ]
-
-
-def evaluation_spec(protocol: Protocol) -> EvaluationSpec:
-    """Return the clean and corrupted test of a data set."""
-    test = Samples(protocol.dataset, part="test", count=protocol.test)
-    return EvaluationSpec(test, types=protocol.types, strength=protocol.strength)
-
-
 def settings(
     order: Order,
     datasets: Sequence[str],
@@ -180,25 +168,25 @@ def settings(
     document: dict[str, Any] = {}
     differs = []
     for name in datasets:
-        own, paper = protocol_of(order, name, protocols), protocols["paper"][name]
+        used, paper = protocol_of(order, name, protocols), protocols["paper"][name]
         document[name] = {
-            "trained on": own.dataset.__name__,
-            "training samples": own.train or "all",
-            "test samples": own.test or "all",
-            "model": _called(own.model),
-            "members": own.members,
-            "ensembles": own.ensembles,
-            "epochs": own.epochs,
-            "batch size": own.batch_size,
-            "learning rate": own.optimizer.lr,  # type: ignore[attr-defined]
-            "rho": own.rho,
-            "fraction": own.fraction,
-            "switch": own.switch,
-            "corruptions": list(own.types),
+            "trained on": used.dataset.__name__,
+            "training samples": used.train or "all",
+            "test samples": used.test or "all",
+            "model": _called(used.model),
+            "members": used.members,
+            "ensembles": used.ensembles,
+            "epochs": used.epochs,
+            "batch size": used.batch_size,
+            "learning rate": used.optimizer.lr,  # type: ignore[attr-defined]
+            "rho": used.rho,
+            "fraction": used.fraction,
+            "switch": used.switch,
+            "corruptions": list(used.types),
         }
         differs.append(
-            f"{own.dataset.__name__} and {made_by(own.model)} of width "
-            f"{own.model.keywords['width']}, {own.epochs} epochs, for {name} and "
+            f"{used.dataset.__name__} and {made_by(used.model)} of width "
+            f"{used.model.keywords['width']}, {used.epochs} epochs, for {name} and "
             f"{architecture} of width {paper.model.keywords['width']}, "
             f"{paper.epochs} epochs"
         )
@@ -211,12 +199,22 @@ def settings(
     return {**document, "differs": "; ".join([*differs, *notes]), **further}
 
 
-def title_of(found: Results, dataset: str, *, corrupted: bool = False) -> str:
+def few_settings(
+    order: Order, datasets: Sequence[str], note: str, **further: Any
+) -> dict[str, Any]:
+    """Return how a study of many methods is made."""
+    count = few_ensembles(order)
+    notes = [note] if order.size == "paper" else [note, f"{count} ensembles for 3"]
+    further["ensembles of each method"] = count
+    return settings(order, datasets, *notes, **further)
+
+
+def title_of(results: Results, dataset: str, *, corrupted: bool = False) -> str:
     """Return what a panel says of its data, with what stands in for them."""
     name = f"{dataset}_c" if corrupted else dataset
-    if found.size.startswith("paper"):
+    if results.size.startswith("paper"):
         return name
-    return f"{name}\nstand-in: {found.settings[dataset]['trained on']}"
+    return f"{name}\nstand-in: {results.settings[dataset]['trained on']}"
 
 
 def made_by(model: Callable[..., Any]) -> str:

@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tepui.methods import SAM, DeepEnsemble, Method
-from tepui.papers.recipe import Numbers, Order, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
-    evaluation_spec,
+    LENGTHS,
     protocol_of,
     settings,
     title_of,
-    trials,
 )
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
-from tepui.report.scatter import Cloud, Scatter
+from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import average_case, worst_case
 from tepui.studies import (
     EvaluationSpec,
@@ -38,6 +37,9 @@ from tepui.studies import (
     tradeoff_slope,
 )
 from tepui.studies.results import config_hash
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Grid(NamedTuple):
@@ -105,13 +107,13 @@ class Sweep:
     def sharpness(self, store: Store, rho: float, measure: str) -> list[float | None]:
         """Return the mean sharpness of the members of each ensemble at a radius."""
         spec = self.measures[measure]
-        found = (store.measured(each, spec) for each in self.trials[rho])
-        return [next(iter(each.values()))["mean"] for each in found]
+        measured = (store.measured(trial, spec) for trial in self.trials[rho])
+        return [next(iter(measures.values()))["mean"] for measures in measured]
 
     def scores(self, store: Store, rho: float) -> list[dict[str, float | None]]:
         """Return the scores on corrupted data of each ensemble at a radius."""
-        found = [store.evaluation(each, self.test) for each in self.trials[rho]]
-        return [each["shifted"] for each in found]
+        runs = self.trials[rho]
+        return [store.evaluation(trial, self.test)["shifted"] for trial in runs]
 
 
 def sweep(
@@ -129,10 +131,10 @@ def sweep(
     protocol = protocol_of(order, dataset)
     protocol = protocol._replace(ensembles=order.ensembles or ensembles)
     at = {
-        rho: trials(protocol, method(rho) if rho else DeepEnsemble(), **changes)
+        rho: protocol.trials(method(rho) if rho else DeepEnsemble(), **changes)
         for rho in radii
     }
-    test = evaluation_spec(protocol)
+    test = protocol.evaluation_spec()
     return Sweep(dataset, name, at, test, SHARPNESS[order.size])
 
 
@@ -152,7 +154,7 @@ def sweep_numbers(
 
     asked = tuple(swept.measures[measure] for measure in measures)
     runs = chain.from_iterable(swept.trials.values())
-    return Numbers([Job(each, (swept.test,), asked) for each in runs], records)
+    return Numbers([Job(trial, (swept.test,), asked) for trial in runs], records)
 
 
 def point_records(
@@ -201,8 +203,8 @@ def beta_record(
     **names: Any,
 ) -> Record:
     """Return the slope of log diversity on log sharpness over ensembles of SAM."""
-    radii = [rho for rho in swept.trials if rho]
-    columns = [
+    with_sam = {rho: runs for rho, runs in swept.trials.items() if rho}
+    points = [
         list(
             zip(
                 swept.sharpness(store, rho, measure),
@@ -210,11 +212,11 @@ def beta_record(
                 strict=True,
             )
         )
-        for rho in radii
+        for rho in with_sam
     ]
-    line = fitted(list(chain.from_iterable(columns)))
-    each = [fitted(list(repetition)) for repetition in zip(*columns, strict=True)]
-    runs = [trial for rho in radii for trial in swept.trials[rho]]
+    line = fitted(list(chain.from_iterable(points)))
+    repetitions = [fitted(list(repetition)) for repetition in zip(*points, strict=True)]
+    runs = [*chain.from_iterable(with_sam.values())]
     return Record(
         dataset=swept.dataset,
         method="sam_rho_sweep",
@@ -223,7 +225,7 @@ def beta_record(
         unit="none",
         n=line.count if line else 0,
         interval=(line.low, line.high) if line and line.count > 2 else None,
-        values=tuple(found.slope if found else None for found in each),
+        values=tuple(line.slope if line else None for line in repetitions),
         at={
             "ensemble_size": len(runs[0].seeds),
             "sharpness_measure": measure,
@@ -244,66 +246,103 @@ def fitted(points: Sequence[tuple[float | None, float | None]]) -> Slope | None:
         >>> round(line.slope, 6), line.count
         (2.0, 2)
     """
-    known = [(x, y) for x, y in points if x and y and x > 0 and y > 0]
-    if len({x for x, _ in known}) < 2:
+    positive = [(x, y) for x, y in points if x and y and x > 0 and y > 0]
+    if len({x for x, _ in positive}) < 2:
         return None
-    return tradeoff_slope([x for x, _ in known], [y for _, y in known])
+    return tradeoff_slope([x for x, _ in positive], [y for _, y in positive])
 
 
-def trade_off(
-    found: Results,
-    dataset: str,
-    letter: str = "",
-    *,
-    measure: str = "worst_case",
-    diversity: str = "der",
-    color: str = "eir",
-    **names: Any,
-) -> Scatter:
-    """Return a panel of diversity against sharpness, an ensemble per mark."""
-    return Scatter(
-        f"{letter and f'({letter}) '}{title_of(found, dataset)}",
-        MEASURES[measure],
-        DIVERSITY[diversity],
-        clouds(
-            found, dataset, measure=measure, diversity=diversity, color=color, **names
+class Axes(NamedTuple):
+    """What a panel of diversity against sharpness shows."""
+
+    measure: str = "worst_case"
+    diversity: str = "der"
+    color: str = "eir"  # metric that colors the marks
+
+    def scatter(self, title: str, clouds: tuple[Cloud, ...]) -> Scatter:
+        """Return the panel."""
+        labels = MEASURES[self.measure], DIVERSITY[self.diversity]
+        return Scatter(title, *labels, clouds, color_label(self.color), log=True)
+
+
+USUAL = Axes()
+
+
+class Swept(NamedTuple):
+    """What one panel of a figure sweeps, and what it draws."""
+
+    dataset: str = "cifar10"
+    axes: tuple[Axes, ...] = (USUAL,)  # of what is drawn of it
+
+
+def sweep_recipe(
+    item: str, title: str, panels: Mapping[str, Swept], *, columns: int | None = 3
+) -> Recipe:
+    """Return the recipe of a figure of sweeps, by the letters of its panels."""
+
+    def numbers(order: Order) -> Iterator[Numbers]:
+        for letter in order.panels or ("",):
+            dataset, axes = panels[letter]
+            measures, diversities, colors = map(dict.fromkeys, zip(*axes, strict=True))
+            yield sweep_numbers(
+                sweep(order, dataset),
+                [*diversities, *colors],
+                [*measures],
+                [*diversities],
+                item=f"{item}{letter}",
+                architecture="resnet18",
+            )
+
+    def draw(results: Results) -> "Figure":
+        letters = results.settings["panels"] or [""]
+        rows = zip(*(panels[letter].axes for letter in letters), strict=True)
+        shown = []
+        for letter, axes in (
+            pair for row in rows for pair in zip(letters, row, strict=True)
+        ):
+            dataset = panels[letter].dataset
+            marks = clouds(results, dataset, axes, item=f"{item}{letter}")
+            title = f"{letter and f'({letter}) '}{title_of(results, dataset)}"
+            shown.append(axes.scatter(title, marks))
+        return scatter_panels(shown, columns=columns or len(letters))
+
+    return Recipe(
+        title=title,
+        numbers=numbers,
+        settings=lambda order: sweep_settings(
+            order,
+            [*dict.fromkeys(panels[p].dataset for p in order.panels or ("",))],
         ),
-        color_label(color),
-        log=True,
+        draw=draw,
+        panels=tuple(filter(None, panels)),
+        overrides=LENGTHS,
     )
 
 
 def clouds(
-    found: Results,
-    dataset: str,
-    *,
-    measure: str = "worst_case",
-    diversity: str = "der",
-    color: str = "eir",
-    **names: Any,
+    results: Results, dataset: str, axes: Axes = USUAL, **names: Any
 ) -> tuple[Cloud, ...]:
     """Return an ensemble per mark, from records, with the line of slope beta."""
-    betas = found.find(metric="beta", sharpness_measure=measure, **names)
-    slopes = [each for each in betas if each.at["diversity"] == diversity]
-    slopes = [each for each in slopes if each.dataset == dataset]
-    result = []
+
+    def values(method: str, metric: str, data: str, **more: Any) -> list[float | None]:
+        shown = results.find(
+            metric=metric, dataset=data, method=method, **more, **names
+        )
+        return list(chain.from_iterable(record.values for record in shown))
+
+    at = {"sharpness_measure": axes.measure, "diversity": axes.diversity}
+    betas = results.find(metric="beta", dataset=dataset, **at, **names)
+    drawn = []
     for method, label in (("sam", "SAM"), ("deep_ensemble", "no SAM")):
-
-        def values(metric: str, data: str, method: str = method, **more: Any) -> Any:
-            shown = found.find(
-                metric=metric, dataset=data, method=method, **more, **names
-            )
-            return list(chain.from_iterable(each.values for each in shown))
-
-        x = values("sharpness", dataset, sharpness_measure=measure)
+        x = values(method, "sharpness", dataset, sharpness_measure=axes.measure)
         if not x:
             continue
-        beta = slopes[0] if slopes and method == "sam" else None
+        y = values(method, axes.diversity, f"{dataset}_c")
+        color = values(method, axes.color, f"{dataset}_c")
+        beta = betas[0] if betas and method == "sam" else None
         name = label if beta is None else f"{label}, {_said(beta)}"
-        slope = None if beta is None else beta.value
-        y, tint = (values(each, f"{dataset}_c") for each in (diversity, color))
-        result.append(Cloud(name, x, y, tint, slope))
-    return tuple(result)
+        drawn.append(Cloud(name, x, y, color, None if beta is None else beta.value))
+    return tuple(drawn)
 
 
 def _said(beta: Record) -> str:

@@ -29,8 +29,8 @@ def metric_values(scores: Iterable[Scored], metric: str) -> list[float | None]:
         [50.0, None]
     """
     field, _, factor = METRICS[metric]
-    found = [each[field] for each in scores]
-    return [None if value is None else factor * value for value in found]
+    values = [ensemble[field] for ensemble in scores]
+    return [None if value is None else factor * value for value in values]
 
 
 def score_records(

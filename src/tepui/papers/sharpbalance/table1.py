@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 
 from tepui.methods import SharpBalance
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    DATASETS,
-    Protocol,
-    methods,
-    protocol_of,
-    settings,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import DATASETS, Protocol, protocol_of, settings
 from tepui.studies import Record, Store
 from tepui.studies.results import config_hash
 from tepui.studies.sweep import Search, search, searches
@@ -93,7 +86,7 @@ def numbers(order: Order) -> Iterator[Numbers]:
     for dataset in DATASETS:
         protocol = search_protocol(order, dataset)
         for method, grid in {"sam": rho, "sharpbalance": rho | rest}.items():
-            runs = trials(protocol, methods(protocol)[method])
+            runs = protocol.trials(protocol.methods()[method])
             (planned,) = searches(runs, grid, held_out=extent.held_out)
             yield Numbers(planned.work, partial(_records, planned, method, dataset))
 
@@ -109,7 +102,9 @@ def _records(
         "architecture": "resnet18",
         "method": method,
     }
-    trained = [trial for each in planned.combinations for trial in each.trials]
+    trained = [
+        trial for combination in planned.combinations for trial in combination.trials
+    ]
     best = planned.combinations[outcome.rows.index(outcome.chosen)]
     chosen = dict(best.values)
     trial = best.trials[0]
@@ -151,7 +146,7 @@ def described(order: Order) -> dict[str, Any]:
     if order.size != "paper":
         used = [search_protocol(order, dataset) for dataset in DATASETS]
         sizes = ", ".join(
-            f"{each.train} samples, {each.epochs} epochs" for each in used
+            f"{protocol.train} samples, {protocol.epochs} epochs" for protocol in used
         )
         notes.append(f"the search itself trains on less: {sizes}")
     grid = {

@@ -25,7 +25,6 @@ from tepui.papers.sharpbalance.protocol import (
     Protocol,
     Protocols,
     made_by,
-    methods,
     protocol_of,
 )
 from tepui.training import SGD, AdamW, Cosine
@@ -127,12 +126,9 @@ def numbers(order: Order) -> Iterator[Numbers]:
     """Return the accuracy of ensembles, by column."""
     for dataset, architecture in ARCHITECTURES.items():
         protocol = protocol_of(order, dataset, OWN_PROTOCOLS)
-        names: dict[str, Any] = {
-            "item": "sharpbalance/table5",
-            "architecture": architecture,
-        }
+        runs = runs_of(protocol, protocol.methods())
         yield accuracy_table(
-            protocol, dataset, runs_of(protocol, methods(protocol)), **names
+            "sharpbalance/table5", protocol, dataset, runs, architecture=architecture
         )
 
 
@@ -141,21 +137,21 @@ def described(order: Order) -> dict[str, Any]:
     document: dict[str, Any] = {}
     notes = ["the paper gives no learning rates, radii and lengths for this table"]
     for name, architecture in ARCHITECTURES.items():
-        own = protocol_of(order, name, OWN_PROTOCOLS)
+        used = protocol_of(order, name, OWN_PROTOCOLS)
         document[name] = {
-            "trained on": made_by(own.dataset),
-            "training samples": own.train or "all",
-            "model": made_by(own.model),
-            "members": own.members,
-            "ensembles": own.ensembles,
-            "epochs": own.epochs,
-            "batch size": own.batch_size,
-            "rho": own.rho,
-            "corruptions": list(own.types),
+            "trained on": made_by(used.dataset),
+            "training samples": used.train or "all",
+            "model": made_by(used.model),
+            "members": used.members,
+            "ensembles": used.ensembles,
+            "epochs": used.epochs,
+            "batch size": used.batch_size,
+            "rho": used.rho,
+            "corruptions": list(used.types),
         }
         if order.size != "paper":
             notes.append(
-                f"{made_by(own.dataset)} and {made_by(own.model)}, trained from "
+                f"{made_by(used.dataset)} and {made_by(used.model)}, trained from "
                 f"nothing, for {name} and {architecture}"
             )
     return {**document, "differs": "; ".join(notes)}

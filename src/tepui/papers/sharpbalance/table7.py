@@ -6,18 +6,15 @@ gsam 73 ± 0.33, sharpbalance_gsam 73 ± 0.33 percent.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from tepui.methods import GSAM
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
 from tepui.papers.sharpbalance.protocol import (
     LENGTHS,
-    balanced,
     few_ensembles,
-    methods,
+    few_settings,
     protocol_of,
-    settings,
 )
 
 DATASET = "cifar100"
@@ -27,30 +24,19 @@ def numbers(order: Order) -> Iterator[Numbers]:
     """Return accuracy on clean and on corrupted data."""
     protocol = protocol_of(order, DATASET)._replace(ensembles=few_ensembles(order))
     gsam = GSAM(rho=protocol.rho)
-    compared = {
-        **methods(protocol),
-        "gsam": gsam,
-        "sharpbalance_gsam": balanced(protocol, base=gsam),
-    }
-    names: dict[str, Any] = {"item": "sharpbalance/table7", "architecture": "resnet18"}
-    yield accuracy_table(protocol, DATASET, runs_of(protocol, compared), **names)
-
-
-def described(order: Order) -> dict[str, Any]:
-    """Return how the ensembles are made, and what differs from the paper."""
-    count = few_ensembles(order)
-    notes = ["the paper gives no values for GSAM"]
-    notes += [] if order.size == "paper" else [f"{count} ensembles for 3"]
-    further: dict[str, Any] = {
-        "alpha of GSAM": GSAM().alpha,
-        "ensembles of each method": count,
-    }
-    return settings(order, [DATASET], *notes, **further)
+    more = {"gsam": gsam, "sharpbalance_gsam": protocol.balanced(base=gsam)}
+    runs = runs_of(protocol, {**protocol.methods(), **more})
+    yield accuracy_table("sharpbalance/table7", protocol, DATASET, runs)
 
 
 RECIPE = Recipe(
     title="GSAM in the place of SAM",
     numbers=numbers,
-    settings=described,
+    settings=lambda order: few_settings(
+        order,
+        [DATASET],
+        "the paper gives no values for GSAM",
+        **{"alpha of GSAM": GSAM().alpha},
+    ),
     overrides=LENGTHS,
 )

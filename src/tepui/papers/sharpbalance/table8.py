@@ -13,13 +13,7 @@ from typing import Any
 
 from tepui.methods import Method, SharpBalance
 from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import (
-    LENGTHS,
-    methods,
-    protocol_of,
-    settings,
-    trials,
-)
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 from tepui.training import EpochRecord
 
@@ -34,8 +28,8 @@ History = Sequence[EpochRecord]
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return minutes of scoring and in all, and minutes per epoch of each method."""
     protocol = protocol_of(order, NAMES["dataset"])
-    for name, method in methods(protocol).items():
-        yield times(name, method, trials(protocol, method))
+    for name, method in protocol.methods().items():
+        yield times(name, method, protocol.trials(method))
 
 
 def times(name: str, method: Method, runs: Sequence[Trial]) -> Numbers:
@@ -89,8 +83,8 @@ def cost_records(
 
 
 def _minutes(seconds: Sequence[float | None]) -> float | None:
-    known = [each for each in seconds if each is not None]
-    return sum(known) / 60 if len(known) == len(seconds) else None
+    recorded = [value for value in seconds if value is not None]
+    return sum(recorded) / 60 if len(recorded) == len(seconds) else None
 
 
 RECIPE = Recipe(

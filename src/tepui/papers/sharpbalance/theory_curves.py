@@ -15,13 +15,15 @@ References:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from itertools import product
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.report.figures import COLORS
+from tepui.report.drawing import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
 from tepui.studies import Record, Results
 from tepui.theory import (
@@ -75,6 +77,8 @@ SEED = 0
 COLUMNS = 4  # panels side by side
 # Panels with the letter the paper gives them; ours have none.
 Lettered = Sequence[tuple[str, Panel]]
+# Steps, step sizes and radii along a curve.
+Place = tuple[ArrayLike, ArrayLike, ArrayLike]
 # What records hold of a curve: its column, that of its standard error, metric, source.
 RECORDED = (
     ("diversity", None, "diversity", "theory"),
@@ -102,14 +106,14 @@ def theory_recipe(
         resolution = RESOLUTIONS[order.size]
         shown = panels_of(resolution)
         if order.panels != tuple(letters):
-            shown = [each for each in shown if each[0] in order.panels]
+            shown = [(name, panel) for name, panel in shown if name in order.panels]
         for letter, panel in shown:
             yield from panel_records(panel, f"{item}{letter}", resolution)
 
-    def draw(found: Results) -> "Figure":
+    def draw(results: Results) -> "Figure":
         panels = [
             replace(panel, logarithmic=logarithmic and name != item)
-            for name, panel in recorded_panels(found)
+            for name, panel in recorded_panels(results)
         ]
         rows = [panels[n : n + COLUMNS] for n in range(0, len(panels), COLUMNS)]
         return trade_off_figure(rows, METHOD_COLORS)
@@ -150,22 +154,16 @@ def panel_records(panel: Panel, item: str, resolution: Resolution) -> Iterator[R
                 )
 
 
-def recorded_panels(found: Results) -> list[tuple[str, Panel]]:
+def recorded_panels(results: Results) -> list[tuple[str, Panel]]:
     """Return the panels that records were made from, each with the name of its item."""
     shown: dict[tuple[str, str], dict[str, list[Record]]] = {}
-    for record in found.records:
+    for record in results.records:
         curves = shown.setdefault((record.item, record.at["panel"]), {})
         curves.setdefault(record.at["curve"], []).append(record)
     return [
-        (item, Panel(title, tuple(_curve_of(*each) for each in curves.items())))
+        (item, Panel(title, tuple(_curve_of(*curve) for curve in curves.items())))
         for (item, title), curves in shown.items()
     ]
-
-
-def figure1b_panels(resolution: Resolution, seed: int = SEED) -> list[Panel]:
-    """Return the panels of figure 1b: SAM and SharpBalance by their theorems."""
-    published = Panel("as published, k = 3", figure1b_curves(resolution))
-    return [published, *matched([3], resolution, seed)]
 
 
 def figure1b_curves(resolution: Resolution) -> tuple[Curve, ...]:
@@ -188,25 +186,19 @@ def by_steps(
 ) -> list[tuple[str, Panel]]:
     """Return a row per number of steps: a panel per step size, then ours."""
     rho = np.linspace(0.5, 0.3, resolution.points)
-    k = np.reshape(steps, (-1, 1, 1))
-    curve = curve_at(method, k, np.reshape(etas, (-1, 1)), rho, resolution, seed)
-    cells = [(step, eta) for step in steps for eta in etas]
-    letters = "abcdefghijklmnopqrstuvwxyz"[: len(cells)]
+    places = [*product(steps, etas)]
+    curves = curves_at(method, [(k, eta, rho) for k, eta in places], resolution, seed)
     panels = [
-        (
-            letter,
-            Panel(
-                f"({letter}) k = {step}, eta = {eta}, rho 0.5 to 0.3",
-                (curve.part(slice(cell * len(rho), (cell + 1) * len(rho))),),
-            ),
+        (letter, Panel(f"({letter}) k = {k}, eta = {eta}, rho 0.5 to 0.3", (curve,)))
+        for letter, (k, eta), curve in zip(
+            ascii_lowercase, places, curves, strict=False
         )
-        for cell, (letter, (step, eta)) in enumerate(zip(letters, cells, strict=True))
     ]
     width = len(etas)
     return [
         panel
-        for row, own in enumerate(matched(steps, resolution, seed))
-        for panel in (*panels[row * width : (row + 1) * width], ("", own))
+        for row, ours in enumerate(matched(steps, resolution, seed))
+        for panel in (*panels[row * width : (row + 1) * width], ("", ours))
     ]
 
 
@@ -219,25 +211,38 @@ def matched(
     wanted = start * np.linspace(0.95, 0.1, resolution.points)
     curves: dict[int, list[Curve]] = {step: [] for step in steps}
     for method, subsets in SUBSETS.items():
-        lines = [(step, rho) for step in steps for rho in MATCHED_RHO]
+        lines = [*product(steps, MATCHED_RHO)]
         etas = [
             eta_at_sharpness(setting, wanted, step, rho=rho, subsets=subsets)
             for step, rho in lines
         ]
-        reached = [eta[~np.isnan(eta)] for eta in etas]
-        counts = [len(eta) for eta in reached]
-        k, rho = np.repeat(np.array(lines), counts, axis=0).T
-        whole = curve_at(method, k, np.concatenate(reached), rho, resolution, seed)
-        ends = np.cumsum(counts)
-        for (step, radius), end, count in zip(lines, ends, counts, strict=True):
-            part = whole.part(slice(end - count, end))
-            name = f"{method}, rho = {radius:g}"
-            no_bound = np.full(count, np.nan)
-            curves[step].append(replace(part, method=name, sharpness_lower=no_bound))
+        points = [
+            (step, eta[~np.isnan(eta)], rho)
+            for (step, rho), eta in zip(lines, etas, strict=True)
+        ]
+        drawn = curves_at(method, points, resolution, seed)
+        for (step, rho), curve in zip(lines, drawn, strict=True):
+            name, no_bound = f"{method}, rho = {rho:g}", np.full(len(curve.k), np.nan)
+            curves[step].append(replace(curve, method=name, sharpness_lower=no_bound))
     return [
-        Panel(f"equally sharp, stable, k = {step}", tuple(found))
-        for step, found in curves.items()
+        Panel(f"equally sharp, stable, k = {step}", tuple(lines))
+        for step, lines in curves.items()
     ]
+
+
+def curves_at(
+    method: str,
+    points: Sequence[Place],
+    resolution: Resolution,
+    seed: int = SEED,
+) -> list[Curve]:
+    """Return a curve for each steps, step sizes and radii; all share simulations."""
+    places = [np.broadcast_arrays(*point) for point in points]
+    k, eta, rho = (np.concatenate(column) for column in zip(*places, strict=True))
+    whole = curve_at(method, k, eta, rho, resolution, seed)
+    ends = np.cumsum([len(k) for k, _, _ in places])
+    starts = (0, *ends[:-1])
+    return [whole.part(slice(*span)) for span in zip(starts, ends, strict=True)]
 
 
 def curve_at(
@@ -248,9 +253,9 @@ def curve_at(
     resolution: Resolution,
     seed: int | None,
 ) -> Curve:
-    """Return theory and, where a seed is given, simulation at all points, flattened."""
+    """Return theory and, where a seed is given, simulation at all points."""
     subsets, setting = SUBSETS[method], resolution.setting
-    k, eta, rho = (part.ravel() for part in np.broadcast_arrays(k, eta, rho))
+    k, eta, rho = np.broadcast_arrays(k, eta, rho)
     if subsets == 1:
         said = theorem1(setting, k, eta=eta, rho=rho)
     else:
@@ -289,12 +294,12 @@ def _curve_of(name: str, records: Sequence[Record]) -> Curve:
     for record in records:
         point = points.setdefault(tuple(record.at[name] for name in places), {})
         point[record.metric, record.at["source"]] = record
-    columns: dict[str, list[float]] = {}
+    columns: dict[str, list[float | None]] = {}
     for column, error, metric, source in RECORDED:
-        found = [point.get((metric, source)) for point in points.values()]
-        columns[column] = [_number(each.value if each else None) for each in found]
+        numbers = [point.get((metric, source)) for point in points.values()]
+        columns[column] = [np.nan if r is None else r.value for r in numbers]
         if error is not None:
-            columns[error] = [_number(each.sem if each else None) for each in found]
+            columns[error] = [np.nan if r is None else r.sem for r in numbers]
     k, eta, rho, regimes = zip(*points, strict=True)
     return Curve(
         method=name,
@@ -302,12 +307,8 @@ def _curve_of(name: str, records: Sequence[Record]) -> Curve:
         eta=np.array(eta),
         rho=np.array(rho),
         stable=np.array([regime == "stable" for regime in regimes]),
-        **{column: np.array(values) for column, values in columns.items()},
+        **{name: np.array(values, dtype=float) for name, values in columns.items()},
     )
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else value
 
 
 def _settings(size: Size) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_plans_at_paper_size_without_data(name, tmp_path, monkeypatch):
     order = Order("paper", panels)
     assert recipe.settings(order)
     for work in merged(recipe.plan(order)):
-        assert work.trial.member_epochs > 0
+        assert work.trial.training.epochs > 0
 
 
 @pytest.mark.parametrize("name", NUMBERED)

@@ -7,7 +7,11 @@ import pytest
 from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.studies import store as store_module
-from tepui.studies.beginnings import common_part, shared_beginnings
+from tepui.studies.beginnings import (
+    common_part,
+    member_epochs,
+    shared_beginnings,
+)
 from tepui.studies.jobs import Job, carry_out, merged, with_beginnings
 from tepui.studies.store import Store
 from training.cases import assert_same_runs
@@ -101,6 +105,9 @@ def test_a_study_equals_trials_one_by_one_and_trains_no_epoch_twice(
         assert store.evaluation(job.trial, EXAM) == evaluation
     carry_out(JOBS, store)
     assert sum(counts.values()) == 30
+    members = len(TRIAL.seeds)
+    assert member_epochs([job.trial for job in JOBS]) == members * 30
+    assert member_epochs([JOBS[0].trial]) == members * EPOCHS
 
 
 def test_a_study_that_was_stopped_uses_the_beginnings_that_are_there(

@@ -11,7 +11,7 @@ import torch
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.data import Digits, HorizontalFlip
 from tepui.losses import CrossEntropy
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import SAM
 from tepui.models import MLP
 from tepui.modules.pruning import Prune
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
@@ -125,7 +125,6 @@ def test_seeds_of_repetitions_do_not_overlap_and_nest():
 
 def test_a_trial_and_an_exam_never_share_a_name():
     assert digest(EvaluationSpec(TRIAL.data)) != digest(TRIAL.data)
-    assert TRIAL.trained_with(method=DeepEnsemble()).member_epochs == 4
 
 
 def made_in(module):

@@ -22,6 +22,7 @@ from tepui.studies import (
     Trial,
     carry_out,
 )
+from tepui.studies.beginnings import member_epochs
 from tepui.studies.derived_data import Features
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import as_csv, results, write_results
@@ -49,7 +50,7 @@ def cost(jobs: Sequence[Job], store: Store) -> Cost:
     return Cost(
         len(jobs),
         len(jobs) - len(left),
-        sum(trial.member_epochs for trial in left),
+        member_epochs(left),
         sum(job.steps_left(store) for job in jobs),
     )
 

@@ -6,7 +6,7 @@ so are a deep ensemble and all methods that begin late
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tepui.studies.specifications import Trial
 
@@ -38,3 +38,15 @@ def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:
         for name, epochs in group.items():
             shared[name] = tuple(end for end in ends if end <= epochs)
     return {name: ends for name, ends in shared.items() if ends}
+
+
+def member_epochs(trials: Sequence[Trial]) -> int:
+    """Return what trials cost, members times epochs, with what they share once."""
+    shared, alone = shared_beginnings(trials), 0
+    together: dict[str, int] = {}
+    for trial in trials:
+        members, last = len(trial.seeds), max(shared.get(trial.digest, (0,)))
+        alone += members * (trial.training.epochs - last)
+        begins = common_part(trial)[0].digest
+        together[begins] = max(together.get(begins, 0), members * last)
+    return alone + sum(together.values())

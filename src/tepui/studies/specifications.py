@@ -129,11 +129,6 @@ class Trial(Described):
     def __post_init__(self) -> None:
         require(len(self.seeds) > 0, "seeds", "hold one per member", self.seeds)
 
-    @property
-    def member_epochs(self) -> int:
-        """What it costs: members times epochs."""
-        return len(self.seeds) * self.training.epochs
-
     def trained_with(self, **changes: Any) -> Self:
         """Return the same with other values of its training."""
         return replace(self, training=replace(self.training, **changes))

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import get_type_hints
 
 import numpy as np
@@ -415,6 +416,49 @@ def test_a_printed_configuration_can_be_read_again(words, tmp_path, capsys):
         (tmp_path / "printed.yaml").write_text(printed[0])
     assert "batch_size: 64" in printed[0]
     assert printed[0] == printed[1]
+
+
+def test_a_printed_configuration_fits_the_model_to_the_data_again(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(Path(__file__).parents[2] / "docs" / "examples")
+    data = ["--data", "dataset.TwoMoons"]
+    words = [
+        "--model",
+        "MLP",
+        "--model.hidden",
+        "[7]",
+        "--members",
+        "2",
+        "--epochs",
+        "1",
+        "--quiet",
+    ]
+    with pytest.raises(SystemExit):
+        main(["train", *data, *words, "--print-config"])
+    printed = tmp_path / "printed.yaml"
+    printed.write_text(capsys.readouterr().out)
+    main(["train", *data, *words, "--out", str(tmp_path / "written")])
+    main(["train", *data, "--config", str(printed), "--out", str(tmp_path / "read")])
+    models = [
+        json.loads((tmp_path / way / "run.json").read_text())["config"]["models"]
+        for way in ("written", "read")
+    ]
+    assert models[0] == models[1]
+    assert tepui.load(tmp_path / "read").members[0].config == {
+        "in_features": 2,
+        "hidden": [7],
+        "num_classes": 2,
+    }
+
+
+@pytest.mark.parametrize("words", [[], ["--model", "MLP"]])
+def test_a_configuration_can_be_printed_before_what_is_required(words, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["evaluate", *words, "--print-config"])
+    printed = capsys.readouterr().out
+    assert "batch_size" in printed
+    assert "in_features" not in printed
 
 
 def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from docstring_parser import parse
-from jsonargparse import ArgumentParser, DefaultHelpFormatter
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from tepui.cli import (
     claims,
@@ -67,6 +67,7 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 # option, except those they have as parameters of their own, and these.
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
+PRINT = "--print_config"
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"loss", "progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
@@ -97,17 +98,33 @@ class HelpFormatter(DefaultHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """Shows help with :class:`HelpFormatter`, also that of one class."""
+    """Shows help with :class:`HelpFormatter`, also that of one class.
+
+    A configuration is printed without the arguments of a model that nobody wrote:
+    where it is read again, they follow from the data again.
+    """
+
+    words: Sequence[str] = ()  # what was written, but for the wish to print it
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
+
+    def dump(self, namespace: Namespace, *arguments: Any, **options: Any) -> str:
+        """Return a configuration as text."""
+        shown = namespace.clone()
+        model, words = shown.get("model"), getattr(self, "parent_parser", self).words
+        if words and isinstance(model, Namespace):
+            explicit = build_parser().parse_args(words, defaults=False)
+            for name in _free_arguments(model, explicit[explicit.subcommand].model):
+                del model.init_args[name]
+        return str(super().dump(shown, *arguments, **options))
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say in plain words what was wrong, and end the program."""
         super().error(plain(message), ex)
 
 
-def build_parser() -> ArgumentParser:
+def build_parser() -> Parser:
     """Return the parser of all commands."""
     parser = Parser(
         prog="tepui",
@@ -180,6 +197,7 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     items = listed() | named_by_user(words)
     with admitting(items):
         parser = build_parser()
+        parser.words = [word for word in words if not word.startswith(PRINT)]
         chosen = parser.parse_args(words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()

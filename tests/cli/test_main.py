@@ -9,6 +9,7 @@ from typing import get_type_hints
 
 import numpy as np
 import pytest
+import torch
 
 import tepui
 from data.mrpc_files import write
@@ -470,6 +471,20 @@ def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
     )
     main([*words, "--resume"])
     assert "trained 2 members" in capsys.readouterr().out
+
+
+def test_a_branch_is_the_whole_run(tmp_path, capsys):
+    begun, branch, whole = (str(tmp_path / name) for name in ("begun", "b", "w"))
+    words = ["train", *SMALL, "--epochs", "2"]
+    main([*words, "--stop-after", "1", "--out", begun])
+    late = [*words, "--method", "SAM", "--method.start-at", "1"]
+    main([*late, "--branch-from", begun, "--out", branch])
+    main([*late, "--out", whole])
+    trained = [tepui.load(folder).state_dict() for folder in (branch, whole)]
+    assert all(torch.equal(trained[0][name], trained[1][name]) for name in trained[1])
+    with pytest.raises(SystemExit):
+        main([*words, "--method", "SAM", "--branch-from", begun, "--out", begun + "x"])
+    assert "method must begin like the run in" in capsys.readouterr().err
 
 
 def test_flags_are_the_options_that_are_true_or_false():

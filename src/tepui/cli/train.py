@@ -42,6 +42,7 @@ def train(
     tensorboard: bool = False,
     out: Path | None = None,
     resume: bool = False,
+    branch_from: Path | None = None,
     quiet: bool = False,
 ) -> None:
     """Train one ensemble into a run folder.
@@ -70,11 +71,14 @@ def train(
         tensorboard: Write event files into the run folder.
         out: The run folder; the next free runs/train-NNN by default.
         resume: Continue the run in the folder, to the same bits.
+        branch_from: Go on from the last checkpoint of this run, left by --stop-after,
+            whose method trains as this one does at first.
         quiet: Show no progress.
     """
     folder = folder_for("train", out, resume)
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds
+    heads = Path() if extractor is None else Path("heads")  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
     if extractor is None:
         ensemble = Ensemble.build(fitted(model, learned), count, drawn)
@@ -97,8 +101,9 @@ def train(
         unlabeled=beside,
         device=device,
         callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
-        out=folder if extractor is None else folder / "heads",
+        out=folder / heads,
         resume=resume,
+        branch_from=None if branch_from is None else branch_from / heads,
         progress="none" if quiet else "auto",
         **settings,
     )

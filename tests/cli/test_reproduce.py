@@ -308,7 +308,7 @@ def test_the_released_rule_is_trained_only_where_it_is_named(made, capsys):
         (["sharpbalance/figure7a", "--members", "-1"], "members must be positive"),
         (["sharpbalance/figure7a", "--methods", "sm"], "methods must be one of"),
         (["rethinking/table1", "--ensembles", "2"], "ensembles must be left out"),
-        (["tests.nothing"], "No module named"),
+        (["tests.nothing"], "item must name a module with a recipe, got 'tests."),
         (["tepui.papers.recipe"], "must hold a Recipe named RECIPE"),
     ],
 )
@@ -333,19 +333,47 @@ def test_a_recipe_of_ones_own_is_made_by_the_path_of_its_module(
     ]
     assert {record.n for record in found.records} == {2}
     assert (
-        "| recipe | digits | sam | 0.05 |"
+        "| examples/recipe | digits | sam | 0.05 |"
         in (tmp_path / "out/smoke/examples.recipe/table.md").read_text()
     )
 
 
-def test_a_file_cannot_name_a_module_to_import(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("command", "more", "shown"),
+    [
+        ("reproduce", [], "own_figure_of_a_test "),
+        ("sweep", ["--grid", "rho=0.1,0.2"], "1 searches, 2 ensembles"),
+    ],
+)
+def test_a_recipe_in_a_file_of_this_folder_is_named_by_it(
+    command, more, shown, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "own_figure_of_a_test.py").write_text(
+        (EXAMPLES / "recipe.py").read_text()
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    main([command, "own_figure_of_a_test", "--size", "smoke", *more, "--dry-run"])
+    assert shown in lines(capsys)
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "message"),
+    [
+        ("reproduce", "items: [own.figure]", "items must name a figure or table"),
+        ("sweep", "recipe: own.figure", "recipe must name a figure or table"),
+    ],
+)
+def test_a_file_cannot_name_a_module_to_import(
+    command, line, message, tmp_path, monkeypatch, capsys
+):
     marker = tmp_path / "imported"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "figure.py").write_text(f"open({str(marker)!r}, 'w')")
-    (tmp_path / "words.yaml").write_text("items: [own.figure]\n")
+    (tmp_path / "words.yaml").write_text(line)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(SystemExit):
-        main(["reproduce", "--config", "words.yaml", *words_for(tmp_path)])
-    assert "items must name a figure or table" in capsys.readouterr().err
+        main([command, "--config", "words.yaml", *words_for(tmp_path)])
+    assert message in capsys.readouterr().err
     assert not marker.exists()

@@ -109,12 +109,38 @@ def test_a_diagram_says_so():
     [
         ("sharpbalance/figur7", "sharpbalance/figure7"),
         ("sharpbalance/figure7z", "sharpbalance/figure7a"),
-        ("nothing", "sharpbalance/figure7"),
     ],
 )
 def test_unknown_names_list_near_ones(name, near):
     with pytest.raises(ValueError, match=f"got '{name}'; near: .*{near}"):
         look_up(name)
+
+
+@pytest.mark.parametrize("name", ["nothing", "this", "mine/x", "json"])
+def test_where_nothing_is_near_the_list_is_named(name):
+    with pytest.raises(ValueError, match=f"got '{name}'; see tepui reproduce --list"):
+        look_up(name)
+
+
+def test_a_file_in_the_folder_is_named_without_a_dot(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = ["from tepui.papers.recipe import Recipe", "RECIPE = Recipe('x', 1, 1)"]
+    (tmp_path / "own_recipe_of_a_test.py").write_text("\n".join(lines))
+    item, recipe, panels = look_up("own_recipe_of_a_test")
+    assert (item, recipe.title, panels) == ("own_recipe_of_a_test", "x", ())
+
+
+def test_a_module_that_is_missing_and_one_that_it_misses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "incomplete_recipe.py").write_text("import a_library_that_is_missing")
+    for name in ("nowhere.recipe", "tepui.nowhere"):
+        message = f"item must name a module with a recipe, got '{name}' \\(No module"
+        with pytest.raises(ValueError, match=message):
+            look_up(name)
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):
+        look_up("incomplete_recipe")
 
 
 @pytest.mark.parametrize(

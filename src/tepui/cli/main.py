@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
 WORDS: dict[str, dict[str, tuple[Any, str]]] = {
     "data": {"action": (data.Verb, "?"), "name": (str | None, "?")},
     "reproduce": {"items": (str, "*")},
+    "sweep": {"recipe": (str | None, "?")},
     "report": {"runs": (Path, "+")},
     "measure": {"checkpoints": (Path, "+")},
 }

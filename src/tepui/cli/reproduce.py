@@ -28,6 +28,7 @@ from tepui.papers.recipe import (
     Order,
     Recipe,
     Size,
+    is_module,
     load,
     look_up,
     names,
@@ -74,7 +75,7 @@ def reproduce(
     Args:
         items: Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel,
             sharpbalance for a whole paper, or all; mypackage.figure1 for a module with
-            a recipe of your own.
+            a recipe of your own, figure1 for a file figure1.py in this folder.
         list: Only show all names.
         size: ``paper`` as published, ``small`` in minutes, ``smoke`` to see it run.
         epochs: Length of each run, if not the size's; recorded with the results, like
@@ -131,7 +132,7 @@ def _say(results: Results, folder: Path) -> None:
 
 def admit_modules(names: Sequence[str]) -> None:
     """Find recipes of one's own in this folder, as ``python -m`` does."""
-    if any("." in name for name in names):
+    if any(map(is_module, names)):
         find_in_this_folder()
 
 

@@ -30,7 +30,7 @@ _SCORES = ("accuracy", "individual_accuracy", "nll")
 
 
 def sweep(
-    recipe: str,
+    recipe: str | None = None,
     grid: list[str] | None = None,
     size: Size = "small",
     held_out: float = 0.1,
@@ -48,7 +48,8 @@ def sweep(
     trained already is not trained again. Test data are not read.
 
     Args:
-        recipe: Name such as ``sharpbalance/figure7``, or with one panel.
+        recipe: Name such as ``sharpbalance/figure7``, or with one panel; only from the
+            command line.
         grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2`` or
             ``width=8,16``. A name is a field of the method, optimizer or loss,
             ``sparsity``, an argument of the model, ``members``, ``epochs`` or
@@ -65,6 +66,8 @@ def sweep(
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
+    if recipe is None:
+        raise ValueError("recipe must name a figure or table, got None")
     admit_modules([recipe])
     item, looked_up, panels = look_up(recipe)
     if not isinstance(looked_up, Recipe):

@@ -3,7 +3,7 @@
 Every file ``papers/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; its
 name on the command line is ``<paper>/<figure or table>``, with the letter of a panel
 after it where there are panels. A recipe of one's own is named by the dotted path of
-its module.
+its module, or by the name of a file in the current folder.
 """
 
 import importlib
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -219,7 +220,7 @@ def names() -> list[str]:
 def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
     """Find a recipe by its name, or by the path of its module."""
     listed = names()
-    if name in listed or _is_path(name):
+    if name in listed or is_module(name):
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
     item, letters = _split(name)
@@ -231,35 +232,46 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
                 f"{name} has no numbers to make: it is a diagram; the panels with "
                 f"numbers: {', '.join(_panels(item))}"
             )
+    near = ", ".join(_near(name, listed))
+    way = "see tepui reproduce --list, or name a module with a recipe of your own"
     raise ValueError(
         f"item must name a figure or table, got {name!r}; "
-        f"near: {', '.join(_near(name, listed))}"
+        + (f"near: {near}" if near else way)
     )
 
 
 def load(name: str) -> Recipe | Diagram:
     """Return the recipe of a known name, or of a module by its path."""
-    path = name if _is_path(name) else f"tepui.papers.{name.replace('/', '.')}"
-    recipe = getattr(importlib.import_module(path), "RECIPE", None)
+    path = name if is_module(name) else f"tepui.papers.{name.replace('/', '.')}"
+    try:
+        recipe = getattr(importlib.import_module(path), "RECIPE", None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+            raise  # the module is there; something that it imports is not
+        raise ValueError(
+            f"item must name a module with a recipe, got {name!r} ({error})"
+        ) from error
     if not isinstance(recipe, Recipe | Diagram):
         raise ValueError(f"{path} must hold a Recipe named RECIPE, got {recipe!r}")
     return recipe
 
 
-def _is_path(name: str) -> bool:
-    """Return whether a name is the dotted path of a module."""
-    return "." in name and all(part.isidentifier() for part in name.split("."))
+def is_module(name: str) -> bool:
+    """Return whether a name means a module: a dotted path, or a file that is here."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    return "." in name or Path(f"{name}.py").is_file()
 
 
 def _near(name: str, listed: Sequence[str]) -> list[str]:
-    """Return the names meant by one that is not known; else like ones; else all."""
+    """Return the names meant by one that is not known; else like ones."""
     whole = name.lower()
     item, letters = _split(whole)
     same = [other for other in listed if whole in _spellings(other)]
     if letters:
         of_item = [other for other in listed if item in _spellings(other)]
         same += [panel for other in of_item for panel in _panels(other)]
-    return same or get_close_matches(whole, listed, n=5, cutoff=0.5) or [*listed]
+    return same or get_close_matches(whole, listed, n=5, cutoff=0.5)
 
 
 def _spellings(name: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from torch import nn
 
 from tepui.core.seeding import seeded
 from tepui.papers.published import printed
-from tepui.papers.recipe import Order, Recipe
+from tepui.papers.recipe import PAPERS, Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.drawing import as_png, as_svg
 from tepui.studies import (
@@ -161,7 +161,7 @@ def rows(made: Results) -> list[list[str]]:
         ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"],
         *(
             [
-                record.item.rpartition("/")[2],
+                _shown(record.item),
                 record.dataset,
                 record.method,
                 *(str(record.at.get(axis, "")) for axis in axes),
@@ -173,6 +173,12 @@ def rows(made: Results) -> list[list[str]]:
             for record in made.records
         ),
     ]
+
+
+def _shown(item: str) -> str:
+    """Return an item's name as a table shows it: the papers' without the paper."""
+    paper, _, name = item.partition("/")
+    return name if paper in PAPERS else item
 
 
 def table(made: Results) -> str:

@@ -1,5 +1,6 @@
 """The examples in the documents run."""
 
+import ast
 import importlib
 import re
 import runpy
@@ -67,7 +68,8 @@ def test_readme_shows_every_command():
 WALKS = (
     (ROOT / "CONTRIBUTING.md").read_text().split("## Three walks")[1].split("## A")[0]
 )
-STEPS = re.findall(r"`([\w/]+)\.py`:\s+`([\w.]+)`", WALKS)
+STEP = r"`([\w/]+)\.py`:\s+`([\w.]+)`"
+STEPS = re.findall(STEP, WALKS)
 
 
 @pytest.mark.parametrize(("file", "name"), STEPS)
@@ -77,6 +79,34 @@ def test_steps_of_the_walks_are_there(file, name):
         part = getattr(part, attribute)
     defined = getattr(part, "__module__", f"tepui.{file.replace('/', '.')}")
     assert defined.endswith((file.replace("/", "."), "recipe"))
+
+
+def used_in(file):
+    """Return names and attributes that a file's code reads or imports."""
+    tree = ast.parse((ROOT / "src" / "tepui" / f"{file}.py").read_text())
+    names, attributes = set(), set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.alias(name=name):
+                names.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Load()):
+                attributes.add(name)
+            case ast.Call(
+                func=ast.Name(id="getattr"), args=[_, ast.Constant(name), *_]
+            ):
+                attributes.add(name)
+    return names, attributes
+
+
+@pytest.mark.parametrize("walk", re.split(r"^\*\*", WALKS, flags=re.MULTILINE)[1:])
+def test_a_step_is_used_by_one_before_it(walk):
+    steps = re.findall(STEP, walk)
+    for number, (_, name) in enumerate(steps[1:], 1):
+        before = zip(*(used_in(file) for file, _ in steps[:number]), strict=True)
+        names, attributes = (set().union(*parts) for parts in before)
+        called = name.removesuffix(".forward")  # a module is called, not its forward
+        method = called.rpartition(".")[2]
+        assert method in (attributes if "." in called else names | attributes), name
 
 
 def test_a_walk_takes_at_most_a_dozen_steps():

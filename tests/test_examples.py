@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tepui.testing import check_dataset, check_measure, check_method, check_metr
 
 FOLDER = Path(__file__).parents[1] / "docs" / "examples"
 PAGE = FOLDER.parent / "extending.md"
+PAGES = [FOLDER.parents[1] / "README.md", *sorted(FOLDER.parent.rglob("*.md"))]
 MOST_LINES = {"lookahead": 45, "negative_correlation": 45, "recipe": 90}
 FILES = sorted(FOLDER.glob("*.py"))
 
@@ -59,12 +61,30 @@ def test_the_page_shows_it(file):
 
 @every_file
 def test_stands_on_public_names(file):
-    for node in ast.walk(ast.parse(file.read_text())):
+    assert_public(file.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_stand_on_public_names(page):
+    for code in re.findall(r"```py(?:thon)?\n(.*?)```", page.read_text(), re.DOTALL):
+        assert_public(code)
+
+
+def assert_public(code):
+    """Assert that code imports from tepui only what a package lists."""
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and node.module.startswith("tepui"):
             module = importlib.import_module(node.module)
-            assert {name.name for name in node.names} <= set(module.__all__)
+            assert {name.name for name in node.names} <= {*public(module)}
         if isinstance(node, ast.Import):
-            assert not any(name.name.startswith("tepui.") for name in node.names)
+            parts = [n.name.split(".") for n in node.names if n.name[:5] == "tepui"]
+            assert all(len(names) < 3 for names in parts)
+
+
+def public(module):
+    """Return the names of a package or a module right below tepui, and no other's."""
+    below_tepui = module.__name__.count(".") < 2
+    return getattr(module, "__all__", ()) if below_tepui else ()
 
 
 def test_lookahead_keeps_the_contract():

@@ -134,7 +134,14 @@ def apply_masks(module: nn.Module) -> None:
 
 
 def sparsity_of(module: nn.Module) -> float:
-    """Return the share of zeros among the weights that can be pruned."""
+    """Return the share of zeros among the weights that can be pruned.
+
+    Args:
+        module: Any module; its linear and convolutional layers count.
+
+    Returns:
+        The share; NaN if there is no such layer.
+    """
     weights = [weight for _, _, weight in _prunable(module)]
     zeros = sum(int((weight == 0).sum()) for weight in weights)
     count = sum(weight.numel() for weight in weights)

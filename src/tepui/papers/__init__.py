@@ -4,7 +4,7 @@ What is listed here and in :mod:`tepui.studies` is what a recipe in a package of
 own needs.
 """
 
-from tepui.papers.recipe import Numbers, Order, Recipe
+from tepui.papers.recipe import Diagram, Numbers, Order, Recipe, look_up
 from tepui.papers.reproduce import reproduce
 
-__all__ = ["Numbers", "Order", "Recipe", "reproduce"]
+__all__ = ["Diagram", "Numbers", "Order", "Recipe", "look_up", "reproduce"]

@@ -199,7 +199,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A figure that explains and has no numbers."""
+    """A figure that explains and has no numbers.
+
+    Attributes:
+        title: What it explains.
+    """
 
     title: str
 
@@ -218,7 +222,18 @@ def names() -> list[str]:
 
 
 def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
-    """Find a recipe by its name, or by the path of its module."""
+    """Find a recipe by its name, or by the path of its module.
+
+    Args:
+        name: Such as ``sharpbalance/figure7``, ``sharpbalance/figure7a`` for one panel,
+            or ``mypackage.figure1``.
+
+    Returns:
+        The name without a panel, the recipe, and the letters of the panels meant.
+
+    Raises:
+        ValueError: If there is no such recipe, or the panel has no numbers.
+    """
     listed = names()
     if name in listed or is_module(name):
         recipe = load(name)

@@ -24,6 +24,7 @@ from tepui.studies.specifications import (
 )
 from tepui.studies.statistics import Estimate, bootstrap_interval, estimate, t_interval
 from tepui.studies.store import Store
+from tepui.studies.sweep import Outcome, Search, searches, sweep
 from tepui.studies.trained import Trained
 
 __all__ = [
@@ -35,9 +36,11 @@ __all__ = [
     "Job",
     "LoadedReports",
     "MethodResult",
+    "Outcome",
     "Record",
     "Results",
     "Samples",
+    "Search",
     "SharpnessSpec",
     "Slope",
     "Store",
@@ -57,7 +60,9 @@ __all__ = [
     "paired_difference",
     "read_comparison",
     "read_results",
+    "searches",
     "seeds",
+    "sweep",
     "t_interval",
     "tradeoff_slope",
 ]

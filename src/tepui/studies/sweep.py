@@ -71,12 +71,17 @@ class Combination:
 
 @dataclass(frozen=True)
 class Search:
-    """One method on one data set, at every combination of a grid."""
+    """One method on one data set, at every combination of a grid.
 
-    base: Trial  # the trial that is varied
-    combinations: tuple[Combination, ...]  # all, in the order of the grid
-    # data, model and method, with the fields that are not searched and with whatever
-    # else tells it from the other searches
+    Attributes:
+        base: The trial that is varied.
+        combinations: All of them, in the order of the grid.
+        label: Data, model and method, with the fields that are not searched and with
+            whatever else tells it from the other searches.
+    """
+
+    base: Trial
+    combinations: tuple[Combination, ...]
     label: str
 
     @property
@@ -103,11 +108,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found."""
+    """What a search found.
+
+    Attributes:
+        rows: How each combination did on the samples held out.
+        chosen: The row with the highest mean accuracy; among equals the one with the
+            lowest mean negative log likelihood, then the earlier one; None if all
+            diverged.
+    """
 
     rows: tuple[Row, ...]
-    # the row with the highest mean accuracy; among equals the one with the lowest mean
-    # negative log likelihood, then the earlier one; None if all diverged
     chosen: Row | None
 
 
@@ -121,9 +131,23 @@ def searches(
     that differ only in hyperparameters of the grid or in seeds belong to one search, in
     which no two ensembles share a seed.
 
+    Args:
+        trials: What may be varied.
+        grid: For each hyperparameter its values.
+        held_out: Share of the training data to score on.
+        ensembles: Repetitions of each combination, at most as many as there are trials
+            that differ in their seeds.
+
+    Returns:
+        One search per method, data set and whatever else the trials differ in.
+
+    Raises:
+        ValueError: If no trial has all hyperparameters of the grid, or if all that
+            have them see test data.
+
     Example:
         >>> from tepui.data import Digits
-        >>> from tepui.studies.specifications import Samples
+        >>> from tepui.studies import Samples, Trial
         >>> from tepui.methods import SAM
         >>> from tepui.training import TrainingSpec
         >>> from tepui.models import ConvNet

@@ -319,7 +319,7 @@ def test_corruptions_beside_shifted_data_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", str(tmp_path), *options])
     error = capsys.readouterr().err
-    assert "--corruptions must be left out beside --shifted" in error
+    assert "--corruptions must be left out with --shifted" in error
     assert "got 'cifar'" in error
 
 
@@ -393,7 +393,7 @@ def test_what_a_run_can_be_told_can_be_written(tmp_path, capsys):
     assert config["clip_norm"] == 1.0
     with pytest.raises(SystemExit):
         main(["train", "--runner", "graph", "--offload", "--out", str(tmp_path / "x")])
-    assert "offload must be false beside runner" in capsys.readouterr().err
+    assert "offload must be False with runner" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])

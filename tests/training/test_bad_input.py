@@ -83,7 +83,7 @@ def mean_loss(outputs, targets):
         ({"optimizer": BUILT}, r"optimizer must be SGD\(.* got SGD \("),
         ({"schedule": float}, r"schedule must be a schedule, such as Cosine\(\)"),
         ({"loss": "mse"}, "loss must be callable, got 'mse'"),
-        ({"runner": "graph", "offload": True}, "offload must be false beside runner"),
+        ({"runner": "graph", "offload": True}, "offload must be False with runner"),
         ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
         ({"clip_norm": math.inf}, "clip_norm must be finite, got inf"),

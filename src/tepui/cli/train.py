@@ -81,7 +81,7 @@ def train(
     else:
         require_free(folder, resume)
         augment = settings["augment"]
-        require(not augment, "--augment", "be left out beside --extractor", augment)
+        require(not augment, "--augment", "be left out with --extractor", augment)
         front, head = extractor_and_head(extractor, model)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         read = partial(cached_features, front, folder=folder / "features")

@@ -38,8 +38,11 @@ def check_execution(
     coupled = isinstance(spec.method, CoupledMethod)
     rule = "be false where members are coupled inside the loss"
     require(not (execution.offload and coupled), "offload", rule, execution.offload)
-    rule = "be given to go on after stop_after"
-    require(execution.stop_after is None or out is not None, "out", rule, out)
+    rule = "be given with stop_after, so that the run can be continued"
+    stop = execution.stop_after
+    require(stop is None or out is not None, "out", rule, out)
+    rule = f"lie within the run ({spec.epochs} epochs)"
+    require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
 
 
 def divide(

@@ -64,6 +64,15 @@ def test_a_branch_may_be_taken_earlier_than_methods_part(tmp_path):
     assert_same_runs(branch, trained(method, tmp_path / "whole"))
 
 
+def test_a_branch_with_no_epoch_left_ends_like_the_whole_run(tmp_path):
+    trained(SAM(rho=0.3), tmp_path / "prefix")
+    method = SharpBalance(rho=0.3, switch_at=EPOCHS)
+    how = {"branch_from": tmp_path / "prefix", "resume": True}
+    for _ in range(2):
+        branch = trained(method, tmp_path / "branch", **how)
+        assert_same_runs(branch, trained(method, None))
+
+
 def test_a_branch_needs_no_folder(tmp_path):
     trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
     branch = trained(SAM(rho=0.3), None, branch_from=tmp_path / "prefix")

@@ -83,6 +83,10 @@ def test_a_stopped_run_is_not_finished_and_goes_on(tmp_path):
     stopped = trained(SAM(rho=0.3), tmp_path, stop_after=1)
     assert [record.epoch for record in stopped.history] == [0]
     assert not (tmp_path / "outcome.json").exists()
+    with pytest.raises(FileNotFoundError, match="has not ended; finish it with resume"):
+        tepui.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        tepui.load(tmp_path / "nowhere")
     resumed = trained(SAM(rho=0.3), tmp_path, resume=True)
     assert_same_bits(resumed, trained(SAM(rho=0.3), None))
 

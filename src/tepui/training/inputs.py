@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
@@ -105,9 +106,20 @@ def classes_of(
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classifies = isinstance(loss, CrossEntropy)
     classifies |= getattr(loss, "func", loss) is cross_entropy
-    if not classifies or few.targets.is_floating_point():
+    if not classifies:
         return None
-    return min(sizes)
+    _check_targets(few.targets)
+    return None if few.targets.is_floating_point() else min(sizes)
+
+
+def _check_targets(targets: Tensor) -> None:
+    """Refuse targets from which a cross-entropy cannot be taken."""
+    fits = targets.ndim == (2 if targets.is_floating_point() else 1)
+    rule = (
+        "be integers of shape (samples,) or probabilities of shape (samples, classes) "
+        "for a cross-entropy"
+    )
+    require(fits, "labels", rule, f"{targets.dtype} of shape {tuple(targets.shape)}")
 
 
 def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:

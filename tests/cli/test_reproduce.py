@@ -190,7 +190,7 @@ def test_the_plan_shows_each_panel_and_shared_work_once(made, capsys):
     rows = [line for line in lines(capsys).splitlines() if line.startswith("│")]
     shown = [[cell.strip() for cell in row.split("│")[1:5]] for row in rows]
     assert [row[0] for row in shown[:2]] == items
-    assert shown[0][1:] == shown[1][1:] == shown[2][1:] == ["6", "0", "24"]
+    assert shown[0][1:] == shown[1][1:] == shown[2][1:] == ["6", "0", "20"]
 
 
 def test_list_names_figures_and_diagrams(capsys):

@@ -38,10 +38,10 @@ def check_warming_up(checked: Subject, method: Method) -> None:
 
 
 def check_shapes(checked: Subject, method: Method) -> None:
-    """Check that between two exchanges every step meets the same shapes."""
+    """Check that steps between which nothing is captured meet the same shapes."""
     coupled = isinstance(method, CoupledMethod)
     passes: list[_Pass] = []
-    steps: dict[tuple[int, int], set[object]] = {}
+    steps: dict[tuple[int, int, str], set[object]] = {}
 
     class Noting(nn.Module):
         def __init__(self) -> None:
@@ -57,8 +57,10 @@ def check_shapes(checked: Subject, method: Method) -> None:
         def note(done: int) -> None:
             # What members are asked in an exchange, in eval mode, is no part of a step.
             step = tuple(item[1:] for item in passes if coupled or item[1])
-            member = -1 if coupled else passes[-1][0]
-            steps.setdefault((member, members[0].exchanged), set()).add(step)
+            module = id(members[0].module) if coupled else passes[-1][0]
+            member = next(m for m in members if id(m.module) == module)
+            captured_for = member.index, member.exchanged, member.phase
+            steps.setdefault(captured_for, set()).add(step)
             passes.clear()
 
         passes.clear()  # of the checks before the run
@@ -76,15 +78,16 @@ class WarmedRunner(Runner):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._warmed: dict[int, int] = {}
+        self._warmed: dict[int, tuple[int, str]] = {}
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
         for member in members:
-            if self._warmed.get(member.index) != member.exchanged:
+            now = member.exchanged, member.phase
+            if self._warmed.get(member.index) != now:
                 member.module.train()
                 member.set_time(*self.plan.time(member.step))
                 member.noise_seed = 0
                 warm_up(member, next(self.plan.batches(member, epoch)))
-                self._warmed[member.index] = member.exchanged
+                self._warmed[member.index] = now
         EagerRunner(self.plan).run_epoch(members, epoch)

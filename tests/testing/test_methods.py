@@ -152,6 +152,53 @@ class Reading(Plain):
 
 
 @method
+class TwoPhases(Plain):
+    """Does in the second half of a run what its kinds break."""
+
+    def phase(self, epoch, epochs):
+        return "late" if 2 * epoch >= epochs else "main"
+
+
+@method
+class ReadingLate(TwoPhases):
+    def gradient(self, member, batch):
+        if member.phase == "late":
+            member.progress.item()
+        return member.gradient(batch)
+
+
+@method
+class ReadingAfterLateUpdates(TwoPhases):
+    def after_update(self, member):
+        if member.phase == "late":
+            member.progress.item()
+
+
+@method
+class ExaggeratingLate(TwoPhases):
+    def gradient(self, member, batch):
+        loss, values = member.gradient(batch)
+        return Gradient(loss * (1 + (member.phase == "late")), values)
+
+
+@method
+class UnseededLate(TwoPhases):
+    def gradient(self, member, batch):
+        found = member.gradient(batch)
+        if member.phase == "late":
+            member.module(batch.inputs)
+        return found
+
+
+@method
+class Numbering(Plain):
+    """Numbers its phases."""
+
+    def phase(self, epoch, epochs):
+        return epoch
+
+
+@method
 class Uneven(MemberMethod):
     """Goes twice through the samples with odd numbers, however many there are."""
 
@@ -207,6 +254,11 @@ BROKEN = {
     Late: "train, got ValueError: state of Late must keep the tensors that start",
     Narrow: "return one gradient per parameter",
     Reading: r"read no value of a tensor in after_update",
+    ReadingLate: "read no value of a tensor in gradient",
+    ReadingAfterLateUpdates: "read no value of a tensor in after_update",
+    ExaggeratingLate: "return the loss at the member's weights",
+    UnseededLate: "see the same dropout masks",
+    Numbering: "name phases by strings, got 0",
     LeavingOut: "have a loss that every active member descends",
     PerMember: "return a scalar loss",
     DrawingTurns: "leave global ones alone|draw a turn from its generator",
@@ -230,7 +282,10 @@ def test_shapes_that_differ_are_noticed():
         check_shapes(Subject("Uneven"), Uneven())
 
 
-@pytest.mark.parametrize("kept", [DeepEnsemble(), Plain(), Coupled()], ids=repr)
+KEPT = [DeepEnsemble(), Plain(), Coupled(), TwoPhases()]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=repr)
 def test_a_kept_promise_passes_and_leaves_no_trace(kept):
     before = global_states()
     check_method(kept)

@@ -20,9 +20,11 @@ from tepui.modules.pruning import masks_of
 from tepui.testing.captures import check_shapes, check_warming_up
 from tepui.testing.expecting import Subject
 from tepui.testing.small_runs import (
+    LONGEST,
     expect_same_runs,
     fitted,
     network,
+    phases,
     plain_network,
 )
 from tepui.testing.steps import (
@@ -62,8 +64,9 @@ def check_method(method: Method) -> None:
     _check_lists(checked, method)
     check_start(checked, method)
     if isinstance(method, MemberMethod):
-        check_gradient(checked, method)
-        check_masks(checked, method)
+        for phase in phases(checked, method):
+            check_gradient(checked, method, phase)
+            check_masks(checked, method, phase)
     if isinstance(method, CoupledMethod):
         check_coupling(checked, method)
     _check_training(checked, method)
@@ -72,7 +75,8 @@ def check_method(method: Method) -> None:
     _check_pruning(checked, method)
     _check_float64(checked, method)
     if method.fixed_shapes:
-        check_reading(checked, method)
+        for phase in phases(checked, method):
+            check_reading(checked, method, phase)
         check_shapes(checked, method)
         check_warming_up(checked, method)
 
@@ -117,9 +121,9 @@ def _check_lists(checked: Subject, method: Method) -> None:
 
 def _check_training(checked: Subject, method: Method) -> None:
     with checked.must_manage("train"), checked.must_keep_generators():
-        run = fitted(method, plain_network, epochs=20)
+        run = fitted(method, plain_network, epochs=LONGEST)
     first, last = (_mean(record) for record in (run.history[0], run.history[-1]))
-    rule = "lower the training loss in 20 epochs"
+    rule = f"lower the training loss in {LONGEST} epochs"
     checked.must(rule, last < first, f"{last:.4f} after {first:.4f}")
     start = Ensemble.build(plain_network, members=3, seed=3)
     for index, (before, after) in enumerate(

@@ -33,11 +33,11 @@ def check_start(checked: Subject, method: Method) -> None:
 
 
 @seeded("testing", "steps")
-def check_gradient(checked: Subject, method: MemberMethod) -> None:
+def check_gradient(checked: Subject, method: MemberMethod, phase: str) -> None:
     """Check what a gradient is, and that taking it leaves no trace."""
     method = for_member(method, 0, 1)
     for dtype in (torch.float32, torch.float64):
-        member = _started(method, network().to(dtype))
+        member = _started(method, network().to(dtype), phase)
         batch = _batch(dtype)
         before = [p.detach().clone() for p in member.parameters]
         member.noise_seed = 0
@@ -62,7 +62,7 @@ def check_gradient(checked: Subject, method: MemberMethod) -> None:
 
 
 @seeded("testing", "steps")
-def check_masks(checked: Subject, method: MemberMethod) -> None:
+def check_masks(checked: Subject, method: MemberMethod, phase: str) -> None:
     """Check that all passes of a step see the same dropout masks."""
     features = SIZE * SIZE
     masks: list[Tensor] = []
@@ -78,7 +78,7 @@ def check_masks(checked: Subject, method: MemberMethod) -> None:
             return logits
 
     method = for_member(method, 0, 1)
-    member = _started(method, Masked())
+    member = _started(method, Masked(), phase)
     member.noise_seed = 1
     method.gradient(member, _batch())
     same = all(torch.equal(mask, masks[0]) for mask in masks)
@@ -87,10 +87,10 @@ def check_masks(checked: Subject, method: MemberMethod) -> None:
 
 
 @seeded("testing", "steps")
-def check_reading(checked: Subject, method: Method) -> None:
+def check_reading(checked: Subject, method: Method, phase: str) -> None:
     """Check that a step reads no value of a tensor on the host."""
     method = for_member(method, 0, 1)
-    member, batch = _started(method, network()), _batch()
+    member, batch = _started(method, network(), phase), _batch()
     if isinstance(method, MemberMethod):
         with _Reading(checked, "gradient"):
             method.gradient(member, batch)
@@ -149,8 +149,9 @@ def _member(module: nn.Module) -> MemberPasses:
     return MemberPasses(module, loss=cross_entropy, learning_rate=rate, samples=SAMPLES)
 
 
-def _started(method: Method, module: nn.Module) -> MemberPasses:
+def _started(method: Method, module: nn.Module, phase: str) -> MemberPasses:
     member = _member(module)
+    member.phase = phase
     member.state = method.start(member)
     return member
 

@@ -199,6 +199,37 @@ class Numbering(Plain):
 
 
 @method
+class Misleading(MemberMethod):
+    """Does not begin like a deep ensemble."""
+
+    def gradient(self, member, batch):
+        loss, values = member.gradient(batch)
+        return Gradient(loss, [2 * value for value in values])
+
+    def prefix(self, epochs):
+        return DeepEnsemble(), epochs // 2
+
+
+@method
+class Overdue(Misleading):
+    """Begins like a deep ensemble, but not for as long as it says."""
+
+    def phase(self, epoch, epochs):
+        return "plain" if epoch == 0 else "doubled"
+
+    def gradient(self, member, batch):
+        if member.phase == "plain":
+            return member.gradient(batch)
+        return Misleading.gradient(self, member, batch)
+
+
+@method
+class Wordless(Plain):
+    def prefix(self, epochs):
+        return DeepEnsemble()
+
+
+@method
 class Uneven(MemberMethod):
     """Goes twice through the samples with odd numbers, however many there are."""
 
@@ -259,6 +290,9 @@ BROKEN = {
     ExaggeratingLate: "return the loss at the member's weights",
     UnseededLate: "see the same dropout masks",
     Numbering: "name phases by strings, got 0",
+    Misleading: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
+    Overdue: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
+    Wordless: "return a method and an epoch from prefix",
     LeavingOut: "have a loss that every active member descends",
     PerMember: "return a scalar loss",
     DrawingTurns: "leave global ones alone|draw a turn from its generator",

@@ -3,13 +3,10 @@
 import dataclasses
 import json
 import math
-from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tepui.core.per_member import for_member
 from tepui.core.storage import same_bits
@@ -18,6 +15,7 @@ from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.modules import Prune
 from tepui.modules.pruning import masks_of
 from tepui.testing.captures import check_shapes, check_warming_up
+from tepui.testing.continuing import check_prefix, check_resuming
 from tepui.testing.expecting import Subject
 from tepui.testing.small_runs import (
     LONGEST,
@@ -34,8 +32,8 @@ from tepui.testing.steps import (
     check_reading,
     check_start,
 )
-from tepui.training import EpochRecord, Run
-from tepui.training.run_folder import RunFolder, to_jsonable
+from tepui.training import EpochRecord
+from tepui.training.run_folder import to_jsonable
 
 
 def check_method(method: Method) -> None:
@@ -43,10 +41,10 @@ def check_method(method: Method) -> None:
 
     It is a frozen value that JSON describes; its step leaves weights as they were,
     returns the loss and one detached gradient per parameter and could be captured on a
-    GPU; it trains every member, gives the same bits again and after a kill, leaves
-    global generators alone and pruned weights at zero, and works in float64. Members
-    that train independently do not depend on how many there are. All of it runs on the
-    CPU, in a few seconds.
+    GPU; it trains every member, gives the same bits again, after a kill and after its
+    prefix, leaves global generators alone and pruned weights at zero, and works in
+    float64. Members that train independently do not depend on how many there are. All
+    of it runs on the CPU, in a few seconds.
 
     Args:
         method: The method, with the hyperparameters to try.
@@ -71,7 +69,8 @@ def check_method(method: Method) -> None:
         check_coupling(checked, method)
     _check_training(checked, method)
     _check_repeating(checked, method)
-    _check_resuming(checked, method)
+    check_resuming(checked, method)
+    check_prefix(checked, method)
     _check_pruning(checked, method)
     _check_float64(checked, method)
     if method.fixed_shapes:
@@ -153,36 +152,6 @@ def _check_repeating(checked: Subject, method: Method) -> None:
     tensors = [dict(m.state_dict()) for m in (alone.members[0], together.members[1])]
     rule = "train a member alone as it does among others"
     checked.must(rule, same_bits(*tensors), "other weights")
-
-
-class _KilledError(Exception):
-    """Ends a run where a kill would."""
-
-
-def _check_resuming(checked: Subject, method: Method) -> None:
-    def kill(record: EpochRecord) -> None:
-        if record.epoch == 1:
-            raise _KilledError
-
-    rule = "end with the same bits after a kill and a resume"
-    with TemporaryDirectory() as folder, checked.must_manage(rule):
-        out = Path(folder) / "parts"
-        with suppress(_KilledError):
-            fitted(method, epochs=3, out=out, callbacks=[kill])
-        parts = fitted(method, epochs=3, out=out, resume=True)
-        whole = fitted(method, epochs=3, out=Path(folder) / "whole")
-        expect_same_runs(checked, rule, whole, parts)
-        for one, other in zip(_checkpoint(whole), _checkpoint(parts), strict=True):
-            same = same_bits(one[0], other[0]) and one[1] == other[1]
-            checked.must(rule, same, "another checkpoint")
-
-
-def _checkpoint(run: Run) -> list[tuple[dict[str, Tensor], dict[str, Any]]]:
-    """Return tensors and document of every member in a run's last checkpoint."""
-    assert run.path is not None
-    saved = RunFolder(run.path).load_checkpoint()
-    assert saved is not None
-    return [saved.member(index) for index in range(len(saved.digests))]
 
 
 def _check_pruning(checked: Subject, method: Method) -> None:

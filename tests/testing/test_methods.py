@@ -82,7 +82,7 @@ class Unseeded(MemberMethod):
 
     def gradient(self, member, batch):
         loss, values = member.gradient(batch)
-        member.outputs(batch)
+        member.module(batch.inputs)
         return Gradient(loss, values)
 
 
@@ -243,6 +243,18 @@ class Uneven(MemberMethod):
 
 
 @method
+class Focal(MemberMethod):
+    """Weighs samples by their losses, and differentiates the sum itself."""
+
+    def gradient(self, member, batch):
+        certain = (-member.losses(batch).detach()).exp()
+        losses = member.losses(batch)
+        focal = ((1 - certain) ** 2 * losses).mean()
+        values = torch.autograd.grad(focal, member.parameters)
+        return Gradient(losses.mean().detach(), member.masked(values))
+
+
+@method
 class Coupled(CoupledMethod):
     def turn(self, members, progress, generator):
         return ActiveMembers(tuple(range(members)), (), progress)
@@ -316,7 +328,7 @@ def test_shapes_that_differ_are_noticed():
         check_shapes(Subject("Uneven"), Uneven())
 
 
-KEPT = [DeepEnsemble(), Plain(), Coupled(), TwoPhases()]
+KEPT = [DeepEnsemble(), Plain(), Coupled(), TwoPhases(), Focal()]
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=repr)

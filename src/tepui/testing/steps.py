@@ -82,7 +82,10 @@ def check_masks(checked: Subject, method: MemberMethod, phase: str) -> None:
     member.noise_seed = 1
     method.gradient(member, _batch())
     same = all(torch.equal(mask, masks[0]) for mask in masks)
-    rule = "see the same dropout masks in all passes of a step (use member.gradient)"
+    rule = (
+        "see the same dropout masks in all passes of a step (use member.gradient, "
+        "losses or outputs)"
+    )
     checked.must(rule, same, f"others in {len(masks)} passes")
 
 

@@ -154,8 +154,8 @@ def _outputs(
     active: Sequence[TrainingMember], observed: Sequence[TrainingMember], batch: Batch
 ) -> Tensor:
     """Return outputs of active members, then of observed ones without gradient."""
-    outputs = [member.seeded_outputs(batch) for member in active]
+    outputs = [member.outputs(batch) for member in active]
     for member in observed:
         with torch.no_grad(), evaluating(member.module):
-            outputs.append(member.outputs(batch))
+            outputs.append(member.unseeded_outputs(batch))
     return torch.stack(outputs)

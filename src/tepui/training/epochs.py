@@ -241,7 +241,8 @@ class Training:
         samples, total = 0, torch.zeros((), dtype=torch.float64, device=self.device)
         with evaluating(member.module), torch.no_grad():
             for batch in self.validation():
-                total += member.losses(batch).double().sum()
+                outputs = member.unseeded_outputs(batch)
+                total += member.losses_of(outputs, batch.targets).double().sum()
                 samples += len(batch.targets)
         return float(total) / samples
 

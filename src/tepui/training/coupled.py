@@ -112,7 +112,7 @@ def coupled_step(
     """
     loss, values = joint_gradient(method, active, observed, batches)
     base = method.base
-    if base is not None and active[0].phase != "plain":
+    if base is not None and base.perturbs(active[0]):
         with ExitStack() as stack:
             for member, here in zip(active, values, strict=True):
                 offsets = base.offsets(member, here)

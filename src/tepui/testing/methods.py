@@ -29,6 +29,7 @@ from tepui.testing.steps import (
     check_coupling,
     check_gradient,
     check_masks,
+    check_places,
     check_reading,
     check_start,
 )
@@ -57,10 +58,15 @@ def check_method(method: Method) -> None:
         >>> from tepui.methods import DeepEnsemble
         >>> check_method(DeepEnsemble())
     """
+    if isinstance(method, type):
+        seen = f"a class; pass an instance: {method.__name__}()"
+        Subject(method.__name__).must("be an instance", False, seen)
     checked = Subject(type(method).__name__)
     _check_value(checked, method)
     _check_lists(checked, method)
     check_start(checked, method)
+    if method.fixed_shapes:
+        check_shapes(checked, method)
     if isinstance(method, MemberMethod):
         for phase in phases(checked, method):
             check_gradient(checked, method, phase)
@@ -76,7 +82,7 @@ def check_method(method: Method) -> None:
     if method.fixed_shapes:
         for phase in phases(checked, method):
             check_reading(checked, method, phase)
-        check_shapes(checked, method)
+            check_places(checked, method, phase)
         check_warming_up(checked, method)
 
 

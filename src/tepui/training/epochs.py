@@ -123,6 +123,7 @@ class Training:
                 tensors = averaged_tensors(member.module)
                 foreach.copy_(tensors, means_of(member.average))
             member.method.finish(member, self.dataset)
+            member.check_state()
             apply_masks(member.module)
 
     def steps_done(self) -> int:

@@ -105,8 +105,9 @@ def check_reading(checked: Subject, method: Method, phase: str) -> None:
         with _refusing_to_read(checked, "gradient"):
             method.gradient(member, batch)
     elif isinstance(method, CoupledMethod):
+        joint, _ = _coupled_batch(method)
         with _refusing_to_read(checked, "loss"):
-            method.loss(_coupled_batch(method)[0])
+            method.loss(joint)
     with _refusing_to_read(checked, "after_update"):
         method.after_update(member)
 

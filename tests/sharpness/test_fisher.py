@@ -154,8 +154,8 @@ def built(name, dtype=torch.float64):
 
 
 SAID = {
-    "transformer": r"^token \(Transformer\) has no rule, position .* has no rule, "
-    r"attention \(MultiheadAttention\) has no rule, .* takes 2 forward and backward"
+    "transformer": r"^token \(of Transformer itself\) has no per-sample rule, position "
+    r".*, attention \(MultiheadAttention\) has no per-sample rule, .* takes 2 forward"
 }
 
 

@@ -126,8 +126,9 @@ def test_the_other_way_says_what_it_costs(monkeypatch, elements, passes, block):
     name = "tepui.sharpness.whole_gradients.WHOLE_GRADIENT_ELEMENTS"
     monkeypatch.setattr(name, elements)
     message = (
-        rf"takes {passes} forward and backward passes for a batch of 9 samples instead "
-        rf"of 1, as the gradient of 18 parameters is formed for every sample, {block}"
+        rf"takes {passes} forward and backward passes for a batch of 9 where layers "
+        rf"alone take 1, as the gradient of 18 parameters is formed for every sample, "
+        rf"{block} at a time$"
     )
     with pytest.warns(UserWarning, match=message):
         sample_fisher_trace(Watched(hidden=True), data())

@@ -34,15 +34,15 @@ def sentence(
         >>> model, reasons = nn.Sequential(nn.LSTM(1, 1)), {"0.bias_ih_l0": "has no rule"}
         >>> counts = {"samples": 128, "at_a_time": 1, "elements": 4}
         >>> print(sentence(model, reasons, layers_too=True, **counts))
-        0 (LSTM) has no rule: the Fisher trace of Sequential takes 129 forward and backward passes for a batch of 128 samples instead of 1, as the gradient of 4 parameters is formed for every sample, 1 at a time
+        0 (LSTM) has no rule: the Fisher trace of Sequential takes 129 forward and backward passes for a batch of 128 where layers alone take 1, as the gradient of 4 parameters is formed for every sample, 1 at a time
     """  # noqa: E501
     passes = -(-samples // at_a_time) + layers_too
     together = min(at_a_time, samples)
     return (
         f"{_listed(model, reasons)}: the Fisher trace of {type(model).__name__} takes "
-        f"{passes:,} forward and backward passes for a batch of {samples:,} samples "
-        f"instead of 1, as the gradient of {elements:,} parameters is formed for every "
-        f"sample, {together:,} at a time"
+        f"{passes:,} forward and backward passes for a batch of {samples:,} where "
+        "layers alone take 1, as the gradient of "
+        f"{elements:,} parameters is formed for every sample, {together:,} at a time"
     )
 
 
@@ -52,8 +52,10 @@ def _listed(model: nn.Module, reasons: Mapping[str, str]) -> str:
     for name, reason in reasons.items():
         owner, _, leaf = name.rpartition(".")
         kind = type(model.get_submodule(owner)).__name__
-        own = not owner and any(model.children())
-        by_owner.setdefault(f"{leaf if own else owner or 'the model'} ({kind})", reason)
+        label = f"{owner or 'the model'} ({kind})"
+        if not owner and any(True for _ in model.children()):
+            label = f"{leaf} (of {kind} itself)"
+        by_owner.setdefault(label, reason)
     told = [f"{owner} {reason}" for owner, reason in by_owner.items()]
     more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
     return ", ".join(told[:NAMED] + more)

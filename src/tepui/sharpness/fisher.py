@@ -111,4 +111,4 @@ def _scores(
     model: nn.Module, batches: Iterable[Batch], loss: Loss, autocast: torch.dtype | None
 ) -> Tensor:
     with undisturbed(model), Recorder(model, loss, autocast).attached() as recorder:
-        return torch.cat([recorder.score(batch) for batch in batches])
+        return torch.cat(list(map(recorder.score, batches)))

@@ -77,10 +77,8 @@ def _coefficients(
 ) -> Tensor:
     """Return by how much each position of a bag counts."""
     kept = _kept(module, index).to(dtype)
-    if module.scale_grad_by_freq:
-        kept = kept / _same_row(index).sum(2)
     if module.mode == "mean":
-        return kept / _kept(module, index).sum(1, keepdim=True).clamp(min=1)
+        return kept / kept.sum(1, keepdim=True).clamp(min=1)
     return kept if weights is None else kept * weights
 
 

@@ -41,8 +41,8 @@ from tepui.sharpness.whole_gradients import (
 
 log = logging.getLogger(__name__)
 
-# What rounding may do to a score, to a layer's share, and to a share by the score.
-SCORE_TOLERANCE, SHARE_TOLERANCE, SMALL_SHARE = 1e-3, 1e-2, 1e-5
+# What rounding may do to a score or a layer's share of it, and to a share of no weight.
+TOLERANCE, OF_SCORE = 1e-3, 1e-5
 
 
 class Recorder:
@@ -65,14 +65,17 @@ class Recorder:
         self.hidden: dict[str, str] = {}
         for part in model.modules():
             unruled = set(self._leaves(part)) - set(self.layers.get(part, {}))
-            self._hide((id(getattr(part, leaf)) for leaf in unruled), "has no rule")
+            self._hide(
+                (id(getattr(part, leaf)) for leaf in unruled), "has no per-sample rule"
+            )
         uses = Counter(
             key for leaves in self.layers.values() for key in leaves.values()
         )
         self.repeated = {key for key, count in uses.items() if count > 1}
         masks = masks_of(model)
         self.masks = {id(p): masks[n] for n, p in self.trainable.items() if n in masks}
-        self.checked = False
+        self.checked = 0  # samples that the layers were compared on
+        self.told: set[str] = set()
         self.calls_of_model = 0
         self.one_by_one = False
         self._watching = False
@@ -96,21 +99,26 @@ class Recorder:
 
     def score(self, batch: Batch) -> Tensor:
         """Return each sample's squared gradient norm."""
-        hidden = set(self.hidden) if self.checked else set()
-        if not self.checked:
+        if self.checked < min(2, len(batch.targets)):
+            self.checked = 0
+            few = next(blocks(batch, 2))
             with strict_float32(batch.targets.device):
-                self._check(next(blocks(batch, 2)))
-            self.checked = True
+                self._check(few)
+            self.checked = len(few.targets)
         # Gradients of repeated parameters are summed whole before they are squared.
         held = [p for p in self.trainable.values() if id(p) in self.repeated]
         parts = blocks(batch, samples_at_a_time(held))
         scores = [self._settled(part, self.loss, self.autocast) for part in parts]
-        if set(self.hidden) != hidden:
-            self._tell(self.hidden.keys() - hidden, len(batch.targets))
+        self._tell(len(batch.targets))
         return torch.cat(scores)
 
-    def _tell(self, names: Iterable[str], samples: int) -> None:
-        reasons = {name: self.hidden[name] for name in self.trainable if name in names}
+    def _tell(self, samples: int) -> None:
+        """Warn of parameters that are differentiated per sample, of each once."""
+        new = [n for n in self.trainable if n in self.hidden and n not in self.told]
+        if not new:
+            return
+        self.told.update(new)
+        reasons = {name: self.hidden[name] for name in new}
         hidden = [self.trainable[name] for name in self.hidden]
         message = sentence(
             self.model,
@@ -125,27 +133,38 @@ class Recorder:
 
     def _check(self, few: Batch) -> None:
         """Compare with plain differentiation, on outputs that cannot saturate."""
+        # Weights that differ by sample, as equal ones hide what samples exchange.
+        weights = torch.linspace(1, 2, len(few.targets), device=few.targets.device)
+        few = Batch(few.inputs, weights, few.index)
         calls = self.calls_of_model
         plain = norms_by_name(self.model, few, _probe)
         passes = -(-len(few.targets) // samples_at_a_time(self.trainable.values()))
         self.one_by_one = self.calls_of_model - calls > passes
         flipped = {name: norms.flip(0) for name, norms in plain.items()}
-        while True:
-            close, wrong = True, set()
-            for batch, expected in ((few, plain), (_flipped(few), flipped)):
-                total = torch.stack(list(expected.values())).sum(0).double()
-                scores = self._settled(batch, _probe, None).double()
-                close &= _close(scores, total, SCORE_TOLERANCE)
-                wrong |= self._wrong(expected, total)
-            if not wrong:
-                break
-            self._hide(wrong, "is used in ways its calls do not show")
-        if not close:
+        both = ((few, plain), (_flipped(few), flipped))
+        try:
+            while any(self._exposed(batch, expected) for batch, expected in both):
+                continue
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            cause = str(error).splitlines()[0]
+            self._hide(self.names, f"cannot be watched ({cause})")
+
+    def _exposed(self, few: Batch, plain: dict[str, Tensor]) -> bool:
+        """Hide parameters whose part of the scores is wrong; return if any were."""
+        before = len(self.hidden)
+        total = torch.stack(list(plain.values())).sum(0).double()
+        scores = self._settled(few, _probe, None).double()
+        wrong = self._wrong(plain, total)
+        self._hide(wrong, "is used in ways its calls do not show")
+        if not wrong and not _close(scores, total, TOLERANCE):
             self._hide(self.names, "does not add up with the others")
+        return len(self.hidden) > before
 
     def _wrong(self, plain: dict[str, Tensor], total: Tensor) -> set[int]:
         """Return the parameters whose part of the scores is not as it should be."""
-        slack = SMALL_SHARE * total.nan_to_num(0, 0, 0)
+        slack = OF_SCORE * total.nan_to_num(0, 0, 0)
         groups = [{key} for key in self.repeated]
         found = [self.summed.get(key) for key in self.repeated]
         norms = [0 if g is None else g.square().flatten(1).sum(1) for g in found]
@@ -159,9 +178,7 @@ class Recorder:
             if not shown:
                 continue
             expected = torch.stack(shown).sum(0).double()
-            if not _close(
-                expected.new_zeros(()) + norm, expected, SHARE_TOLERANCE, slack
-            ):
+            if not _close(expected.new_zeros(()) + norm, expected, TOLERANCE, slack):
                 wrong |= keys
         return wrong
 
@@ -183,7 +200,7 @@ class Recorder:
             keys = self._visible(layer).values()
             if self.calls[layer] > 1:
                 self.repeated |= set(keys)
-            if self.calls[layer] == 0 and not self.checked:
+            if layer not in self.calls and not self.checked:
                 self._hide(keys, "is not called itself")
         return before != (len(self.hidden), len(self.repeated))
 
@@ -235,7 +252,9 @@ class Recorder:
     ) -> Tensor | None:
         if not self._watching or not self._visible(layer):
             return None
-        self.calls[layer] += 1
+        self.calls[layer] += torch.is_grad_enabled()
+        if not torch.is_grad_enabled():
+            return None
         inputs = _in_order(layer, arguments, keywords)
         reason = misfit(layer, inputs, self.samples)
         if reason is not None:
@@ -291,9 +310,9 @@ class Recorder:
         return {k: v for k, v in leaves.items() if among is None or k in among}
 
 
-def _probe(outputs: Tensor, targets: Tensor) -> Tensor:
-    weights = torch.linspace(1, 2, outputs[0].numel(), device=outputs.device)
-    return outputs.flatten(1) @ weights.to(outputs.dtype)
+def _probe(outputs: Tensor, weights: Tensor) -> Tensor:
+    slopes = torch.linspace(1, 2, outputs[0].numel(), device=outputs.device)
+    return weights.to(outputs.dtype) * (outputs.flatten(1) @ slopes.to(outputs.dtype))
 
 
 def _flipped(batch: Batch) -> Batch:

@@ -6,7 +6,7 @@ it cannot.
 """
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -74,12 +74,48 @@ def _norms_by_block(
 
         return loss(forward(called, one_sample(inputs)), target[None])[0]
 
-    gradient = partial(grad(sample_loss), inner)
     for part in blocks(batch, samples_at_a_time(inner.values())):
         with _vectorizable(model):
-            by_name = over_samples(gradient, part.inputs, part.targets)
+            by_name = _gradients(sample_loss, inner, part)
         alive = {n: g * masks[n] if n in masks else g for n, g in by_name.items()}
         yield {n: g.detach().square().flatten(1).sum(1) for n, g in alive.items()}
+
+
+def _gradients(
+    sample_loss: Callable[..., Tensor], inner: dict[str, Tensor], batch: Batch
+) -> dict[str, Tensor]:
+    """Return each sample's gradients; by autograd where functional transforms fail."""
+    try:
+        gradient = partial(grad(sample_loss), inner)
+        by_name: dict[str, Tensor] = over_samples(gradient, batch.inputs, batch.targets)
+        return by_name
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        # Checkpoints and backward hooks, for instance.
+        return _gradients_by_autograd(sample_loss, inner, batch)
+
+
+def _gradients_by_autograd(
+    sample_loss: Callable[..., Tensor], inner: dict[str, Tensor], batch: Batch
+) -> dict[str, Tensor]:
+    leaves = {name: value.detach().requires_grad_() for name, value in inner.items()}
+    rows = []
+    for sample in blocks(batch, 1):
+        inputs = sample.inputs
+        alone = inputs[0] if isinstance(inputs, Tensor) else _first(inputs)
+        with torch.enable_grad():
+            value = sample_loss(leaves, alone, sample.targets[0])
+        grads = torch.autograd.grad(
+            value, list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
+        rows.append(grads)
+    columns = zip(*rows, strict=True)
+    return {name: torch.stack(c) for name, c in zip(leaves, columns, strict=True)}
+
+
+def _first(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value[0] for name, value in inputs.items()}
 
 
 @contextmanager

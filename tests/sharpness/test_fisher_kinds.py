@@ -146,6 +146,14 @@ def test_bags_of_embeddings(mode, padding, option, length, uses, kind, seed):
     agrees(model, torch.randint(ROWS, (SAMPLES, length)).to(kind))
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("uses", [1, 2])
+def test_bags_of_nothing_but_padding_have_no_gradient(mode, uses):
+    torch.manual_seed(0)
+    index = torch.tensor([[1, 2], [0, 1], [0, 0], [3, 3], [0, 0]])
+    agrees(Used(nn.EmbeddingBag(ROWS, 3, mode=mode, padding_idx=0), uses), index)
+
+
 class Weighted(nn.Module):
     """A bag whose rows count by what another layer makes of them."""
 

@@ -280,3 +280,23 @@ def test_frozen_parameters_need_no_rule_and_no_warning():
         warnings.simplefilter("error")
         measured = sample_fisher_trace(model, data)
     torch.testing.assert_close(measured, naive_fisher_trace(model, data))
+
+
+class Padded(nn.Module):
+    """An encoder that packs samples without their padding where nothing is trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(encoder(), 1)
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        padding = x[:, :, 0] < -1
+        out = self.encoder(x, src_key_padding_mask=padding)
+        return self.last(out.masked_fill(padding[:, :, None], 0).mean(1))
+
+
+def test_encoders_of_padded_samples():
+    torch.manual_seed(0)
+    message = rf"^encoder.layers.0.self_attn \(Mul\w+\) has no per-.*{cost(ONE)}"
+    scored(Padded(), sequences(), message)

@@ -54,7 +54,7 @@ def has_rule(module: nn.Module) -> bool:
     if type(module) in BATCH_NORMS:
         return bool(module.track_running_stats)
     if type(module) is nn.EmbeddingBag and module.scale_grad_by_freq:
-        return False  # torch counts other than it documents
+        return False  # torch scales these other than an Embedding
     if type(module) in LOOKUPS:
         return module.max_norm is None  # others change their weight in a pass
     return type(module) in RULES

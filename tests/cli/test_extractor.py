@@ -87,7 +87,7 @@ def test_heads_may_be_of_another_architecture_and_disagree(body, tmp_path):
 def test_random_changes_of_images_are_refused(body, tmp_path, capsys):
     with pytest.raises(SystemExit):
         trained(body, tmp_path / "run", "--augment", "RandomCrop")
-    assert "--augment must be left out beside --extractor" in capsys.readouterr().err
+    assert "--augment must be left out with --extractor" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     with pytest.raises(SystemExit):
         compared(body, tmp_path / "run", "--augment", "RandomCrop")

@@ -1,8 +1,12 @@
 import inspect
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import fields
 from typing import get_type_hints
 
@@ -239,7 +243,7 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
             "rho must be non-negative",
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
-        (["evaluate", "nowhere"], "no file nowhere/ensemble.safetensors"),
+        (["evaluate", "nowhere"], "no folder nowhere"),
         (["report", "nowhere"], "nowhere holds nothing to report"),
         (["train", "--device", "nowhere"], "device must name a device"),
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
@@ -259,7 +263,7 @@ def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, cap
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, None])
-def test_only_what_can_be_resumed_says_so_when_interrupted(
+def test_an_interruption_before_any_work_says_what_there_is_to_say(
     command, monkeypatch, capsys
 ):
     def interrupted(words):
@@ -270,11 +274,37 @@ def test_only_what_can_be_resumed_says_so_when_interrupted(
         main([] if command is None else [command])
     assert stop.value.code == 130
     way = ""
-    if command in ("compare", "train", "corrupt"):
-        way = "; continue with --resume --out FOLDER"
     if command in ("reproduce", "sweep"):
-        way = "; start it again to go on where it stopped"
+        way = "; run the same command again to continue"
     assert capsys.readouterr().err == f"tepui: interrupted{way}\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_stopped_run_says_how_to_continue(number, code, tmp_path, capsys):
+    words = ["train", "--epochs", "50", "--members", "1", "--out", str(tmp_path / "r")]
+    words += ["--model", "ConvNet", "--model.width", "1", "--quiet"]
+
+    def stop():
+        while not (tmp_path / "r" / "checkpoint.json").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+    assert stopped.value.code == code
+    said = capsys.readouterr().err
+    way = f"tepui: to continue, add --resume --out {tmp_path / 'r'} to the same command"
+    assert way in said
+    assert ("interrupted" in said) == (number == signal.SIGINT)
 
 
 FEATURES = ["--data", "ArrayFile", "--data.path", "features.npz"]
@@ -319,7 +349,7 @@ def test_corruptions_beside_shifted_data_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", str(tmp_path), *options])
     error = capsys.readouterr().err
-    assert "--corruptions must be left out beside --shifted" in error
+    assert "--corruptions must be left out with --shifted" in error
     assert "got 'cifar'" in error
 
 
@@ -393,7 +423,7 @@ def test_what_a_run_can_be_told_can_be_written(tmp_path, capsys):
     assert config["clip_norm"] == 1.0
     with pytest.raises(SystemExit):
         main(["train", "--runner", "graph", "--offload", "--out", str(tmp_path / "x")])
-    assert "offload must be false beside runner" in capsys.readouterr().err
+    assert "offload must be False with runner" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["train", "compare"])

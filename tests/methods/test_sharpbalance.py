@@ -299,7 +299,7 @@ def test_presets_follow_paper_and_released_code():
         ({"fraction": 40}, r"fraction must lie in \(0, 1\], got 40"),
         ({"rho": -0.1}, "rho must be non-negative, got -0.1"),
         ({"switch_at": -1}, "switch_at must be a non-negative epoch"),
-        ({"switch_at": 1.5}, "switch_at must be a non-negative epoch or a share"),
+        ({"switch_at": 1.5}, "switch_at must be a non-negative epoch .* or a share"),
         ({"refresh_every": 0}, "refresh_every must be positive, got 0"),
         ({"select": "high"}, "select must be one of highest, lowest, random, same"),
         ({"leftover": "all"}, "leftover must be one of none, split, boost"),

@@ -275,7 +275,7 @@ def test_a_data_set_that_draws_draws_anew_in_every_pass(tmp_path):
     ("how", "message"),
     [
         ({"passes": 0}, r"passes must be positive, got 0"),
-        ({"passes": 2}, r"passes must be 1 where nothing is drawn: .* got 2"),
+        ({"passes": 2}, r"passes must be 1 unless inputs are random .* got 2"),
     ],
 )
 def test_passes_that_cannot_differ_are_refused(tmp_path, how, message):

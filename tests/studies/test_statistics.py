@@ -294,7 +294,7 @@ def test_bootstrap_is_seeded_and_has_no_width_without_spread():
         (lambda: differences([1.0], []), "second must hold 1 values, got 0"),
         (lambda: paired_difference([1.0], [2.0]), "values must hold at least two"),
         (lambda: equivalence([1.0], 1.0), "values must hold at least two, got 1"),
-        (lambda: equivalence([1.0, 2.0], 0.0), "margin must leave room"),
+        (lambda: equivalence([1.0, 2.0], 0.0), "margin must have its lower end below"),
         (lambda: bootstrap_interval([1.0]), "values must hold at least two, got 1"),
         (lambda: bootstrap_interval([1.0, 2.0], 1.0), "confidence must lie between"),
         (lambda: bootstrap_interval([1.0, 2.0], resamples=0), "resamples must be"),

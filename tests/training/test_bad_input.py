@@ -83,7 +83,7 @@ def mean_loss(outputs, targets):
         ({"optimizer": BUILT}, r"optimizer must be SGD\(.* got SGD \("),
         ({"schedule": float}, r"schedule must be a schedule, such as Cosine\(\)"),
         ({"loss": "mse"}, "loss must be callable, got 'mse'"),
-        ({"runner": "graph", "offload": True}, "offload must be false beside runner"),
+        ({"runner": "graph", "offload": True}, "offload must be False with runner"),
         ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
         ({"clip_norm": math.inf}, "clip_norm must be finite, got inf"),
@@ -107,7 +107,7 @@ def mean_loss(outputs, targets):
         ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
         (
             {"runner": "graph"},
-            'runner must be "auto" or "eager" unless .* got \'graph\'',
+            'runner must be "auto" or "eager", since .* got',
         ),
         ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
         ({"keep": "first"}, "keep must be one of last, best, got 'first'"),
@@ -273,3 +273,14 @@ def test_images_of_the_wrong_shape_are_named_when_augmented():
             lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
             augment=[HorizontalFlip()],
         )
+
+
+@pytest.mark.parametrize("change", [torch.Tensor.float, lambda labels: labels[:, None]])
+def test_labels_of_another_type_or_shape_are_refused_before_a_folder_is(
+    change, tmp_path
+):
+    data = numbers()
+    wrong = TensorDataset(data.inputs, change(data.targets))
+    with pytest.raises(ValueError, match=r"labels must be integers of shape \(samples"):
+        fitted(wrong, mlp, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -64,6 +64,15 @@ def test_a_branch_may_be_taken_earlier_than_methods_part(tmp_path):
     assert_same_runs(branch, trained(method, tmp_path / "whole"))
 
 
+def test_a_branch_with_no_epoch_left_ends_like_the_whole_run(tmp_path):
+    trained(SAM(rho=0.3), tmp_path / "prefix")
+    method = SharpBalance(rho=0.3, switch_at=EPOCHS)
+    how = {"branch_from": tmp_path / "prefix", "resume": True}
+    for _ in range(2):
+        branch = trained(method, tmp_path / "branch", **how)
+        assert_same_runs(branch, trained(method, None))
+
+
 def test_a_branch_needs_no_folder(tmp_path):
     trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
     branch = trained(SAM(rho=0.3), None, branch_from=tmp_path / "prefix")
@@ -74,6 +83,10 @@ def test_a_stopped_run_is_not_finished_and_goes_on(tmp_path):
     stopped = trained(SAM(rho=0.3), tmp_path, stop_after=1)
     assert [record.epoch for record in stopped.history] == [0]
     assert not (tmp_path / "outcome.json").exists()
+    with pytest.raises(FileNotFoundError, match="has not ended; finish it with resume"):
+        tepui.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        tepui.load(tmp_path / "nowhere")
     resumed = trained(SAM(rho=0.3), tmp_path, resume=True)
     assert_same_bits(resumed, trained(SAM(rho=0.3), None))
 
@@ -88,10 +101,14 @@ def test_a_stopped_run_is_not_finished_and_goes_on(tmp_path):
             "it begins like .*DeepEnsemble",
         ),
         (SharpBalance(rho=0.3, switch_at=1), {}, "branch_from must stand at epoch 1"),
-        (SAM(rho=0.3), {"batch_size": 6}, r"batch_size must be that .* \(8\), got 6"),
-        (SAM(rho=0.3), {"seed": 4}, "seeds must be that of the run in"),
-        (SAM(rho=0.3), {"epochs": 5}, "epochs must be that of the run in"),
-        (SAM(rho=0.3), {"schedule": tepui.MultiStep()}, "schedule must be that"),
+        (
+            SAM(rho=0.3),
+            {"batch_size": 6},
+            r"batch_size must match .* \(8 in .*got 6",
+        ),
+        (SAM(rho=0.3), {"seed": 4}, "seeds must match the run being branched from"),
+        (SAM(rho=0.3), {"epochs": 5}, "epochs must match the run being branched from"),
+        (SAM(rho=0.3), {"schedule": tepui.MultiStep()}, "schedule must match"),
     ],
 )
 def test_a_prefix_that_differs_is_refused_by_name(tmp_path, method, how, said):
@@ -104,7 +121,9 @@ def test_a_prefix_that_differs_is_refused_by_name(tmp_path, method, how, said):
 def test_what_a_branch_needs_is_said(tmp_path):
     with pytest.raises(ValueError, match="branch_from must hold a run with a checkp"):
         trained(SAM(rho=0.3), None, branch_from=tmp_path)
-    with pytest.raises(ValueError, match="out must be given to go on after stop_after"):
+    with pytest.raises(ValueError, match="out must be given with stop_after"):
         trained(SAM(rho=0.3), None, stop_after=1)
     with pytest.raises(ValueError, match="stop_after must be"):
         trained(SAM(rho=0.3), tmp_path, stop_after=0)
+    with pytest.raises(ValueError, match=r"stop_after must lie within the run \(4 ep"):
+        trained(SAM(rho=0.3), tmp_path, stop_after=5)

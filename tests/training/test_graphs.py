@@ -187,7 +187,7 @@ def test_a_plain_torch_optimizer_runs_eagerly():
 
     run = trained(DeepEnsemble(), rmsprop)
     assert len(run.history) == 2
-    with pytest.raises(ValueError, match='runner must be "auto" or "eager" unless'):
+    with pytest.raises(ValueError, match='runner must be "auto" or "eager", since'):
         trained(DeepEnsemble(), rmsprop, runner="graph")
 
 

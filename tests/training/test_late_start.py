@@ -123,6 +123,8 @@ def test_a_late_run_resumes_to_the_same_bits(tmp_path, method, last):
     [
         (lambda: SharpBalance(before="later"), "before must be one of"),
         (lambda: SAM(start_at=-1), "start_at must be a non-negative epoch"),
+        (lambda: SAM(start_at=True), "start_at must be a non-negative epoch"),
+        (lambda: SAM(start_at="1"), "start_at must be a non-negative epoch"),
         (lambda: GSAM(start_at=1.5), "start_at must be .* share of the run"),
         (lambda: SharpBalance(base=SAM(start_at=0.5)), "base must have start_at = 0"),
     ],

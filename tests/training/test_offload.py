@@ -72,9 +72,9 @@ def test_a_resumed_member_waits_off_the_device_whole(tmp_path, monkeypatch):
         fitted(images(), callbacks=[stop_after(1)], epochs=3, **how)
     resumed = []
 
-    def watched(member, tensors, document):
+    def watched(member, tensors, document, **how):
         with moving_all_of(member, monkeypatch):
-            restore(member, tensors, document)
+            restore(member, tensors, document, **how)
         resumed.append(member.index)
 
     monkeypatch.setattr("tepui.training.epochs.restore", watched)

@@ -412,5 +412,5 @@ def test_dropout_runs_eagerly_and_says_so():
 )
 def test_what_cannot_be_captured_runs_eagerly(how):
     assert len(on_gpu(**{"method": SED(), **how}).history) == 2
-    with pytest.raises(ValueError, match='runner must be "auto" or "eager" unless'):
+    with pytest.raises(ValueError, match='runner must be "auto" or "eager", since'):
         on_gpu(**{"method": SED(), **how}, runner="graph")

@@ -43,7 +43,7 @@ def claims(
         markdown: Print Markdown instead of a table.
         overwrite: Replace existing files.
     """
-    require(not (json and markdown), "--json", "be left out beside --markdown", json)
+    require(not (json and markdown), "--json", "be left out with --markdown", json)
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)
     judged = verdicts(read_evidence(folder))

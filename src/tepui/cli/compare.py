@@ -10,7 +10,7 @@ from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, corrupted_images, part, place_of, unfamiliar
 from tepui.cli.extractor import extractor_and_head
-from tepui.cli.folders import folder_for
+from tepui.cli.folders import folder_for, resumable
 from tepui.cli.own_functions import own_functions
 from tepui.core.seeding import SEED
 from tepui.data import Digits
@@ -100,30 +100,31 @@ def compare(
         front, factory = None, fitted(model, train)
     else:
         front, factory = extractor_and_head(extractor, model)
-    comparison = compare_methods(
-        methods or DEFAULT_METHODS,
-        factory,
-        train,
-        test,
-        shifted=shifted,
-        ood=unfamiliar(ood, test),
-        metrics=own_functions("--metrics", metrics or ()),
-        sharpness={"num_samples": sharpness} if sharpness else None,
-        unlabeled=None if unlabeled is None else unlabeled(),
-        extractor=front,
-        title=f"Ensembles on {type(train).__name__}",
-        members=members,
-        ensembles=ensembles,
-        seed=seed if seeds is None else seeds,
-        out=folder,
-        resume=resume,
-        device=device,
-        announce=(lambda line: None) if quiet else terminal.print,
-        epochs=epochs,
-        loss=CrossEntropy(label_smoothing),
-        optimizer=optimizer or SGD(),
-        progress="none" if quiet else "auto",
-        **settings,
-    )
+    with resumable(folder):
+        comparison = compare_methods(
+            methods or DEFAULT_METHODS,
+            factory,
+            train,
+            test,
+            shifted=shifted,
+            ood=unfamiliar(ood, test),
+            metrics=own_functions("--metrics", metrics or ()),
+            sharpness={"num_samples": sharpness} if sharpness else None,
+            unlabeled=None if unlabeled is None else unlabeled(),
+            extractor=front,
+            title=f"Ensembles on {type(train).__name__}",
+            members=members,
+            ensembles=ensembles,
+            seed=seed if seeds is None else seeds,
+            out=folder,
+            resume=resume,
+            device=device,
+            announce=(lambda line: None) if quiet else terminal.print,
+            epochs=epochs,
+            loss=CrossEntropy(label_smoothing),
+            optimizer=optimizer or SGD(),
+            progress="none" if quiet else "auto",
+            **settings,
+        )
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")

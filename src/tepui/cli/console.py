@@ -19,7 +19,7 @@ def table(
     *,
     numbers: Collection[str] = (),
 ) -> Table:
-    """Return a table; numbers keep to the right, long words go on in the next line."""
+    """Return a table; numbers are right-aligned, long words wrap."""
     shown = Table(title=title)
     for heading in headings:
         justify: JustifyMethod = "right" if heading in numbers else "left"

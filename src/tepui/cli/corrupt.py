@@ -7,7 +7,7 @@ from rich.progress import Progress
 
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part
-from tepui.cli.folders import folder_for
+from tepui.cli.folders import folder_for, resumable
 from tepui.data import (
     STANDARD,
     Digits,
@@ -61,7 +61,8 @@ def corrupt(
     )
     chosen = layout or ("arrays" if strength == "cifar" else "folders")
     terminal = console()
-    with Progress(console=terminal, transient=True, disable=quiet) as progress:
+    bar = Progress(console=terminal, transient=True, disable=quiet)
+    with resumable(folder), bar as progress:
         task = progress.add_task("corrupting", total=len(copies))
 
         def done(cell: tuple[str, int]) -> None:

@@ -72,7 +72,7 @@ def evaluate(
         overwrite: Replace an existing evaluation.
     """
     alone = corruptions is None or shifted is None
-    require(alone, "--corruptions", "be left out beside --shifted", corruptions)
+    require(alone, "--corruptions", "be left out with --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")

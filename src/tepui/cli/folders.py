@@ -1,5 +1,8 @@
-"""Where a command writes if no folder is named."""
+"""The folders that commands write to: names, what they hold, how to go on in them."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +16,18 @@ def folder_for(command: str, out: Path | None, resume: bool) -> Path:
         return out
     names = (Path("runs") / f"{command}-{number:03d}" for number in count(1))
     return next(path for path in names if not path.exists())
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Say how to go on if the block is stopped by SIGINT or SIGTERM."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if folder.exists():
+            way = f"to continue, add --resume --out {folder} to the same command"
+            sys.stderr.write(f"tepui: {way}\n")
+        raise
 
 
 def require_free(folder: Path, resume: bool) -> None:

@@ -168,9 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"tepui: {error}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
-        way = "; continue with --resume --out FOLDER" if _resumes(words[:1]) else ""
-        if words[:1] in (["reproduce"], ["sweep"]):
-            way = "; start it again to go on where it stopped"
+        goes_on = words[:1] in (["reproduce"], ["sweep"])
+        way = "; run the same command again to continue" if goes_on else ""
         sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
 
@@ -210,12 +209,6 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
         for read in (model, explicit)
     )
     return frozenset(taken.keys() - written.keys())
-
-
-def _resumes(command: Sequence[str]) -> bool:
-    """Return whether a command, if one was given, can resume."""
-    functions = [COMMANDS[name][0] for name in command if name in COMMANDS]
-    return any("resume" in inspect.signature(f).parameters for f in functions)
 
 
 def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:

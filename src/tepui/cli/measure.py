@@ -130,6 +130,8 @@ def _ensemble(
     factory = model if model is None or data is None else fitted(model, data)
     if len(checkpoints) == 1 and (checkpoints[0] / FILE).is_file():
         return load(checkpoints[0], factory)
+    for missing in (path for path in checkpoints if not path.exists()):
+        raise FileNotFoundError(f"no such file or folder: {missing}")
     if factory is None:
         raise ValueError("--model must be given to read files of weights, got None")
     return ensemble_of(checkpoints, factory)

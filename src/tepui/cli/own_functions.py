@@ -44,5 +44,6 @@ def own_functions(option: str, paths: Iterable[str]) -> dict[str, Callable[..., 
         require(bool(module) and name.isidentifier(), option, rule, path)
         require(name not in functions, option, "name each function once", name)
         functions[name] = imported(option, path, "functions")
-        require(callable(functions[name]), option, "name a function", path)
+        function = callable(functions[name]) and not isinstance(functions[name], type)
+        require(function, option, "name a function, not a class or a value", path)
     return functions

@@ -133,7 +133,7 @@ def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
-    """Return a search and its outcome as JSON holds them."""
+    """Return a search and its outcome ready for JSON."""
     chosen = outcome.chosen
     return {
         "label": planned.label,

@@ -11,7 +11,7 @@ from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
-from tepui.cli.folders import folder_for, require_free
+from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.core.checks import require
 from tepui.core.seeding import SEED
 from tepui.data import Digits
@@ -81,27 +81,28 @@ def train(
     else:
         require_free(folder, resume)
         augment = settings["augment"]
-        require(not augment, "--augment", "be left out beside --extractor", augment)
+        require(not augment, "--augment", "be left out with --extractor", augment)
         front, head = extractor_and_head(extractor, model)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         read = partial(cached_features, front, folder=folder / "features")
         learned, beside = read(learned), None if beside is None else read(beside)
-    run = fit(
-        ensemble.heads,
-        learned,
-        method=method,
-        epochs=epochs,
-        loss=CrossEntropy(label_smoothing),
-        optimizer=optimizer or SGD(),
-        validation=validation,
-        unlabeled=beside,
-        device=device,
-        callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
-        out=folder if extractor is None else folder / "heads",
-        resume=resume,
-        progress="none" if quiet else "auto",
-        **settings,
-    )
+    with resumable(folder):
+        run = fit(
+            ensemble.heads,
+            learned,
+            method=method,
+            epochs=epochs,
+            loss=CrossEntropy(label_smoothing),
+            optimizer=optimizer or SGD(),
+            validation=validation,
+            unlabeled=beside,
+            device=device,
+            callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
+            out=folder if extractor is None else folder / "heads",
+            resume=resume,
+            progress="none" if quiet else "auto",
+            **settings,
+        )
     if len(run.history) < epochs:
         done = f"stopped after {len(run.history)} of {epochs} epochs"
         console().print(f"{done}; continue with --resume --out {folder}", markup=False)
@@ -109,4 +110,5 @@ def train(
     if extractor is not None:
         ensemble.save(folder, overwrite=True)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
-    console().print(f"trained {len(run.ensemble)} members (loss {losses}) in {folder}")
+    members_in_words = "1 member" if count == 1 else f"{count} members"
+    console().print(f"trained {members_in_words} (loss {losses}) in {folder}")

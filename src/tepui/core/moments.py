@@ -5,9 +5,9 @@ from tepui.core.checks import require
 
 def check_moment(name: str, at: int | float) -> None:
     """Require an epoch or a share of the run."""
-    share = isinstance(at, float)
-    rule = "be a non-negative epoch or a share of the run in [0, 1]"
-    require(at >= 0 and (not share or at <= 1), name, rule, at)
+    rule = "be a non-negative epoch (an int) or a share of the run in [0, 1] (a float)"
+    epoch = isinstance(at, int) and not isinstance(at, bool) and at >= 0
+    require(epoch or (isinstance(at, float) and 0 <= at <= 1), name, rule, at)
 
 
 def epoch_of(name: str, at: int | float, epochs: int) -> int:

@@ -35,6 +35,7 @@ from tepui.modules.state import (
 
 States = dict[str, dict[str, Tensor]]
 
+RUN = "run.json"
 FILE = "ensemble.safetensors"
 KIND = "ensemble"
 EXTRACTOR = "extractor"
@@ -313,7 +314,13 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
 
 def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     """Return the state of every part, the document and the file."""
-    file = Path(path) / FILE
+    folder = Path(path)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no folder {folder}")
+    file = folder / FILE
+    if not file.exists() and (folder / RUN).exists():
+        rule = "finish it with resume=True (--resume), under the settings it began with"
+        raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
     tensors, document = read_tensors(file, KIND)
     states: States = {str(index): {} for index in range(len(document["members"]))}
     if document.get("extractor") is not None:

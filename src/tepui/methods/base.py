@@ -13,7 +13,7 @@ A new method is one new file with one of these as its base.
 replayed: :meth:`MemberMethod.gradient`,
 :meth:`CoupledMethod.loss <tepui.methods.CoupledMethod.loss>`,
 :meth:`Method.after_update` and the optimizer. Before the capture training runs a few
-steps on one batch to warm up and then takes all that they changed back, in place. What
+steps on one batch to warm up and then undoes all that they changed, in place. What
 these functions do must therefore
 
 - keep its shapes from step to step, as :attr:`Method.fixed_shapes` promises;
@@ -120,7 +120,7 @@ class Method:
         """
 
     def summary(self, states: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
-        """Return what a report should show of the members' states, as JSON holds it.
+        """Return what a report should show of the members' states, ready for JSON.
 
         Args:
             states: What the method kept for each member, in member order.

@@ -67,7 +67,7 @@ def divdis_mutual_information(
 
 
 def divdis_regularizer(log_probs: Tensor, log_source: Tensor) -> Tensor:
-    """Return how far heads lean to other classes than labeled data do.
+    """Return how far the heads' class frequencies are from those of labeled data.
 
     Example:
         >>> even, one = torch.full((1, 1, 2), 0.5), torch.tensor([[[1.0, 0.0]]])

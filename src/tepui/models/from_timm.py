@@ -47,10 +47,10 @@ def from_timm(
         ValueError: If the name or an option leads to weights other than timm's own,
             which could hold code, or the model does not end in a linear classifier.
     """
-    rule = "be in timm's own list of models, since weights elsewhere could hold code"
+    rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
-        rule = "be left out, since weights elsewhere could hold code"
+        rule = "be left out, since weights from elsewhere could contain code"
         require(option not in options, option, rule, options.get(option))
     library = extra("timm", "vision")
     if num_classes is not None:

@@ -118,7 +118,7 @@ class Reading:
         """Raise unless several passes would differ."""
         require(self.passes > 0, "passes", "be positive", self.passes)
         differ = bool(self.augmentations) or as_arrays(dataset) is None
-        rule = "be 1 where nothing is drawn: give augment=, or a data set that draws"
+        rule = "be 1 unless inputs are random (augment=, or a data set that draws)"
         require(self.passes == 1 or differ, "passes", rule, self.passes)
 
     def batches(

@@ -158,7 +158,7 @@ class Recipe:
             require(
                 name in self.overrides,
                 name,
-                "be left out: this item does not take it",
+                "be left out, since this item does not support it",
                 value,
             )
             some = len(value) if name == "methods" else value

@@ -354,7 +354,7 @@ def _memory_format(tensor: Tensor) -> torch.memory_format:
 
 @contextmanager
 def _frozen(parameters: Iterable[Tensor]) -> Iterator[None]:
-    """Ask for no gradients of parameters inside the block."""
+    """Disable gradients of parameters inside the block."""
     held = list(parameters)
     for parameter in held:
         parameter.requires_grad_(False)

@@ -74,7 +74,7 @@ Request = EvaluationRequest | SharpnessSpec
 def tested_on(
     test: Dataset[Any], shifted: Copies | None, ood: Named | None
 ) -> dict[str, Any]:
-    """Return what tells this test from another, as JSON holds it."""
+    """Return what tells this test from another, ready for JSON."""
     about: dict[str, Any] = {"test": fingerprint(test)}
     about["cells"] = [list(cell) for cell in shifted or {}]
     if isinstance(shifted, Corrupted):

@@ -43,7 +43,7 @@ class Started(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Work that is done, or that failed as it may."""
+    """A finished job, or one whose failure is tolerated."""
 
     digest: str
     failure: str | None = None  # what the error said; None if there was none
@@ -296,7 +296,7 @@ def _listen(
             dead = [p.exitcode for p in processes if p.exitcode not in (None, 0)]
             if dead:
                 raise JobError(
-                    f"a worker ended with exit code {dead[0]}; start again to go on"
+                    f"a worker ended with exit code {dead[0]}; run it again to continue"
                 ) from None
             continue
         if message is None:

@@ -1,4 +1,4 @@
-"""A trial with other hyperparameters, each called by its name.
+"""Overriding the hyperparameters of a trial by name.
 
 A name is a field of the trial's method, optimizer or loss, ``sparsity``, an argument
 of its model such as ``width``, or ``members``, ``epochs``, ``batch_size`` or

@@ -68,7 +68,7 @@ class Record:
         return {**{name: getattr(self, name) for name in fixed}, **self.at}
 
     def document(self) -> dict[str, Any]:
-        """Return the record as JSON holds it, coordinates beside names."""
+        """Return the record ready for JSON, with coordinates among its names."""
         named = {name: getattr(self, name) for name in FIELDS if name != "at"}
         return {**named, **self.at}
 

@@ -46,7 +46,7 @@ class Described:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """Everything it says, as JSON holds it."""
+        """All fields, ready for JSON."""
         described: dict[str, Any] = to_jsonable(self)
         return described
 

@@ -295,7 +295,7 @@ class Store:
         folder = self.folder(trial)
         if isinstance(request, SharpnessSpec):
             return folder / f"measure-{request.digest}.json"
-        return folder / f"exam-{request.digest}" / EVALUATION
+        return folder / f"evaluation-{request.digest}" / EVALUATION
 
     def _lock(self, folder: Path) -> FileLock:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ class Trained:
         folder: Its run folder, relative to the comparison's.
         seeds: Seeds of its members.
         seconds: How long training took.
-        evaluation: Its scores, as JSON holds them.
+        evaluation: Its scores, ready for JSON.
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
             JSON holds it; None where it was not measured.

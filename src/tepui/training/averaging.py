@@ -37,7 +37,7 @@ def averaged_tensors(module: nn.Module) -> list[Tensor]:
 
 
 def start_average(module: nn.Module, progress: Tensor) -> dict[str, Tensor]:
-    """Return the mean at its beginning: the weights, counted as one."""
+    """Return the initial average: the current weights, with a count of 1."""
     means = (tensor.clone() for tensor in averaged_tensors(module))
     numbered = {f"mean/{number}": mean for number, mean in enumerate(means)}
     return {COUNT: torch.zeros_like(progress), **numbered}

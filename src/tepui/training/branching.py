@@ -25,7 +25,7 @@ def branch_point(
     asked = json.loads(json.dumps(config))
     for name in sorted((asked.keys() | recorded.keys()) - {"method"}):
         value, there = asked.get(name), recorded.get(name)
-        rule = f"be that of the run in {folder} to branch from it ({there!r})"
+        rule = f"match the run being branched from ({there!r} in {folder})"
         require(value == there, name, rule, value)
     if asked["method"] != recorded["method"]:
         _check_prefix(recorded["method"], len(checkpoint.history), spec, folder)

@@ -101,6 +101,7 @@ class Training:
             self.generation = own.generation
         elif self.origin is not None:
             self._go_on_from(self.origin, branches=True)
+            self._save()
         if self.folder is not None:
             self.folder.write_history(self.history)
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
@@ -38,8 +39,11 @@ def check_execution(
     coupled = isinstance(spec.method, CoupledMethod)
     rule = "be false where members are coupled inside the loss"
     require(not (execution.offload and coupled), "offload", rule, execution.offload)
-    rule = "be given to go on after stop_after"
-    require(execution.stop_after is None or out is not None, "out", rule, out)
+    rule = "be given with stop_after, so that the run can be continued"
+    stop = execution.stop_after
+    require(stop is None or out is not None, "out", rule, out)
+    rule = f"lie within the run ({spec.epochs} epochs)"
+    require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
 
 
 def divide(
@@ -102,9 +106,20 @@ def classes_of(
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classifies = isinstance(loss, CrossEntropy)
     classifies |= getattr(loss, "func", loss) is cross_entropy
-    if not classifies or few.targets.is_floating_point():
+    if not classifies:
         return None
-    return min(sizes)
+    _check_targets(few.targets)
+    return None if few.targets.is_floating_point() else min(sizes)
+
+
+def _check_targets(targets: Tensor) -> None:
+    """Refuse targets from which a cross-entropy cannot be taken."""
+    fits = targets.ndim == (2 if targets.is_floating_point() else 1)
+    rule = (
+        "be integers of shape (samples,) or probabilities of shape (samples, classes) "
+        "for a cross-entropy"
+    )
+    require(fits, "labels", rule, f"{targets.dtype} of shape {tuple(targets.shape)}")
 
 
 def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:

@@ -147,11 +147,7 @@ def runner_of(
     """Return what runs the steps of an epoch."""
     coupled = isinstance(members[0].method, CoupledMethod)
     obstacles = obstacles_to_capture(members)
-    rule = (
-        'be "auto" or "eager" unless all members are on a GPU, their optimizer can be '
-        "captured, their method keeps its shapes and, if they are coupled, they are "
-        "alike"
-    )
+    rule = f'be "auto" or "eager", since {" and ".join(obstacles)}'
     require(name != "graph" or not obstacles, "runner", rule, name)
     if name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)

@@ -28,7 +28,7 @@ from tepui.core.storage import (
 )
 from tepui.core.version import __version__
 from tepui.data.loading import as_arrays, length
-from tepui.ensembles.ensemble import FILE, Ensemble
+from tepui.ensembles.ensemble import FILE, RUN, Ensemble
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.description = self.path / "run.json"
+        self.description = self.path / RUN
         self.metrics = self.path / "metrics.jsonl"
         self.checkpoint = self.path / "checkpoint.json"
         self.result = self.path / "outcome.json"

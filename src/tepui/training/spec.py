@@ -133,7 +133,7 @@ class ExecutionSpec:
         if self.stop_after is not None:
             _positive_integer("stop_after", self.stop_after)
         stays = self.offload and self.runner == "graph"
-        rule = 'be false beside runner="graph", whose members stay on the device'
+        rule = 'be False with runner="graph", which keeps members on the device'
         require(not stays, "offload", rule, self.offload)
 
 

@@ -95,7 +95,7 @@ def train(
     origin = None if branch_from is None else branch_point(branch_from, config, spec)
     _place(ensemble, spec, execution, numerics)
     if folder is not None and folder.finished:
-        log.info("the run in %s had ended already", folder.path)
+        log.info("the run in %s is already finished", folder.path)
         return _finished(ensemble, folder)
     exchange = LocalExchange() if exchange is None else exchange
     ready = _prepared(ensemble, data, spec, execution, numerics, exchange)

@@ -84,7 +84,7 @@ def one_image_each(folder):
         (lambda folder: None, ValueError, "hold one folder per class"),
         (empty_class, ValueError, "emu must hold images, got 'none'"),
         (no_test, FileNotFoundError, "must hold test or val beside train"),
-        (one_image_each, ValueError, "leave an image in each part"),
+        (one_image_each, ValueError, "leave at least one image in each part"),
         (lambda folder: folder.rmdir(), FileNotFoundError, "must be a folder"),
     ],
 )

@@ -56,7 +56,7 @@ class ImageFolder(ImageFiles):
             chosen = _test_files(folder, files, labels)
             samples = zip(files, labels, strict=True)
             kept = [sample for sample in samples if (sample[0] in chosen) != train]
-            rule = "leave an image in each part"
+            rule = "leave at least one image in each part"
             require(len(kept) > 0, str(folder), rule, f"{len(files)} images")
             files, labels = map(list, zip(*kept, strict=True))
         super().__init__(

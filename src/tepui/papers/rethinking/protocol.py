@@ -96,7 +96,7 @@ class ControlStudy(NamedTuple):
         }
 
     def evaluation_spec(self) -> EvaluationSpec:
-        """Return the clean and corrupted test of a self."""
+        """Return the clean and corrupted test of the study."""
         test = Samples(self.dataset, part="test", count=self.test)
         return EvaluationSpec(test, self.types, self.severities, self.strength)
 

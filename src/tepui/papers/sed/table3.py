@@ -15,7 +15,7 @@ from tepui.papers.sed.protocol import Quantity, Tested, aurocs
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
-    """Return AUROCs by score, method and set; a single model has no PDS to speak of."""
+    """Return AUROCs by score, method and set; PDS is undefined for one model."""
     study = protocol.study_of(order)
     rows = [(name, name, study.members) for name in order.choose(protocol.METHODS)]
     if order.methods is None:

@@ -146,14 +146,16 @@ def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, ca
 def test_options_come_from_yaml_too(tmp_path):
     config = tmp_path / "mine.yaml"
     config.write_text(
-        "epochs: 1\nmembers: 2\nquiet: true\n"
+        "epochs: 1\nmembers: 2\nquiet: true\nbatch_size: 16\n"
         "model: {class_path: MLP, init_args: {hidden: [4]}}\n"
         "method: {class_path: SAM, init_args: {rho: [0.1, 0.2]}}\n"
         "augment: [{class_path: RandomCrop, init_args: {padding: 1}}]\n"
     )
-    main(["train", "--config", str(config), "--out", str(tmp_path / "run")])
+    out = ["--out", str(tmp_path / "run")]
+    main(["train", "--batch-size", "32", "--config", str(config), *out])
     written = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert written["method"]["rho"] == [0.1, 0.2]
+    assert written["batch_size"] == 32
     assert written["augment"] == [{"class": "RandomCrop", "padding": 1, "fill": 0.0}]
 
 

@@ -36,6 +36,7 @@ from tepui.cli.parsing import (
     normalized,
     spelled,
     with_data_option,
+    with_files_first,
 )
 from tepui.core.version import __version__
 from tepui.studies.jobs import JobError
@@ -160,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake ends in a message, not in a traceback."""
     written = sys.argv[1:] if arguments is None else arguments
     try:
-        words = spelled(normalized(with_data_option(written)))
+        words = with_files_first(spelled(normalized(with_data_option(written))))
         check_names(words)
         command, values = _read(words)
         command(**values)

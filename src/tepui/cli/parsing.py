@@ -4,7 +4,7 @@ import inspect
 import json
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from torch.nn import Module
@@ -142,6 +142,24 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
     if words[:1] != ["corrupt"] or len(words) < 2 or words[1].startswith("-"):
         return words
     return ["corrupt", "--data", *words[1:]]
+
+
+def with_files_first(arguments: Sequence[str]) -> list[str]:
+    """Return the words with configuration files before all options, which then win.
+
+    Example:
+        >>> with_files_first(["train", "--epochs", "1", "--config", "mine.yaml"])
+        ['train', '--config', 'mine.yaml', '--epochs', '1']
+    """
+    command, rest = list(arguments[:1]), iter(arguments[1:])
+    files: list[str] = []
+    options: list[str] = []
+    for word in rest:
+        if word == "--config":
+            files += [word, *islice(rest, 1)]
+        else:
+            (files if word.startswith("--config=") else options).append(word)
+    return [*command, *files, *options]
 
 
 def known_spelling(name: str, names: Iterable[str]) -> str:

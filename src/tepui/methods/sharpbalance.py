@@ -123,6 +123,9 @@ class SharpBalance(ExchangingMethod):
         one_of("before", self.before, get_args(Before))
         rule = 'have start_at = 0: before="plain" is how SharpBalance starts late'
         require(self.base.start_at == 0, "base", rule, self.base)
+        radii = (type(self.base)().rho, self.rho)
+        rule = f"leave its radius to rho ({self.rho}), which is the one that counts"
+        require(self.base.rho in radii, "base", rule, self.base)
         one_of("select", self.select, get_args(Select))
         one_of("leftover", self.leftover, get_args(Leftover))
         if isinstance(self.score, str):

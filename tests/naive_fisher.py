@@ -20,7 +20,8 @@ def naive_fisher_trace(model, data, loss=cross_entropy):
         grads = torch.autograd.grad(
             loss(outputs, y[None])[0], parameters, allow_unused=True
         )
-        norms.append(sum(g.square().sum() for g in grads if g is not None))
+        dense = (g.to_dense() for g in grads if g is not None)
+        norms.append(sum(g.square().sum() for g in dense))
     for part, training in modes:
         part.training = training
     return torch.stack(norms)

@@ -3,8 +3,10 @@
 import dataclasses
 import inspect
 import json
+from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from itertools import product
+from typing import ClassVar, NamedTuple, final
 
 import pytest
 import torch
@@ -73,16 +75,22 @@ CASES = {
         Case(DivDis(weight=0.1, regularizer=0.1)),
         Case(DivDis(weight=0.1, regularizer=0.1, base=SAM(rho=0.1))),
     ],
-    "GSAM": [Case(GSAM(rho=0.1)), Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True))],
+    "GSAM": [
+        Case(GSAM(rho=0.1)),
+        Case(GSAM(rho=0.2, rho_min=0.1, adaptive=True)),
+        Case(GSAM(rho=0.1, start_at=1)),
+    ],
     "SharpBalance": [
         Case(SharpBalance(rho=0.1)),
         Case(SharpBalance.paper(rho=0.1, switch_at=0)),
         Case(SharpBalance(rho=0.1, base=GSAM(), leftover="split", select="lowest")),
         Case(SharpBalance.released("cifar10", rho=0.1, switch_at=0)),
+        Case(SharpBalance(rho=0.1, before="plain")),
     ],
     "SED": [
         Case(SED(weight=0.01)),
         Case(SED(weight=0.01, base=SAM(rho=0.05, adaptive=True))),
+        Case(SED(weight=0.01, base=SAM(rho=0.05, start_at=0.5))),
         Case(SED(weight=0.01, kernel="divdis", alpha="all")),
         Case(SED(weight=0.01, main="all", alpha="none", pair_norm="mean")),
     ],
@@ -90,6 +98,7 @@ CASES = {
         Case(SAM(rho=0.1)),
         Case(SAM(rho=0.5, adaptive=True)),
         Case(SAM(rho=0.1, update_statistics=True), updates=2),
+        Case(SAM(rho=0.1, start_at=0.5)),
     ],
 }
 ALL = [case for cases in CASES.values() for case in cases]
@@ -293,6 +302,30 @@ class Teacher(CoupledMethod):
                 slow = member.state[f"slow/{number}"]
                 slow.lerp_(parameter, 0.1)
                 parameter.lerp_(slow, 0.5)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Phased(MemberMethod):
+    """Says in which phases its gradients were taken, and on which member."""
+
+    seen: ClassVar = []
+
+    def phase(self, epoch, epochs):
+        return "early" if epoch < 2 else "late"
+
+    def gradient(self, member, batch):
+        self.seen.append((member.index, member.phase))
+        return member.gradient(batch)
+
+
+def test_another_phase_is_warmed_up_for(monkeypatch):
+    monkeypatch.setattr("tepui.training.prepare.EagerRunner", WarmedRunner)
+    Phased.seen.clear()
+    fitted(numbers(), mlp, method=Phased(), epochs=4)
+    taken = Counter(Phased.seen)
+    assert taken.keys() == {*product((0, 1), ("early", "late"))}
+    assert len({*taken.values()}) == 1
 
 
 def without_signs_of_zero(run):

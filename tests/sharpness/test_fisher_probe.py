@@ -119,12 +119,16 @@ def test_a_probe_that_fails_leaves_the_settings_as_they_were():
     assert settings() == before
 
 
-@pytest.mark.parametrize(("elements", "block"), [(2**27, "3,121,342"), (100, "2")])
-def test_the_other_way_says_what_it_costs(monkeypatch, elements, block):
-    name = "tepui.sharpness.fisher.WHOLE_GRADIENT_ELEMENTS"
+@pytest.mark.parametrize(
+    ("elements", "passes", "block"), [(2**27, 2, 9), (100, 3, 5), (1, 10, 1)]
+)
+def test_the_other_way_says_what_it_costs(monkeypatch, elements, passes, block):
+    name = "tepui.sharpness.whole_gradients.WHOLE_GRADIENT_ELEMENTS"
     monkeypatch.setattr(name, elements)
-    message = rf"gradient of all 43 parameters for every sample, at most {block}"
-    with pytest.warns(
-        UserWarning, match=rf"{message} samples at a time, which can take minutes"
-    ):
+    message = (
+        rf"takes {passes} forward and backward passes for a batch of 9 where layers "
+        rf"alone take 1, as the gradient of 18 parameters is formed for every sample, "
+        rf"{block} at a time$"
+    )
+    with pytest.warns(UserWarning, match=message):
         sample_fisher_trace(Watched(hidden=True), data())

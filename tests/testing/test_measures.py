@@ -119,6 +119,15 @@ def test_a_broken_promise_is_named(measure):
     assert str(raised.value).startswith(measure.__name__)
 
 
+@pytest.mark.parametrize(
+    "measure", [lambda model: 1.0, lambda model, dataset: 1.0, "fisher_trace"]
+)
+def test_a_measure_is_called_with_a_model_and_data(measure):
+    message = r"must be callable as measure\(model, dataset, loss=.*got TypeError"
+    with pytest.raises(AssertionError, match=message):
+        check_measure(measure)
+
+
 def test_kept_promises_pass():
     check_measure(mean_loss)
     check_measure(fisher_trace)

@@ -17,7 +17,7 @@ from tepui.methods import (
     MemberMethod,
 )
 from tepui.testing import check_method
-from tepui.testing.captures import check_shapes, check_warming_up
+from tepui.testing.captures import check_warming_up
 from tepui.testing.expecting import Subject
 from training.cases import global_states, one_thread
 
@@ -82,7 +82,7 @@ class Unseeded(MemberMethod):
 
     def gradient(self, member, batch):
         loss, values = member.gradient(batch)
-        member.outputs(batch)
+        member.module(batch.inputs)
         return Gradient(loss, values)
 
 
@@ -152,6 +152,158 @@ class Reading(Plain):
 
 
 @method
+class TwoPhases(Plain):
+    """Does in the second half of a run what its kinds break."""
+
+    def phase(self, epoch, epochs):
+        return "late" if 2 * epoch >= epochs else "main"
+
+
+@method
+class ReadingLate(TwoPhases):
+    def gradient(self, member, batch):
+        if member.phase == "late":
+            member.progress.item()
+        return member.gradient(batch)
+
+
+@method
+class ReadingAfterLateUpdates(TwoPhases):
+    def after_update(self, member):
+        if member.phase == "late":
+            member.progress.item()
+
+
+@method
+class ExaggeratingLate(TwoPhases):
+    def gradient(self, member, batch):
+        loss, values = member.gradient(batch)
+        return Gradient(loss * (1 + (member.phase == "late")), values)
+
+
+@method
+class UnseededLate(TwoPhases):
+    def gradient(self, member, batch):
+        found = member.gradient(batch)
+        if member.phase == "late":
+            member.module(batch.inputs)
+        return found
+
+
+@method
+class Numbering(Plain):
+    """Numbers its phases."""
+
+    def phase(self, epoch, epochs):
+        return epoch
+
+
+@method
+class Misleading(MemberMethod):
+    """Does not begin like a deep ensemble."""
+
+    def gradient(self, member, batch):
+        loss, values = member.gradient(batch)
+        return Gradient(loss, [2 * value for value in values])
+
+    def prefix(self, epochs):
+        return DeepEnsemble(), epochs // 2
+
+
+@method
+class Overdue(Misleading):
+    """Begins like a deep ensemble, but not for as long as it says."""
+
+    def phase(self, epoch, epochs):
+        return "plain" if epoch == 0 else "doubled"
+
+    def gradient(self, member, batch):
+        if member.phase == "plain":
+            return member.gradient(batch)
+        return Misleading.gradient(self, member, batch)
+
+
+@method
+class Wordless(Plain):
+    def prefix(self, epochs):
+        return DeepEnsemble()
+
+
+@method
+class Listing(Plain):
+    def start(self, member):
+        return [torch.zeros(())]
+
+
+@method
+class FinishingLate(Plain):
+    def finish(self, member, dataset):
+        member.state["slow"] = member.parameters[0].detach().clone()
+
+
+@method
+class Rebinding(Plain):
+    def after_update(self, member):
+        for parameter in member.parameters:
+            parameter.data = parameter.data.clone()
+
+
+@method
+class RebindingState(Plain):
+    def start(self, member):
+        return {"count": torch.zeros_like(member.progress)}
+
+    def gradient(self, member, batch):
+        member.state["count"].data = member.state["count"] + 1
+        return member.gradient(batch)
+
+
+@method
+class ToList(Plain):
+    def after_update(self, member):
+        member.progress.tolist()
+
+
+@method
+class ToNumpy(MemberMethod):
+    def gradient(self, member, batch):
+        batch.targets.numpy()
+        return member.gradient(batch)
+
+
+@method
+class AsArray(Plain):
+    def after_update(self, member):
+        np.asarray(member.progress)
+
+
+@method
+class ToHost(Plain):
+    def after_update(self, member):
+        member.progress.cpu()
+
+
+@method
+class Dropping(MemberMethod):
+    """Leaves out the samples with odd numbers, however many there are."""
+
+    def gradient(self, member, batch):
+        even = batch.index % 2 == 0
+        parts = batch.inputs[even], batch.targets[even], batch.index[even]
+        return member.gradient(Batch(*parts))
+
+
+@method
+class Growing(Plain):
+    def start(self, member):
+        return {"seen": torch.zeros(1)}
+
+    def after_update(self, member):
+        seen = member.state["seen"]
+        seen.data = torch.cat([seen, seen.new_zeros(1)])
+
+
+@method
 class Uneven(MemberMethod):
     """Goes twice through the samples with odd numbers, however many there are."""
 
@@ -162,6 +314,18 @@ class Uneven(MemberMethod):
         targets = torch.cat([batch.targets, batch.targets[odd]])
         found = member.gradient(batch)
         return Gradient(found.loss, member.gradient(Batch(inputs, targets, index))[1])
+
+
+@method
+class Focal(MemberMethod):
+    """Weighs samples by their losses, and differentiates the sum itself."""
+
+    def gradient(self, member, batch):
+        certain = (-member.losses(batch).detach()).exp()
+        losses = member.losses(batch)
+        focal = ((1 - certain) ** 2 * losses).mean()
+        values = torch.autograd.grad(focal, member.parameters)
+        return Gradient(losses.mean().detach(), member.masked(values))
 
 
 @method
@@ -177,6 +341,21 @@ class Coupled(CoupledMethod):
 class LeavingOut(Coupled):
     def loss(self, batch):
         return batch.losses[0].mean()
+
+
+@method
+class CoupledToList(Coupled):
+    def loss(self, batch):
+        batch.targets.tolist()
+        return batch.losses.mean()
+
+
+@method
+class Unbinding(Coupled):
+    """Goes through the members, which needs no value."""
+
+    def loss(self, batch):
+        return sum(losses.mean() for losses in batch.losses)
 
 
 @method
@@ -207,6 +386,26 @@ BROKEN = {
     Late: "train, got ValueError: state of Late must keep the tensors that start",
     Narrow: "return one gradient per parameter",
     Reading: r"read no value of a tensor in after_update",
+    ReadingLate: "read no value of a tensor in gradient",
+    ReadingAfterLateUpdates: "read no value of a tensor in after_update",
+    ExaggeratingLate: "return the loss at the member's weights",
+    UnseededLate: "see the same dropout masks",
+    Numbering: "name phases by strings, got 0",
+    Misleading: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
+    Overdue: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
+    Wordless: "return a method and an epoch from prefix",
+    Listing: "return a dict of tensors from start, got a list",
+    FinishingLate: "train, got ValueError: state of FinishingLate must keep",
+    Rebinding: "change weights and state in place.* got 6 of",
+    RebindingState: "change weights and state in place.* got 1 of",
+    ToList: "read no value of a tensor in after_update .* got Tensor.tolist",
+    ToNumpy: "read no value of a tensor in gradient .* got Tensor.numpy",
+    AsArray: "read no value of a tensor in after_update .* got Tensor.__array__",
+    ToHost: "read no value of a tensor in after_update .* got Tensor.cpu",
+    CoupledToList: "read no value of a tensor in loss .* got Tensor.tolist",
+    Dropping: "meet the same shapes in every step",
+    Growing: "meet the same shapes in every step",
+    Uneven: "meet the same shapes in every step",
     LeavingOut: "have a loss that every active member descends",
     PerMember: "return a scalar loss",
     DrawingTurns: "leave global ones alone|draw a turn from its generator",
@@ -225,12 +424,16 @@ def test_state_that_warming_up_changes_is_noticed():
         check_warming_up(Subject("Remembering"), Remembering())
 
 
-def test_shapes_that_differ_are_noticed():
-    with pytest.raises(AssertionError, match="meet the same shapes"):
-        check_shapes(Subject("Uneven"), Uneven())
+def test_a_class_is_no_method():
+    message = r"^Plain must be an instance, got a class; pass an instance: Plain\(\)"
+    with pytest.raises(AssertionError, match=message):
+        check_method(Plain)
 
 
-@pytest.mark.parametrize("kept", [DeepEnsemble(), Plain(), Coupled()], ids=repr)
+KEPT = [DeepEnsemble(), Plain(), Coupled(), TwoPhases(), Focal(), Unbinding()]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=repr)
 def test_a_kept_promise_passes_and_leaves_no_trace(kept):
     before = global_states()
     check_method(kept)

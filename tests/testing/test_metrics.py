@@ -92,6 +92,13 @@ def test_a_broken_promise_is_named(metric):
     assert str(raised.value).startswith(f"{metric.__name__} must ")
 
 
+@pytest.mark.parametrize("metric", [lambda logits: logits.mean(), "nll"])
+def test_a_metric_is_called_with_logits_and_labels(metric):
+    message = r"must be callable as metric\(logits, labels\), got TypeError"
+    with pytest.raises(AssertionError, match=message):
+        check_metric(metric)
+
+
 def test_axes_are_those_that_were_said():
     check_metric(lambda logits, labels: entropy(logits), axes="s")
     check_metric(individual_accuracy, axes="m")

@@ -282,6 +282,19 @@ def test_outputs_are_widened_after_a_bfloat16_pass():
     assert {value.dtype for value in member.gradient(batch).values} == {torch.float32}
 
 
+def test_all_passes_of_a_step_see_the_same_masks():
+    member, data = member_of(noisy_net()), images(8)
+    batch = tepui.data.arrays.Batch(data.inputs, data.targets, torch.arange(8))
+    member.noise_seed = 1
+    losses = [member.losses(batch) for _ in range(2)]
+    losses.append(member.losses_of(member.outputs(batch), batch.targets))
+    for again in losses[1:]:
+        assert torch.equal(again, losses[0])
+    torch.testing.assert_close(member.gradient(batch).loss, losses[0].mean())
+    member.noise_seed = 2
+    assert not torch.equal(member.losses(batch), losses[0])
+
+
 def test_bfloat16_learns_like_float32():
     plain, rounded = (
         fitted(images(), convnet, precision=precision, epochs=4)

@@ -1,7 +1,8 @@
 """Coupled members on a sharpness-aware base, against a loop written by hand."""
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import final
 
 import pytest
 import torch
@@ -9,7 +10,16 @@ import torch.nn.functional as F
 
 import tepui
 from tepui.core.seeding import derive, generator
-from tepui.methods import A2D, GSAM, SAM, SED, CoupledBatch, DivDis
+from tepui.methods import (
+    A2D,
+    GSAM,
+    SAM,
+    SED,
+    ActiveMembers,
+    CoupledBatch,
+    CoupledMethod,
+    DivDis,
+)
 from tepui.training.batches import index_stream
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
@@ -192,6 +202,34 @@ def test_the_perturbed_pass_updates_statistics_only_if_asked():
         run = trained(SED(active=3, base=base), images(), noisy_net, epochs=1)
         counts = {int(m[2].num_batches_tracked) for m in run.ensemble.members}
         assert counts == {passes}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Together(CoupledMethod):
+    """All members at once, in a phase of a name of its own."""
+
+    name: str = "main"
+
+    def phase(self, epoch, epochs):
+        return self.name
+
+    def turn(self, members, progress, generator):
+        return ActiveMembers(tuple(range(members)), (), progress)
+
+    def loss(self, batch):
+        return batch.losses.mean()
+
+
+@pytest.mark.parametrize("name", ["plain", "before start_at"])
+def test_a_base_perturbs_whatever_a_phase_is_called(name):
+    base = SAM(rho=0.3)
+    flat, named = (
+        trained(Together(base=base, name=phase), numbers(), mlp)
+        for phase in ("main", name)
+    )
+    assert_same_bits(flat, named)
+    assert_different(flat, trained(Together(), numbers(), mlp))
 
 
 def test_radii_per_member_are_refused():

@@ -25,6 +25,9 @@ class Gradient(NamedTuple):
 class Member(Protocol):
     """One member in training, as far as a method may know it.
 
+    All passes within one step, whether asked for by outputs, losses or gradients, see
+    the same dropout masks.
+
     Precision, compiling, streams, seeds of dropout and the optimizer are the business
     of :mod:`tepui.training` and do not appear here.
 
@@ -63,8 +66,6 @@ class Member(Protocol):
 
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.
-
-        All calls within one step see the same dropout masks.
 
         Args:
             batch: The samples.

@@ -15,6 +15,8 @@ from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.member import Gradient, Member
 from tepui.optim import sam_perturbation
 
+BEFORE_START = "before start_at"  # a phase
+
 
 @dataclass(frozen=True, kw_only=True)
 class SharpnessAware(MemberMethod):
@@ -41,10 +43,9 @@ class SharpnessAware(MemberMethod):
         check_moment("start_at", self.start_at)
 
     def phase(self, epoch: int, epochs: int) -> str:
-        """Return ``"plain"`` until ``start_at``."""
-        return (
-            "plain" if epoch < epoch_of("start_at", self.start_at, epochs) else "main"
-        )
+        """Return ``"before start_at"`` until then."""
+        start = epoch_of("start_at", self.start_at, epochs)
+        return BEFORE_START if epoch < start else "main"
 
     def prefix(self, epochs: int) -> tuple[Method, int]:
         """Return a deep ensemble until ``start_at``, if there is such a beginning."""
@@ -54,7 +55,18 @@ class SharpnessAware(MemberMethod):
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss here and the gradient that the perturbed weights give."""
         here = member.gradient(batch)
-        return here if member.phase == "plain" else self.perturbed(member, batch, here)
+        return self.perturbed(member, batch, here) if self.perturbs(member) else here
+
+    def perturbs(self, member: Member) -> bool:
+        """Return whether a member's weights are to be moved in its present phase.
+
+        Args:
+            member: The member.
+
+        Returns:
+            False until ``start_at``.
+        """
+        return self.start_at == 0 or member.phase != BEFORE_START
 
     def perturbed(self, member: Member, batch: Batch, here: Gradient) -> Gradient:
         """Return the sharpness-aware gradient, reusing the unperturbed one.

@@ -119,14 +119,16 @@ def one_sample(inputs: Inputs) -> Inputs:
 def over_samples(function: Callable[..., Any], *arguments: Any) -> Any:
     """Apply a function of one sample to many, vectorized where possible.
 
-    A module that looks at the values of its inputs cannot be vectorized; its samples
-    are taken one by one.
+    A module that looks at the values of its inputs, or runs a recurrent layer, cannot
+    be vectorized; its samples are taken one by one.
     """
     try:
         return vmap(function, randomness="same")(*arguments)
-    except RuntimeError as error:
-        if "vmap" not in str(error):
-            raise
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        # Not always one that names vmap; what fails otherwise fails below again.
+        pass
     samples = len(tree_leaves(arguments)[0])
     results = [
         function(*tree_map(lambda tensor, row=row: tensor[row], arguments))

@@ -9,14 +9,16 @@ For a linear layer with inputs :math:`a_t` and output gradients :math:`g_t` at p
 
 so its squared norm follows from two Gram matrices without the gradient; where a layer
 has more positions than channels the product itself is cheaper. A convolution is a
-linear layer on the patches of its input.
+linear layer on the patches of its input; a transposed one is the same with inputs and
+output gradients in each other's place. A bilinear layer adds a third Gram matrix, of
+its second input.
 
 References:
     Goodfellow, Efficient Per-Example Gradient Computations, 2015. Rochette et al.,
     Efficient Per-Example Gradient Computations in Convolutional Neural Networks, 2019.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,68 +28,126 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tepui.sharpness.lookups import (
+    bag_gradient,
+    bag_norms,
+    embedding_gradient,
+    embedding_norms,
+    wide,
+)
+
 # Elements of all patches or products at a time; larger batches are taken in parts.
 WORKING_ELEMENTS = 2**26
 
-NORMS = (nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm)
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
+INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+SCALES = (*BATCH_NORMS, *INSTANCE_NORMS, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
+OTHERS = (nn.Linear, nn.Bilinear, nn.PReLU)
+RULES = frozenset({*SCALES, *CONVOLUTIONS, *TRANSPOSED, *LOOKUPS, *OTHERS})
 
 
 def has_rule(module: nn.Module) -> bool:
     """Return whether there is a rule here for a module's per-sample gradients."""
-    if type(module) in CONVOLUTIONS:
-        return module.padding_mode == "zeros"
-    if type(module) is nn.Embedding:
-        plain = module.max_norm is None and not module.scale_grad_by_freq
-        return plain and not module.sparse
-    if isinstance(module, nn.modules.batchnorm._BatchNorm):
-        batch_norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-        return type(module) in batch_norms and module.track_running_stats
-    return type(module) in (nn.Linear, nn.LayerNorm, nn.GroupNorm)
+    if type(module) in BATCH_NORMS:
+        return bool(module.track_running_stats)
+    if type(module) is nn.EmbeddingBag and module.scale_grad_by_freq:
+        return False  # torch scales these other than an Embedding
+    if type(module) in LOOKUPS:
+        return module.max_norm is None  # others change their weight in a pass
+    return type(module) in RULES
+
+
+def misfit(module: nn.Module, inputs: tuple[Any, ...], samples: int) -> str | None:
+    """Return why a call does not show the samples one by one, None where it does."""
+    if type(module) is nn.EmbeddingBag and (inputs[0].ndim == 1 or _offsets(inputs)):
+        return "is called with offsets"
+    for tensor in inputs[: 2 if type(module) is nn.Bilinear else 1]:
+        if tensor.ndim < _fewest_axes(module) or len(tensor) != samples:
+            shape = tuple(tensor.shape)
+            return f"is called with inputs of shape {shape}, not samples first"
+    return None
 
 
 def squared_norms(
     module: nn.Module,
-    inputs: Tensor,
+    inputs: tuple[Any, ...],
     grads: Tensor,
     names: Collection[str],
     mask: Tensor | None = None,
 ) -> Tensor:
     """Return each sample's squared gradient norm over some parameters of a layer."""
     if type(module) is nn.Embedding:
-        return _embedding_norm(module, inputs, grads)
+        return embedding_norms(module, inputs[0], grads)
+    if type(module) is nn.EmbeddingBag:
+        return bag_norms(module, inputs[0], grads, _bag_weights(inputs))
     if type(module) is nn.BatchNorm2d and (fused := _fused(grads)):
-        norms: Tensor = fused.batch_norm_norms(module, inputs, grads, names)
+        norms: Tensor = fused.batch_norm_norms(module, inputs[0], grads, names)
         return norms
-    if isinstance(module, NORMS):
+    if type(module) in (*SCALES, nn.PReLU):
         parts = gradients(module, inputs, grads, names).values()
         return torch.stack([part.square().flatten(1).sum(1) for part in parts]).sum(0)
     shares = []
     if "weight" in names:
-        shares.append(_weight_norm(module, inputs, grads, mask))
+        if type(module) is nn.Bilinear:
+            shares.append(_bilinear_norm(inputs[0], inputs[1], grads))
+        else:
+            shares.append(_weight_norm(module, inputs[0], grads, mask))
     if "bias" in names:
         shares.append(_bias_gradient(module, grads).square().sum(1))
     return torch.stack(shares).sum(0)
 
 
 def gradients(
-    module: nn.Module, inputs: Tensor, grads: Tensor, names: Collection[str]
+    module: nn.Module, inputs: tuple[Any, ...], grads: Tensor, names: Collection[str]
 ) -> dict[str, Tensor]:
     """Return each sample's gradient of some parameters of a layer."""
-    rule: Callable[[Any, Tensor, Tensor], dict[str, Tensor]]
-    if type(module) is nn.Embedding:
-        rule = _embedding_gradient
-    elif isinstance(module, NORMS):
-        rule = _norm_gradients
+    kind, first = type(module), inputs[0]
+    if kind is nn.Embedding:
+        by_name = {"weight": embedding_gradient(module, first, grads)}
+    elif kind is nn.EmbeddingBag:
+        weights = _bag_weights(inputs)
+        by_name = {"weight": bag_gradient(module, first, grads, weights)}
+    elif kind in SCALES:
+        by_name = _scale_gradients(module, first, grads)
+    elif kind is nn.PReLU:
+        by_name = {"weight": _slope_gradient(module, first, grads)}
+    elif kind is nn.Bilinear:
+        by_name = _bilinear_gradients(module, inputs[0], inputs[1], grads)
     else:
-        rule = _linear_gradients
-    by_name = rule(module, inputs, grads)
+        by_name = _linear_gradients(module, first, grads)
     return {name: by_name[name] for name in names}
+
+
+def _fewest_axes(module: Any) -> int:
+    """Return how many axes inputs of a layer have at least, that of samples included.
+
+    Example:
+        >>> _fewest_axes(nn.Conv2d(1, 1, 3)), _fewest_axes(nn.Linear(1, 1))
+        (4, 2)
+    """
+    if type(module) in (*CONVOLUTIONS, *TRANSPOSED):
+        return 2 + len(module.kernel_size)
+    if type(module) in INSTANCE_NORMS:
+        return 3 + INSTANCE_NORMS.index(type(module))
+    if type(module) in (nn.LayerNorm, nn.RMSNorm):
+        return 1 + len(module.normalized_shape)
+    return 1 if type(module) is nn.Embedding else 2
+
+
+def _offsets(inputs: tuple[Any, ...]) -> bool:
+    return len(inputs) > 1 and inputs[1] is not None
+
+
+def _bag_weights(inputs: tuple[Any, ...]) -> Tensor | None:
+    return inputs[2] if len(inputs) > 2 else None
 
 
 def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
     left, right = _matrices(module, inputs, grads, in_order=True)
-    weight = torch.matmul(_wide(left), _wide(right)).flatten(1)
+    weight = torch.matmul(wide(left), wide(right)).flatten(1)
     return {
         "weight": weight.view(-1, *module.weight.shape),
         "bias": _bias_gradient(module, grads),
@@ -95,9 +155,26 @@ def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, T
 
 
 def _bias_gradient(module: Any, grads: Tensor) -> Tensor:
-    if type(module) is nn.Linear:
-        return _wide(grads).reshape(len(grads), -1, grads.shape[-1]).sum(1)
-    return _wide(grads).flatten(2).sum(2)
+    if type(module) in (nn.Linear, nn.Bilinear):
+        return wide(grads).reshape(len(grads), -1, grads.shape[-1]).sum(1)
+    return wide(grads).flatten(2).sum(2)
+
+
+def _bilinear_norm(first: Tensor, second: Tensor, grads: Tensor) -> Tensor:
+    products: Tensor = torch.ones((), dtype=grads.dtype, device=grads.device)
+    for factor in (first, second, grads):
+        rows = wide(factor.reshape(len(grads), -1, factor.shape[-1]))
+        products = products * torch.matmul(rows, rows.transpose(1, 2))
+    return products.flatten(1).sum(1)
+
+
+def _bilinear_gradients(
+    module: Any, first: Tensor, second: Tensor, grads: Tensor
+) -> dict[str, Tensor]:
+    parts = (grads, first, second)
+    rows = [wide(part.reshape(len(grads), -1, part.shape[-1])) for part in parts]
+    weight = torch.einsum("npo,npi,npj->noij", *rows)
+    return {"weight": weight, "bias": _bias_gradient(module, grads)}
 
 
 def _weight_norm(
@@ -105,12 +182,13 @@ def _weight_norm(
 ) -> Tensor:
     """Return squared weight gradients, a part of the samples at a time."""
     plain = type(module) is nn.Conv2d and module.groups == 1
-    if plain and (fused := _fused(grads)):
+    if plain and module.padding_mode == "zeros" and (fused := _fused(grads)):
         left, _, top, _ = _padding(module)
         corner = (top, left)
         whole: Tensor = fused.convolution_norms(module, inputs, grads, corner, mask)
         return whole
-    positions = grads[0].numel() // len(module.weight)
+    rows = inputs if type(module) in TRANSPOSED else grads
+    positions = rows[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
     elements = max(positions, len(module.weight)) * columns * _groups(module)
     size = max(1, WORKING_ELEMENTS // elements)
@@ -148,6 +226,8 @@ def _matrices(
     if type(module) is nn.Linear:
         left = grads.reshape(samples, -1, grads.shape[-1]).transpose(1, 2)
         return left[:, None], inputs.reshape(samples, 1, -1, inputs.shape[-1])
+    if type(module) in TRANSPOSED:
+        inputs, grads = grads, inputs
     left = grads.reshape(samples, module.groups, -1, grads[0, 0].numel())
     return left, _patches(module, inputs, grads.shape[2:], in_order)
 
@@ -160,7 +240,8 @@ def _patches(
     The copy keeps the input's innermost axis innermost: channels where they come last
     in memory, positions elsewhere.
     """
-    padded = F.pad(inputs, _padding(module))
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    padded = F.pad(inputs, _padding(module), mode)
     samples, channels = padded.shape[:2]
     batch, channel, *steps = padded.stride()
     moves = [s * step for s, step in zip(module.stride, steps, strict=True)]
@@ -193,13 +274,13 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
     """Return the squared Frobenius norm of each sample's ``left @ right``."""
     out, positions, inner = left.shape[2], left.shape[3], right.shape[3]
     if positions == 1:
-        lengths = _wide(left).square().sum((2, 3)) * _wide(right).square().sum((2, 3))
+        lengths = wide(left).square().sum((2, 3)) * wide(right).square().sum((2, 3))
         return lengths.sum(1)
     if _gram_is_cheaper(out, positions, inner):
         first = torch.matmul(left.transpose(2, 3), left)
         second = torch.matmul(right, right.transpose(2, 3))
-        return (_wide(first) * _wide(second)).flatten(1).sum(1)
-    return _wide(torch.matmul(left, right)).square().flatten(1).sum(1)
+        return (wide(first) * wide(second)).flatten(1).sum(1)
+    return wide(torch.matmul(left, right)).square().flatten(1).sum(1)
 
 
 def _masked_norm(module: Any, inputs: Tensor, grads: Tensor, mask: Tensor) -> Tensor:
@@ -212,58 +293,39 @@ def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:
     return positions * (out + columns) < out * columns
 
 
-def _norm_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
+def _scale_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
     """Return gradients of a normalization's scale and shift."""
-    inputs, grads = _wide(inputs), _wide(grads)
-    if isinstance(module, nn.LayerNorm):
-        normal = F.layer_norm(inputs, module.normalized_shape, eps=module.eps)
-        shape = module.normalized_shape
-        scaled = (grads * normal).reshape(len(grads), -1, *shape).sum(1)
-        return {"weight": scaled, "bias": grads.reshape(len(grads), -1, *shape).sum(1)}
-    if isinstance(module, nn.GroupNorm):
-        normal = F.group_norm(inputs, module.num_groups, eps=module.eps)
-    else:
-        normal = F.batch_norm(
-            inputs, module.running_mean, module.running_var, eps=module.eps
-        )
+    normal, grads = _normalized(module, wide(inputs)), wide(grads)
     scaled = grads * normal
+    if type(module) in (nn.LayerNorm, nn.RMSNorm):
+        shape = (len(grads), -1, *module.normalized_shape)
+        return {
+            "weight": scaled.reshape(shape).sum(1),
+            "bias": grads.reshape(shape).sum(1),
+        }
     if grads.ndim == 2:
         return {"weight": scaled, "bias": grads}
     return {"weight": scaled.flatten(2).sum(2), "bias": grads.flatten(2).sum(2)}
 
 
-def _embedding_norm(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
-    """Sum over pairs of positions that look up the same row."""
-    index = _by_position(inputs)
-    rows = _kept_rows(module, index, grads)
-    same = index[:, :, None] == index[:, None, :]
-    products: Tensor = torch.matmul(rows, rows.transpose(1, 2)) * same
-    return products.flatten(1).sum(1)
+def _normalized(module: Any, inputs: Tensor) -> Tensor:
+    """Return what a normalization in eval mode scales and shifts."""
+    if type(module) is nn.LayerNorm:
+        return F.layer_norm(inputs, module.normalized_shape, eps=module.eps)
+    if type(module) is nn.RMSNorm:
+        return F.rms_norm(inputs, module.normalized_shape, eps=module.eps)
+    if type(module) is nn.GroupNorm:
+        return F.group_norm(inputs, module.num_groups, eps=module.eps)
+    running = (module.running_mean, module.running_var)
+    if type(module) in INSTANCE_NORMS:
+        own = not module.track_running_stats
+        return F.instance_norm(inputs, *running, use_input_stats=own, eps=module.eps)
+    return F.batch_norm(inputs, *running, eps=module.eps)
 
 
-def _embedding_gradient(
-    module: Any, inputs: Tensor, grads: Tensor
-) -> dict[str, Tensor]:
-    index = _by_position(inputs)
-    rows = _kept_rows(module, index, grads)
-    gradient = rows.new_zeros(len(rows), *module.weight.shape)
-    gradient.scatter_add_(1, index[:, :, None].expand_as(rows), rows)
-    return {"weight": gradient}
-
-
-def _by_position(index: Tensor) -> Tensor:
-    """Return indices of any shape as ``(samples, positions)``, of a type to scatter."""
-    return index.reshape(len(index), -1).long()
-
-
-def _kept_rows(module: Any, index: Tensor, grads: Tensor) -> Tensor:
-    """Return output gradients by position, zero where the padding row is looked up."""
-    rows = _wide(grads).reshape(*index.shape, -1)
-    if module.padding_idx is None:
-        return rows
-    kept: Tensor = index != module.padding_idx
-    return rows * kept[:, :, None]
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+def _slope_gradient(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
+    """Return the gradient of what negative inputs are multiplied by."""
+    scaled = wide(grads) * wide(inputs).clamp(max=0)
+    if len(module.weight) == 1:
+        return scaled.flatten(1).sum(1, keepdim=True)
+    return scaled if scaled.ndim == 2 else scaled.flatten(2).sum(2)

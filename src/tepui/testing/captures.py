@@ -5,12 +5,13 @@ the CPU; the steps themselves stay eager.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from torch import Tensor, nn
 
 from tepui.methods import CoupledMethod, Method
-from tepui.testing.expecting import Subject
+from tepui.testing.expecting import REFUSALS, Subject
 from tepui.testing.small_runs import driven, expect_same_runs, network
 from tepui.training.coupled import CoupledRunner
 from tepui.training.graphs import warm_up
@@ -38,10 +39,10 @@ def check_warming_up(checked: Subject, method: Method) -> None:
 
 
 def check_shapes(checked: Subject, method: Method) -> None:
-    """Check that between two exchanges every step meets the same shapes."""
+    """Check that steps between which nothing is captured meet the same shapes."""
     coupled = isinstance(method, CoupledMethod)
     passes: list[_Pass] = []
-    steps: dict[tuple[int, int], set[object]] = {}
+    steps: dict[tuple[int, int, str], set[object]] = {}
 
     class Noting(nn.Module):
         def __init__(self) -> None:
@@ -55,17 +56,21 @@ def check_shapes(checked: Subject, method: Method) -> None:
 
     def noting(plan: Plan, members: Sequence[TrainingMember]) -> Runner:
         def note(done: int) -> None:
+            module = id(members[0].module) if coupled else passes[-1][0]
+            member = next(m for m in members if id(m.module) == module)
             # What members are asked in an exchange, in eval mode, is no part of a step.
-            step = tuple(item[1:] for item in passes if coupled or item[1])
-            member = -1 if coupled else passes[-1][0]
-            steps.setdefault((member, members[0].exchanged), set()).add(step)
+            met = tuple(item[1:] for item in passes if coupled or item[1])
+            kept = tuple((name, tuple(t.shape)) for name, t in member.state.items())
+            captured_for = member.index, member.exchanged, member.phase
+            steps.setdefault(captured_for, set()).add((met, kept))
             passes.clear()
 
         passes.clear()  # of the checks before the run
         noted = replace(plan, advance=note)
         return CoupledRunner(noted) if coupled else EagerRunner(noted)
 
-    driven(method, noting, Noting)
+    with suppress(*REFUSALS):  # which the checks that follow name more precisely
+        driven(method, noting, Noting)
     rule = "meet the same shapes in every step, or say otherwise in fixed_shapes"
     for kinds in steps.values():
         checked.must(rule, len(kinds) == 1, f"{len(kinds)} kinds of steps: {kinds}")
@@ -76,15 +81,16 @@ class WarmedRunner(Runner):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._warmed: dict[int, int] = {}
+        self._warmed: dict[int, tuple[int, str]] = {}
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
         for member in members:
-            if self._warmed.get(member.index) != member.exchanged:
+            now = member.exchanged, member.phase
+            if self._warmed.get(member.index) != now:
                 member.module.train()
                 member.set_time(*self.plan.time(member.step))
                 member.noise_seed = 0
                 warm_up(member, next(self.plan.batches(member, epoch)))
-                self._warmed[member.index] = member.exchanged
+                self._warmed[member.index] = now
         EagerRunner(self.plan).run_epoch(members, epoch)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,15 @@ class Subject:
         except AssertionError as error:
             details = " ".join(str(error).split())
             raise AssertionError(f"{self.name} must {rule}: {details}") from None
+
+    def must_take(self, call: str, function: Any, *args: Any, **named: Any) -> None:
+        """Raise unless a function can be called with such arguments."""
+        with self.must_manage(f"be callable as {call}"):
+            try:
+                known = signature(function)
+            except ValueError:  # some built-in functions do not say what they take
+                return
+            known.bind(*args, **named)
 
     @contextmanager
     def must_manage(self, rule: str) -> Iterator[None]:

@@ -46,6 +46,8 @@ def check_measure(measure: Measure, *, depends_on_batches: bool = False) -> None
         >>> check_measure(fisher_trace)
     """
     checked = _Checked(name_of(measure), measure)
+    call = "measure(model, dataset, loss=..., generator=...)"
+    checked.must_take(call, measure, None, None, loss=None, generator=None)
     _check_measurement(checked)
     _check_traces(checked)
     _check_draws(checked)

@@ -3,13 +3,10 @@
 import dataclasses
 import json
 import math
-from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tepui.core.per_member import for_member
 from tepui.core.storage import same_bits
@@ -18,22 +15,26 @@ from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.modules import Prune
 from tepui.modules.pruning import masks_of
 from tepui.testing.captures import check_shapes, check_warming_up
+from tepui.testing.continuing import check_prefix, check_resuming
 from tepui.testing.expecting import Subject
 from tepui.testing.small_runs import (
+    LONGEST,
     expect_same_runs,
     fitted,
     network,
+    phases,
     plain_network,
 )
 from tepui.testing.steps import (
     check_coupling,
     check_gradient,
     check_masks,
+    check_places,
     check_reading,
     check_start,
 )
-from tepui.training import EpochRecord, Run
-from tepui.training.run_folder import RunFolder, to_jsonable
+from tepui.training import EpochRecord
+from tepui.training.run_folder import to_jsonable
 
 
 def check_method(method: Method) -> None:
@@ -41,10 +42,10 @@ def check_method(method: Method) -> None:
 
     It is a frozen value that JSON describes; its step leaves weights as they were,
     returns the loss and one detached gradient per parameter and could be captured on a
-    GPU; it trains every member, gives the same bits again and after a kill, leaves
-    global generators alone and pruned weights at zero, and works in float64. Members
-    that train independently do not depend on how many there are. All of it runs on the
-    CPU, in a few seconds.
+    GPU; it trains every member, gives the same bits again, after a kill and after its
+    prefix, leaves global generators alone and pruned weights at zero, and works in
+    float64. Members that train independently do not depend on how many there are. All
+    of it runs on the CPU, in a few seconds.
 
     Args:
         method: The method, with the hyperparameters to try.
@@ -57,23 +58,31 @@ def check_method(method: Method) -> None:
         >>> from tepui.methods import DeepEnsemble
         >>> check_method(DeepEnsemble())
     """
+    if isinstance(method, type):
+        seen = f"a class; pass an instance: {method.__name__}()"
+        Subject(method.__name__).must("be an instance", False, seen)
     checked = Subject(type(method).__name__)
     _check_value(checked, method)
     _check_lists(checked, method)
     check_start(checked, method)
+    if method.fixed_shapes:
+        check_shapes(checked, method)
     if isinstance(method, MemberMethod):
-        check_gradient(checked, method)
-        check_masks(checked, method)
+        for phase in phases(checked, method):
+            check_gradient(checked, method, phase)
+            check_masks(checked, method, phase)
     if isinstance(method, CoupledMethod):
         check_coupling(checked, method)
     _check_training(checked, method)
     _check_repeating(checked, method)
-    _check_resuming(checked, method)
+    check_resuming(checked, method)
+    check_prefix(checked, method)
     _check_pruning(checked, method)
     _check_float64(checked, method)
     if method.fixed_shapes:
-        check_reading(checked, method)
-        check_shapes(checked, method)
+        for phase in phases(checked, method):
+            check_reading(checked, method, phase)
+            check_places(checked, method, phase)
         check_warming_up(checked, method)
 
 
@@ -117,9 +126,9 @@ def _check_lists(checked: Subject, method: Method) -> None:
 
 def _check_training(checked: Subject, method: Method) -> None:
     with checked.must_manage("train"), checked.must_keep_generators():
-        run = fitted(method, plain_network, epochs=20)
+        run = fitted(method, plain_network, epochs=LONGEST)
     first, last = (_mean(record) for record in (run.history[0], run.history[-1]))
-    rule = "lower the training loss in 20 epochs"
+    rule = f"lower the training loss in {LONGEST} epochs"
     checked.must(rule, last < first, f"{last:.4f} after {first:.4f}")
     start = Ensemble.build(plain_network, members=3, seed=3)
     for index, (before, after) in enumerate(
@@ -149,36 +158,6 @@ def _check_repeating(checked: Subject, method: Method) -> None:
     tensors = [dict(m.state_dict()) for m in (alone.members[0], together.members[1])]
     rule = "train a member alone as it does among others"
     checked.must(rule, same_bits(*tensors), "other weights")
-
-
-class _KilledError(Exception):
-    """Ends a run where a kill would."""
-
-
-def _check_resuming(checked: Subject, method: Method) -> None:
-    def kill(record: EpochRecord) -> None:
-        if record.epoch == 1:
-            raise _KilledError
-
-    rule = "end with the same bits after a kill and a resume"
-    with TemporaryDirectory() as folder, checked.must_manage(rule):
-        out = Path(folder) / "parts"
-        with suppress(_KilledError):
-            fitted(method, epochs=3, out=out, callbacks=[kill])
-        parts = fitted(method, epochs=3, out=out, resume=True)
-        whole = fitted(method, epochs=3, out=Path(folder) / "whole")
-        expect_same_runs(checked, rule, whole, parts)
-        for one, other in zip(_checkpoint(whole), _checkpoint(parts), strict=True):
-            same = same_bits(one[0], other[0]) and one[1] == other[1]
-            checked.must(rule, same, "another checkpoint")
-
-
-def _checkpoint(run: Run) -> list[tuple[dict[str, Tensor], dict[str, Any]]]:
-    """Return tensors and document of every member in a run's last checkpoint."""
-    assert run.path is not None
-    saved = RunFolder(run.path).load_checkpoint()
-    assert saved is not None
-    return [saved.member(index) for index in range(len(saved.digests))]
 
 
 def _check_pruning(checked: Subject, method: Method) -> None:

@@ -60,6 +60,7 @@ def check_metric(
         AssertionError: <lambda> must return axes '', here (), got shape (1, 1)
     """
     checked = _Checked(name_of(metric), metric, axes, torch.device(device))
+    checked.must_take("metric(logits, labels)", metric, *checked.example())
     _check_shape(checked, min_members, may_be_nan)
     _check_traces(checked)
     _check_types(checked)

@@ -19,6 +19,7 @@ from tepui.training.runner import Plan, Runner
 
 SAMPLES, SIZE, CLASSES, BATCH = 26, 4, 3, 7
 OPTIMIZER = SGD(lr=0.05)
+LONGEST = 20  # epochs of the longest run
 
 
 def images(seed: int = 0, dtype: torch.dtype = torch.float32) -> Arrays:
@@ -46,6 +47,17 @@ def plain_network() -> nn.Sequential:
     return nn.Sequential(
         nn.Flatten(), nn.Linear(SIZE * SIZE, 8), nn.ReLU(), nn.Linear(8, CLASSES)
     )
+
+
+def phases(checked: Subject, method: Method) -> list[str]:
+    """Return the phases of the longest run, in order."""
+    names: list[str] = []
+    for epoch in range(LONGEST):
+        with checked.must_manage(f"name the phase of every of {LONGEST} epochs"):
+            name = method.phase(epoch, LONGEST)
+        checked.must("name phases by strings", isinstance(name, str), repr(name))
+        names.append(name)
+    return [*dict.fromkeys(names)]
 
 
 def fitted(

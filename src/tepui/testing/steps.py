@@ -1,9 +1,12 @@
 """What one step of a method may do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tepui.core.per_member import for_member
@@ -15,7 +18,9 @@ from tepui.testing.expecting import Subject
 from tepui.testing.small_runs import CLASSES, SAMPLES, SIZE, images, network
 from tepui.training.passes import MemberPasses
 
-READING = ("_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2")
+READING = {"_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique2"}
+# On the CPU these read memory as it lies, without an operation.
+HANDING_OVER = {"tolist", "numpy", "__array__", "__dlpack__", "cpu"}
 
 
 @seeded("testing", "steps")
@@ -23,6 +28,8 @@ def check_start(checked: Subject, method: Method) -> None:
     """Check that state begins as tensors of its own."""
     member = _member(network())
     state = for_member(method, 0, 1).start(member)
+    rule = "return a dict of tensors from start"
+    checked.must(rule, isinstance(state, dict), f"a {type(state).__name__}")
     for key, tensor in state.items():
         rule = f"return tensors by name from start, also under {key!r}"
         fits = isinstance(key, str) and isinstance(tensor, Tensor)
@@ -33,11 +40,11 @@ def check_start(checked: Subject, method: Method) -> None:
 
 
 @seeded("testing", "steps")
-def check_gradient(checked: Subject, method: MemberMethod) -> None:
+def check_gradient(checked: Subject, method: MemberMethod, phase: str) -> None:
     """Check what a gradient is, and that taking it leaves no trace."""
     method = for_member(method, 0, 1)
     for dtype in (torch.float32, torch.float64):
-        member = _started(method, network().to(dtype))
+        member = _started(method, network().to(dtype), phase)
         batch = _batch(dtype)
         before = [p.detach().clone() for p in member.parameters]
         member.noise_seed = 0
@@ -62,7 +69,7 @@ def check_gradient(checked: Subject, method: MemberMethod) -> None:
 
 
 @seeded("testing", "steps")
-def check_masks(checked: Subject, method: MemberMethod) -> None:
+def check_masks(checked: Subject, method: MemberMethod, phase: str) -> None:
     """Check that all passes of a step see the same dropout masks."""
     features = SIZE * SIZE
     masks: list[Tensor] = []
@@ -78,27 +85,48 @@ def check_masks(checked: Subject, method: MemberMethod) -> None:
             return logits
 
     method = for_member(method, 0, 1)
-    member = _started(method, Masked())
+    member = _started(method, Masked(), phase)
     member.noise_seed = 1
     method.gradient(member, _batch())
     same = all(torch.equal(mask, masks[0]) for mask in masks)
-    rule = "see the same dropout masks in all passes of a step (use member.gradient)"
+    rule = (
+        "see the same dropout masks in all passes of a step (use member.gradient, "
+        "losses or outputs)"
+    )
     checked.must(rule, same, f"others in {len(masks)} passes")
 
 
 @seeded("testing", "steps")
-def check_reading(checked: Subject, method: Method) -> None:
+def check_reading(checked: Subject, method: Method, phase: str) -> None:
     """Check that a step reads no value of a tensor on the host."""
     method = for_member(method, 0, 1)
-    member, batch = _started(method, network()), _batch()
+    member, batch = _started(method, network(), phase), _batch()
     if isinstance(method, MemberMethod):
-        with _Reading(checked, "gradient"):
+        with _refusing_to_read(checked, "gradient"):
             method.gradient(member, batch)
     elif isinstance(method, CoupledMethod):
-        with _Reading(checked, "loss"):
-            method.loss(_coupled_batch(method)[0])
-    with _Reading(checked, "after_update"):
+        joint, _ = _coupled_batch(method)
+        with _refusing_to_read(checked, "loss"):
+            method.loss(joint)
+    with _refusing_to_read(checked, "after_update"):
         method.after_update(member)
+
+
+@seeded("testing", "steps")
+def check_places(checked: Subject, method: Method, phase: str) -> None:
+    """Check that weights, buffers and state stay where they lie in memory."""
+    method = for_member(method, 0, 1)
+    member = _started(method, network(), phase)
+    tensors = [*member.parameters, *member.buffers, *member.state.values()]
+    before = [tensor.detach() for tensor in tensors]  # keeps the memory from reuse
+    if isinstance(method, MemberMethod):
+        method.gradient(member, _batch())
+    method.after_update(member)
+    pairs = zip(tensors, before, strict=True)
+    moved = sum(now.data_ptr() != then.data_ptr() for now, then in pairs)
+    rule = "change weights and state in place, where a captured step finds them"
+    seen = f"{moved} of {len(tensors)} tensors elsewhere after a step"
+    checked.must(rule, moved == 0, seen)
 
 
 def check_coupling(checked: Subject, method: CoupledMethod) -> None:
@@ -149,8 +177,9 @@ def _member(module: nn.Module) -> MemberPasses:
     return MemberPasses(module, loss=cross_entropy, learning_rate=rate, samples=SAMPLES)
 
 
-def _started(method: Method, module: nn.Module) -> MemberPasses:
+def _started(method: Method, module: nn.Module, phase: str) -> MemberPasses:
     member = _member(module)
+    member.phase = phase
     member.state = method.start(member)
     return member
 
@@ -162,21 +191,44 @@ def _overlaps(first: Tensor, second: Tensor) -> bool:
     )
 
 
-class _Reading(TorchDispatchMode):
-    """Refuses operations that wait for a value on the host."""
+@contextmanager
+def _refusing_to_read(checked: Subject, where: str) -> Iterator[None]:
+    """Refuse in the block what waits for a value on the host."""
+    rule = (
+        f"read no value of a tensor in {where} (.item(), .tolist(), float(), if), "
+        "since a graph runs it once"
+    )
+    with _HandingOver(checked, rule), _Reading(checked, rule):
+        yield
 
-    def __init__(self, checked: Subject, where: str) -> None:
+
+class _Reading(TorchDispatchMode):
+    """Refuses operations whose result the host must know."""
+
+    def __init__(self, checked: Subject, rule: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._checked, self._where = checked, where
+        self._checked, self._rule = checked, rule
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Let an operation pass, or raise."""
         operation = func.overloadpacket.__name__
-        rule = (
-            f"read no value of a tensor in {self._where} (.item(), float(), if), since "
-            "a graph runs it once"
-        )
-        self._checked.must(rule, operation not in READING, f"aten.{operation}")
+        self._checked.must(self._rule, operation not in READING, f"aten.{operation}")
+        return func(*args, **(kwargs or {}))
+
+
+class _HandingOver(TorchFunctionMode):
+    """Refuses methods of a tensor that hand its values to the host."""
+
+    def __init__(self, checked: Subject, rule: str) -> None:
+        super().__init__()
+        self._checked, self._rule = checked, rule
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Let a function pass, or raise."""
+        name = getattr(func, "__name__", "")
+        self._checked.must(self._rule, name not in HANDING_OVER, f"Tensor.{name}")
         return func(*args, **(kwargs or {}))

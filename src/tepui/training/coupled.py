@@ -112,7 +112,7 @@ def coupled_step(
     """
     loss, values = joint_gradient(method, active, observed, batches)
     base = method.base
-    if base is not None and active[0].phase != "plain":
+    if base is not None and base.perturbs(active[0]):
         with ExitStack() as stack:
             for member, here in zip(active, values, strict=True):
                 offsets = base.offsets(member, here)
@@ -154,8 +154,8 @@ def _outputs(
     active: Sequence[TrainingMember], observed: Sequence[TrainingMember], batch: Batch
 ) -> Tensor:
     """Return outputs of active members, then of observed ones without gradient."""
-    outputs = [member.seeded_outputs(batch) for member in active]
+    outputs = [member.outputs(batch) for member in active]
     for member in observed:
         with torch.no_grad(), evaluating(member.module):
-            outputs.append(member.outputs(batch))
+            outputs.append(member.unseeded_outputs(batch))
     return torch.stack(outputs)

@@ -124,6 +124,7 @@ class Training:
                 tensors = averaged_tensors(member.module)
                 foreach.copy_(tensors, means_of(member.average))
             member.method.finish(member, self.dataset)
+            member.check_state()
             apply_masks(member.module)
 
     def steps_done(self) -> int:
@@ -242,7 +243,8 @@ class Training:
         samples, total = 0, torch.zeros((), dtype=torch.float64, device=self.device)
         with evaluating(member.module), torch.no_grad():
             for batch in self.validation():
-                total += member.losses(batch).double().sum()
+                outputs = member.unseeded_outputs(batch)
+                total += member.losses_of(outputs, batch.targets).double().sum()
                 samples += len(batch.targets)
         return float(total) / samples
 

@@ -59,15 +59,15 @@ class MemberPasses:
 
     def outputs(self, batch: Batch) -> Tensor:
         """Return the module's outputs for a batch, in float32 or wider."""
+        self._seed_noise()
+        return self.unseeded_outputs(batch)
+
+    def unseeded_outputs(self, batch: Batch) -> Tensor:
+        """Return the outputs for a batch that is a part of a pass, or of no step."""
         device = batch.targets.device.type
         with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
             outputs = forward(self._run, batch.inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
-
-    def seeded_outputs(self, batch: Batch) -> Tensor:
-        """Return the outputs for a batch with this step's dropout masks."""
-        self._seed_noise()
-        return self.outputs(batch)
 
     def losses(self, batch: Batch) -> Tensor:
         """Return one loss per sample, ready for backpropagation."""
@@ -94,7 +94,8 @@ class MemberPasses:
         summed: list[Tensor] = []
         size = -(-len(batch.targets) // self._accumulate)
         for part in blocks(batch, size):
-            loss = self.losses(part).sum() / len(batch.targets)
+            losses = self.losses_of(self.unseeded_outputs(part), part.targets)
+            loss = losses.sum() / len(batch.targets)
             values = self._differentiated(loss)
             if total is None:
                 total, summed = loss.detach(), values

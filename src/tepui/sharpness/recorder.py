@@ -1,0 +1,365 @@
+"""Each sample's squared gradient norm, from what layers show in two passes.
+
+Layers with a rule (:mod:`tepui.sharpness.layers`) are watched: their inputs in the
+forward pass, the gradients of their outputs in the backward pass. All other parameters
+are *hidden*, and differentiated per sample in passes of their own
+(:mod:`tepui.sharpness.whole_gradients`), which is as exact and slower. Hidden are
+
+- parameters that belong to a module without a rule, or to the model itself;
+- those of a layer that is not called, or whose calls do not show one row per sample;
+- those of a layer whose share differs from that of plain differentiation, on two
+  samples in either order, in strict float32: used elsewhere too, for instance.
+
+What later batches reveal is added, and the batch is scored again.
+"""
+
+import inspect
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from tepui.core.checks import require
+from tepui.core.precision import strict_float32
+from tepui.data.arrays import Batch
+from tepui.losses import Loss
+from tepui.modules.pruning import masks_of
+from tepui.modules.running import blocks, forward
+from tepui.sharpness.fallback import sentence
+from tepui.sharpness.layers import gradients, has_rule, misfit, squared_norms
+from tepui.sharpness.whole_gradients import (
+    layer_by_layer,
+    norms_by_name,
+    samples_at_a_time,
+    whole_gradient_norms,
+)
+
+log = logging.getLogger(__name__)
+
+# What rounding may do to a score or a layer's share of it, and to a share of no weight.
+TOLERANCE, OF_SCORE = 1e-3, 1e-5
+
+
+class Recorder:
+    """Watches layers: inputs in the forward pass, shares in the backward pass."""
+
+    def __init__(
+        self, model: nn.Module, loss: Loss, autocast: torch.dtype | None
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.autocast = autocast
+        self.trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        require(len(self.trainable) > 0, "model", "have trainable parameters", "none")
+        self.names = {id(p): name for name, p in self.trainable.items()}
+        self.layers = {
+            part: leaves
+            for part in model.modules()
+            if has_rule(part) and (leaves := self._leaves(part, ("weight", "bias")))
+        }
+        self.hidden: dict[str, str] = {}
+        for part in model.modules():
+            unruled = set(self._leaves(part)) - set(self.layers.get(part, {}))
+            self._hide(
+                (id(getattr(part, leaf)) for leaf in unruled), "has no per-sample rule"
+            )
+        uses = Counter(
+            key for leaves in self.layers.values() for key in leaves.values()
+        )
+        self.repeated = {key for key, count in uses.items() if count > 1}
+        masks = masks_of(model)
+        self.masks = {id(p): masks[n] for n, p in self.trainable.items() if n in masks}
+        self.checked = 0  # samples that the layers were compared on
+        self.told: set[str] = set()
+        self.calls_of_model = 0
+        self.one_by_one = False
+        self._watching = False
+        self._begin()
+
+    @contextmanager
+    def attached(self) -> Iterator[Self]:
+        """Watch the model's layers inside the block."""
+        handles = [
+            # Before hooks of others, which may change what a layer returns.
+            layer.register_forward_hook(self._watch, with_kwargs=True, prepend=True)
+            for layer in self.layers
+        ]
+        handles.append(self.model.register_forward_pre_hook(self._count))
+        try:
+            with layer_by_layer():
+                yield self
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def score(self, batch: Batch) -> Tensor:
+        """Return each sample's squared gradient norm."""
+        if self.checked < min(2, len(batch.targets)):
+            self.checked = 0
+            few = next(blocks(batch, 2))
+            with strict_float32(batch.targets.device):
+                self._check(few)
+            self.checked = len(few.targets)
+        # Gradients of repeated parameters are summed whole before they are squared.
+        held = [p for p in self.trainable.values() if id(p) in self.repeated]
+        parts = blocks(batch, samples_at_a_time(held))
+        scores = [self._settled(part, self.loss, self.autocast) for part in parts]
+        self._tell(len(batch.targets))
+        return torch.cat(scores)
+
+    def _tell(self, samples: int) -> None:
+        """Warn of parameters that are differentiated per sample, of each once."""
+        new = [n for n in self.trainable if n in self.hidden and n not in self.told]
+        if not new:
+            return
+        self.told.update(new)
+        reasons = {name: self.hidden[name] for name in new}
+        hidden = [self.trainable[name] for name in self.hidden]
+        message = sentence(
+            self.model,
+            reasons,
+            samples=samples,
+            at_a_time=1 if self.one_by_one else samples_at_a_time(hidden),
+            elements=sum(parameter.numel() for parameter in hidden),
+            layers_too=len(self.hidden) < len(self.trainable),
+        )
+        log.warning(message)
+        warnings.warn(message, stacklevel=5)
+
+    def _check(self, few: Batch) -> None:
+        """Compare with plain differentiation, on outputs that cannot saturate."""
+        # Weights that differ by sample, as equal ones hide what samples exchange.
+        weights = torch.linspace(1, 2, len(few.targets), device=few.targets.device)
+        few = Batch(few.inputs, weights, few.index)
+        calls = self.calls_of_model
+        plain = norms_by_name(self.model, few, _probe)
+        passes = -(-len(few.targets) // samples_at_a_time(self.trainable.values()))
+        self.one_by_one = self.calls_of_model - calls > passes
+        flipped = {name: norms.flip(0) for name, norms in plain.items()}
+        both = ((few, plain), (_flipped(few), flipped))
+        try:
+            while any(self._exposed(batch, expected) for batch, expected in both):
+                continue
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            cause = str(error).splitlines()[0]
+            self._hide(self.names, f"cannot be watched ({cause})")
+
+    def _exposed(self, few: Batch, plain: dict[str, Tensor]) -> bool:
+        """Hide parameters whose part of the scores is wrong; return if any were."""
+        before = len(self.hidden)
+        total = torch.stack(list(plain.values())).sum(0).double()
+        scores = self._settled(few, _probe, None).double()
+        wrong = self._wrong(plain, total)
+        self._hide(wrong, "is used in ways its calls do not show")
+        if not wrong and not _close(scores, total, TOLERANCE):
+            self._hide(self.names, "does not add up with the others")
+        return len(self.hidden) > before
+
+    def _wrong(self, plain: dict[str, Tensor], total: Tensor) -> set[int]:
+        """Return the parameters whose part of the scores is not as it should be."""
+        slack = OF_SCORE * total.nan_to_num(0, 0, 0)
+        groups = [{key} for key in self.repeated]
+        found = [self.summed.get(key) for key in self.repeated]
+        norms = [0 if g is None else g.square().flatten(1).sum(1) for g in found]
+        for layer in self.layers:
+            groups.append(set(self._visible(layer).values()) - self.repeated)
+            norms.append(sum(share for of, share in self.shares if of is layer))
+        wrong: set[int] = set()
+        for keys, norm in zip(groups, norms, strict=True):
+            names = [self.names[key] for key in keys]
+            shown = [plain[name] for name in names if name not in self.hidden]
+            if not shown:
+                continue
+            expected = torch.stack(shown).sum(0).double()
+            if not _close(expected.new_zeros(()) + norm, expected, TOLERANCE, slack):
+                wrong |= keys
+        return wrong
+
+    def _settled(
+        self, batch: Batch, loss: Loss, autocast: torch.dtype | None
+    ) -> Tensor:
+        """Return scores from a pass that revealed nothing new about the layers."""
+        while True:
+            scores = self._layered(batch, loss, autocast)
+            if not self._learned():
+                return scores
+
+    def _learned(self) -> bool:
+        """Note which layers are called in ways not seen before; return if any were."""
+        before = len(self.hidden), len(self.repeated)
+        for layer, reason in self.misfits.items():
+            self._hide(self._visible(layer).values(), reason)
+        for layer in self.layers:
+            keys = self._visible(layer).values()
+            if self.calls[layer] > 1:
+                self.repeated |= set(keys)
+            if layer not in self.calls and not self.checked:
+                self._hide(keys, "is not called itself")
+        return before != (len(self.hidden), len(self.repeated))
+
+    def _layered(
+        self, batch: Batch, loss: Loss, autocast: torch.dtype | None
+    ) -> Tensor:
+        if len(self.hidden) == len(self.trainable):
+            self._begin()
+            return whole_gradient_norms(self.model, batch, loss)
+        self._begin(len(batch.targets))
+        device = batch.targets.device.type
+        with _frozen(self.trainable.values()), torch.enable_grad():
+            self._watching = True
+            try:
+                with torch.autocast(device, autocast, enabled=autocast is not None):
+                    outputs = forward(self.model, batch.inputs)
+            finally:
+                self._watching = False
+            outputs = outputs.float() if outputs.dtype.itemsize < 4 else outputs
+            if self.roots:
+                total = loss(outputs, batch.targets).sum()
+                torch.autograd.grad(total, self.roots, allow_unused=True)
+        squares = (g.square().flatten(1).sum(1) for g in self.summed.values())
+        shares = [*(share for _, share in self.shares), *squares]
+        hidden = [name for name in self.trainable if name in self.hidden]
+        if hidden:
+            shares.append(whole_gradient_norms(self.model, batch, loss, hidden))
+        if not shares:
+            return torch.zeros(len(batch.targets), device=batch.targets.device)
+        return torch.stack(shares).sum(0)
+
+    def _begin(self, samples: int = 0) -> None:
+        self.samples = samples
+        self.calls: Counter[nn.Module] = Counter()
+        self.misfits: dict[nn.Module, str] = {}
+        self.roots: list[Tensor] = []
+        self.shares: list[tuple[nn.Module, Tensor]] = []
+        self.summed: dict[int, Tensor] = {}
+
+    def _count(self, model: nn.Module, arguments: tuple[Any, ...]) -> None:
+        self.calls_of_model += 1
+
+    def _watch(
+        self,
+        layer: nn.Module,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        output: Tensor,
+    ) -> Tensor | None:
+        if not self._watching or not self._visible(layer):
+            return None
+        self.calls[layer] += torch.is_grad_enabled()
+        if not torch.is_grad_enabled():
+            return None
+        inputs = _in_order(layer, arguments, keywords)
+        reason = misfit(layer, inputs, self.samples)
+        if reason is not None:
+            self.misfits[layer] = reason
+            return None
+        if not output.requires_grad:
+            # Gradients are asked for here; the copy may be changed in place after.
+            root = output.detach().requires_grad_()
+            self.roots.append(root)
+            output = root.clone()
+        like = _memory_format(output)
+
+        def note(grads: Tensor) -> Tensor:
+            grads = grads.contiguous(memory_format=like)
+            self._share(layer, inputs, grads)
+            return grads
+
+        output.register_hook(note)
+        return output
+
+    def _share(self, layer: nn.Module, inputs: tuple[Any, ...], grads: Tensor) -> None:
+        """Add what a layer's parameters contribute to each sample's norm."""
+        parameters = self._visible(layer)
+        once = [name for name, key in parameters.items() if key not in self.repeated]
+        several = [name for name, key in parameters.items() if key in self.repeated]
+        with torch.no_grad(), torch.autocast(grads.device.type, enabled=False):
+            if once:
+                mask = self.masks.get(parameters.get("weight", 0))
+                share = squared_norms(layer, inputs, grads, once, mask)
+                self.shares.append((layer, share))
+            if not several:
+                return
+            for name, value in gradients(layer, inputs, grads, several).items():
+                key = parameters[name]
+                alive = value * self.masks[key] if key in self.masks else value
+                self.summed[key] = self.summed.get(key, 0) + alive
+
+    def _hide(self, keys: Iterable[int], reason: str) -> None:
+        for key in keys:
+            self.hidden.setdefault(self.names[key], reason)
+
+    def _visible(self, layer: nn.Module) -> dict[str, int]:
+        """Return a layer's parameters that are not hidden: name in the layer, key."""
+        leaves = self.layers[layer].items()
+        return {leaf: key for leaf, key in leaves if self.names[key] not in self.hidden}
+
+    def _leaves(
+        self, part: nn.Module, among: Iterable[str] | None = None
+    ) -> dict[str, int]:
+        """Return a module's own trainable parameters: name in the module, key."""
+        own = part.named_parameters(recurse=False)
+        leaves = {leaf: id(p) for leaf, p in own if id(p) in self.names}
+        return {k: v for k, v in leaves.items() if among is None or k in among}
+
+
+def _probe(outputs: Tensor, weights: Tensor) -> Tensor:
+    slopes = torch.linspace(1, 2, outputs[0].numel(), device=outputs.device)
+    return weights.to(outputs.dtype) * (outputs.flatten(1) @ slopes.to(outputs.dtype))
+
+
+def _flipped(batch: Batch) -> Batch:
+    inputs = batch.inputs
+    if isinstance(inputs, Tensor):
+        turned: Any = inputs.flip(0)
+    else:
+        turned = {name: value.flip(0) for name, value in inputs.items()}
+    return Batch(turned, batch.targets.flip(0), batch.index.flip(0))
+
+
+def _close(
+    found: Tensor, expected: Tensor, relative: float, absolute: Tensor | float = 0.0
+) -> bool:
+    both = found == expected
+    both |= found.isnan() & expected.isnan()
+    within = (found - expected).abs() <= relative * expected.abs() + absolute
+    return bool((both | within).all())
+
+
+def _in_order(
+    layer: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return a call's arguments by position, tensors detached."""
+    if keywords:
+        bound = inspect.signature(layer.forward).bind(*arguments, **keywords)
+        bound.apply_defaults()
+        arguments = bound.args
+    return tuple(a.detach() if isinstance(a, Tensor) else a for a in arguments)
+
+
+def _memory_format(tensor: Tensor) -> torch.memory_format:
+    """Return how a tensor lies in memory: gradients that lie alike need no copies."""
+    last = torch.channels_last
+    if tensor.ndim == 4 and tensor.is_contiguous(memory_format=last):
+        return last
+    return torch.contiguous_format
+
+
+@contextmanager
+def _frozen(parameters: Iterable[Tensor]) -> Iterator[None]:
+    """Disable gradients of parameters inside the block."""
+    held = list(parameters)
+    for parameter in held:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in held:
+            parameter.requires_grad_(True)

@@ -20,7 +20,7 @@ CONVOLUTIONS = {
 
 def gradients(module, inputs, grads, name):
     exact = module.double()
-    measured = layers.gradients(exact, inputs.double(), grads.double(), [name])[name]
+    measured = layers.gradients(exact, (inputs.double(),), grads.double(), [name])[name]
     module.float()
     return measured.square().flatten(1).sum(1)
 
@@ -60,7 +60,7 @@ def test_masked_weights_do_not_count():
     grads = torch.randn_like(module(inputs))
     mask = torch.rand_like(module.weight) < 0.3
     measured = fused.convolution_norms(module, inputs, grads, (1, 1), mask)
-    whole = layers.gradients(module, inputs, grads, ["weight"])["weight"]
+    whole = layers.gradients(module, (inputs,), grads, ["weight"])["weight"]
     expected = (whole * mask).square().flatten(1).sum(1)
     torch.testing.assert_close(measured, expected, rtol=1e-5, atol=0)
 

@@ -76,8 +76,9 @@ class Batch(NamedTuple):
         Example:
             >>> numbers = torch.arange(3)
             >>> batch = Batch(numbers, numbers, numbers, Division(rows=1, share=0.25))
-            >>> [part.index.tolist() for part in batch.parts()]
-            [[0], [1, 2]]
+            >>> first, second = batch.parts()
+            >>> first.index, second.index
+            (tensor([0]), tensor([1, 2]))
         """
         if self.division is None:
             raise ValueError("division must be given to divide a batch, got None")

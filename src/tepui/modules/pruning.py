@@ -56,8 +56,8 @@ class Prune:
             The epoch, from 0.
 
         Example:
-            >>> [Prune(prune_at=share).epoch(4) for share in (0.0, 0.5, 0.7, 0.9)]
-            [0, 2, 3, 3]
+            >>> tuple(Prune(prune_at=share).epoch(4) for share in (0.0, 0.5, 0.7, 0.9))
+            (0, 2, 3, 3)
         """
         return min(epoch_of("prune_at", self.prune_at, epochs), epochs - 1)
 

@@ -67,8 +67,8 @@ def pair_pseudo_values(
 
     Example:
         >>> matrix = [[0.0, 0.1, 0.2], [0.1, 0.0, 0.6], [0.2, 0.6, 0.0]]
-        >>> [round(value, 3) for value in pair_pseudo_values(matrix)]
-        [-0.3, 0.5, 0.7]
+        >>> tuple(round(value, 3) for value in pair_pseudo_values(matrix))
+        (-0.3, 0.5, 0.7)
 
     References:
         Arvesen (1969), Jackknifing U-statistics.

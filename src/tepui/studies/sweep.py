@@ -153,9 +153,9 @@ def searches(
         >>> from tepui.models import ConvNet
         >>> how = TrainingSpec(method=SAM(), epochs=2)
         >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
-        >>> found, = searches([trial], {"rho": [0.1, 0.2]})
-        >>> [dict(each.values) for each in found.combinations]
-        [{'rho': 0.1}, {'rho': 0.2}]
+        >>> search, = searches([trial], {"rho": [0.1, 0.2]})
+        >>> tuple(dict(chosen.values)["rho"] for chosen in search.combinations)
+        (0.1, 0.2)
     """
     require(ensembles > 0, "ensembles", "be positive", ensembles)
     _check_names(trials, grid)

@@ -118,6 +118,27 @@ def test_a_prefix_that_differs_is_refused_by_name(tmp_path, method, how, said):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_run_stopped_within_an_epoch_is_no_branch_point(tmp_path, monkeypatch):
+    steps = iter(range(1000))
+    monkeypatch.setattr(
+        "tepui.training.interrupt.Interruption.requested",
+        property(lambda _: next(steps) > 20),
+    )
+    monkeypatch.setattr("tepui.training.interrupt.Interruption.leave", _leave)
+    with pytest.raises(KeyboardInterrupt):
+        trained(SAM(rho=0.3), tmp_path / "prefix")
+    monkeypatch.undo()
+    for method in (SAM(rho=0.3), SharpBalance(rho=0.3)):
+        with pytest.raises(ValueError, match="branch_from must stand at the end of an"):
+            trained(method, tmp_path / "new", branch_from=tmp_path / "prefix")
+    trained(SAM(rho=0.3), tmp_path / "prefix", resume=True, stop_after=HALF)
+    trained(SharpBalance(rho=0.3), tmp_path / "new", branch_from=tmp_path / "prefix")
+
+
+def _leave(interruption):
+    raise KeyboardInterrupt
+
+
 def test_what_a_branch_needs_is_said(tmp_path):
     with pytest.raises(ValueError, match="branch_from must hold a run with a checkp"):
         trained(SAM(rho=0.3), None, branch_from=tmp_path)

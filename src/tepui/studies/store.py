@@ -37,6 +37,7 @@ from tepui.training import ExecutionSpec, Run, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
 BEGINNINGS = "beginnings"
+Callbacks = Sequence[Callable[[EpochRecord], None]]
 KEPT_BYTES = 2**29
 IN_SILENCE = ExecutionSpec(progress="none")
 
@@ -139,7 +140,7 @@ class Store:
             trial: The trial.
             beginnings: Epochs, ascending, until which the run is one with others; each
                 of these parts is trained once and kept.
-            on_epoch: Called with the record of every epoch that is not shared.
+            on_epoch: Called with the record of every epoch that is trained now.
 
         Returns:
             The run with its ensemble.
@@ -148,11 +149,11 @@ class Store:
             ValueError: If a digest cannot identify the trial.
         """
         self._check_importable(trial=trial)
-        origin = None
-        if beginnings and not RunFolder(self.folder(trial)).checkpoint.exists():
-            origin = self._begun(common_part(trial)[0], beginnings)
         callbacks = [*self.shared.get("callbacks", ())]
         callbacks += [] if on_epoch is None else [on_epoch]
+        origin = None
+        if beginnings and not RunFolder(self.folder(trial)).checkpoint.exists():
+            origin = self._begun(common_part(trial)[0], beginnings, callbacks)
         with self._lock(self.folder(trial)):
             return self._train(
                 trial,
@@ -213,16 +214,17 @@ class Store:
         result: dict[str, Any] = read_json(file)["found"]
         return result
 
-    def _begun(self, trial: Trial, ends: Sequence[int]) -> Path:
+    def _begun(self, trial: Trial, ends: Sequence[int], callbacks: Callbacks) -> Path:
         """Return the folder of a trial that has been trained until the last epoch."""
         *earlier, last = ends
         folder = self.path / BEGINNINGS / f"{trial.digest}-{last}"
         with self._lock(folder):
             checkpoint = RunFolder(folder).load_checkpoint()
             if checkpoint is None or len(checkpoint.history) < last:
-                origin = self._begun(trial, earlier) if earlier else None
+                origin = self._begun(trial, earlier, callbacks) if earlier else None
                 execution = replace(self.execution, stop_after=last)
-                self._train(trial, folder, execution, branch_from=origin)
+                how = {"branch_from": origin, "callbacks": callbacks}
+                self._train(trial, folder, execution, **how)
         return folder
 
     def _train(

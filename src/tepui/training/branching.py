@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
+from tepui.training.batches import steps_per_epoch
 from tepui.training.run_folder import Checkpoint, RunFolder, to_jsonable
 from tepui.training.spec import TrainingSpec
 
@@ -27,9 +28,21 @@ def branch_point(
         value, there = asked.get(name), recorded.get(name)
         rule = f"match the run being branched from ({there!r} in {folder})"
         require(value == there, name, rule, value)
+    _check_whole_epochs(checkpoint, asked["data"]["samples"], spec, folder)
     if asked["method"] != recorded["method"]:
         _check_prefix(recorded["method"], len(checkpoint.history), spec, folder)
     return checkpoint
+
+
+def _check_whole_epochs(
+    checkpoint: Checkpoint, samples: int, spec: TrainingSpec, folder: str | Path
+) -> None:
+    """Refuse a run that was stopped within an epoch, whose rest is its own method's."""
+    steps = len(checkpoint.history) * steps_per_epoch(samples, spec.batch_size)
+    members = range(len(checkpoint.digests))
+    done = {checkpoint.member(index)[1]["step"] for index in members}
+    rule = "stand at the end of an epoch (resume it until then)"
+    require(done == {steps}, "branch_from", rule, folder)
 
 
 def _check_prefix(

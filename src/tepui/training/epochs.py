@@ -59,7 +59,7 @@ class Training:
         epochs = self.spec.epochs
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        last = epochs if self.stop_after is None else min(self.stop_after, epochs)
+        last = epochs if self.stop_after is None else self.stop_after
         for epoch in range(len(self.history), last):
             self._prune_before(epoch)
             exchanging = self._exchange_before(epoch)

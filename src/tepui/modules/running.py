@@ -156,6 +156,9 @@ def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
 
 def blocks(batch: Batch, size: int) -> Iterator[Batch]:
     """Yield a batch in parts of at most ``size`` samples, in order."""
+    if len(batch.targets) <= size:
+        yield Batch(batch.inputs, batch.targets, batch.index)
+        return
     inputs = chunks(batch.inputs, size)
     yield from map(Batch, inputs, batch.targets.split(size), batch.index.split(size))
 

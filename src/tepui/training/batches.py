@@ -134,7 +134,8 @@ class TensorSource(BatchSource):
         draws = self.draws(seed, epoch, self.arrays.device)
         for index in rows.to(self.arrays.device):
             inputs = self.arrays.raw(index)
-            inputs = augmented(inputs, self.augmentations, draws[index])
+            if self.augmentations:
+                inputs = augmented(inputs, self.augmentations, draws[index])
             targets = self.arrays.targets[index]
             yield Batch(self.arrays.prepare(inputs), targets, index)
 

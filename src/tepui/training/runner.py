@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 from typing import final
 
@@ -32,7 +33,7 @@ class Plan:
     advance: Callable[[int], None]  # called with the number of member-steps just done
     stopping: Callable[[], bool]
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)

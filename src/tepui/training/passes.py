@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -64,8 +64,7 @@ class MemberPasses:
 
     def unseeded_outputs(self, batch: Batch) -> Tensor:
         """Return the outputs for a batch that is a part of a pass, or of no step."""
-        device = batch.targets.device.type
-        with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
+        with self._rounding(batch.targets.device.type):
             outputs = forward(self._run, batch.inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
@@ -154,6 +153,14 @@ class MemberPasses:
             yield
         finally:
             foreach.copy_(tensors, before)
+
+    def _rounding(self, device: str) -> AbstractContextManager[object]:
+        """Return the block for forward passes in the run's precision."""
+        rounds = self._autocast is not None
+        if not rounds and not torch.is_autocast_enabled(device):
+            # Entering a block that changes nothing takes as long as a small layer.
+            return nullcontext()
+        return torch.autocast(device, self._autocast, enabled=rounds)
 
     def _differentiated(self, loss: Tensor) -> list[Tensor]:
         values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)

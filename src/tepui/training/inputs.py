@@ -156,6 +156,7 @@ def run_config(
         "device": numerics.device.type,
         "precision": numerics.precision,
         "deterministic": execution.deterministic,
+        "convolutions": execution.convolutions,
         "threads": numerics.threads,
     }
     config["models"] = [description(member) for member in ensemble.members]

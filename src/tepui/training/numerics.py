@@ -1,15 +1,16 @@
-"""Precision, determinism and threads of a run, set inside a block."""
+"""Precision, determinism, threads and convolutions of a run, set inside a block."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
 from tepui.core.checks import one_of, require
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
+Convolutions = Literal["onednn", "native"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Numerics:
     precision: Literal["float32", "tf32", "bfloat16"]
     deterministic: bool
     threads: int  # threads of the CPU; results depend on their number
+    convolutions: Convolutions | None = None  # whose a CPU uses; None as torch is set
 
     @property
     def autocast(self) -> torch.dtype | None:
@@ -51,7 +53,8 @@ class Numerics:
             self.threads,
         )
         try:
-            yield
+            with convolving(self.convolutions), not_autocast(self.device.type):
+                yield
         finally:
             self._set(*kept)
 
@@ -72,11 +75,37 @@ class Numerics:
             torch.set_num_threads(threads)
 
 
+@contextmanager
+def convolving(convolutions: Convolutions | None) -> Iterator[None]:
+    """Let oneDNN do a CPU's convolutions inside the block, or torch's own kernels."""
+    if convolutions is None:
+        yield
+        return
+    onednn: Any = torch.backends.mkldnn
+    kept, wanted = onednn.enabled, convolutions == "onednn"
+    onednn.enabled = wanted
+    try:
+        # Without oneDNN torch would turn to NNPACK, which is slow on two threads.
+        with torch.backends.nnpack.flags(enabled=wanted):
+            yield
+    finally:
+        onednn.enabled = kept
+
+
+def not_autocast(device: str) -> AbstractContextManager[object]:
+    """Return a block without the autocast of its surroundings, if they have one."""
+    if not torch.is_autocast_enabled(device):
+        return nullcontext()
+    # Inside another block rounded weights would be kept from step to step.
+    return torch.autocast(device, enabled=False, cache_enabled=False)
+
+
 def numerics_of(
     device: str | torch.device | None,
     precision: Precision,
     deterministic: bool,
     threads: int | None = None,
+    convolutions: Convolutions | None = None,
 ) -> Numerics:
     """Resolve what the caller left open."""
     one_of("precision", precision, get_args(Precision))
@@ -85,7 +114,8 @@ def numerics_of(
     place = known_device(device)
     if precision == "auto":
         precision = "bfloat16" if place.type == "cuda" else "float32"
-    return Numerics(place, precision, deterministic, threads or torch.get_num_threads())
+    threads = threads or torch.get_num_threads()
+    return Numerics(place, precision, deterministic, threads, convolutions)
 
 
 def known_device(device: str | torch.device) -> torch.device:

@@ -155,12 +155,10 @@ class MemberPasses:
             foreach.copy_(tensors, before)
 
     def _rounding(self, device: str) -> AbstractContextManager[object]:
-        """Return the block for forward passes in the run's precision."""
-        rounds = self._autocast is not None
-        if not rounds and not torch.is_autocast_enabled(device):
-            # Entering a block that changes nothing takes as long as a small layer.
+        """Return the block in which forward passes have the run's precision."""
+        if self._autocast is None:
             return nullcontext()
-        return torch.autocast(device, self._autocast, enabled=rounds)
+        return torch.autocast(device, self._autocast)
 
     def _differentiated(self, loss: Tensor) -> list[Tensor]:
         values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)

@@ -4,9 +4,10 @@ Two models: a small ResNet, whose convolutions take nearly all of the time, and 
 whose step takes about a millisecond, so that whatever `fit` does beside it shows. Two
 loops: over a `DataLoader`, as in most scripts, and over a permutation that cuts batches
 out of the tensors, the least that a loop can do. Everything is timed from the call to
-the trained weights, in one process and in turn (A B C A B C ...); a ratio is the median
-over the rounds of the ratios within a round, so that other work on the machine, which
-disturbs neighbors alike, cancels. Needs torch and rich only:
+the trained weights, also with torch's own convolutions in place of oneDNN's. All run
+in one process and in turn (A B C A B C ...); a ratio is the median over the rounds of
+the ratios within a round, so that other work on the machine, which disturbs neighbors
+alike, cancels. Needs torch and rich only:
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python3 benchmarks/cpu_step.py
 """
@@ -34,7 +35,7 @@ from tepui.training import SGD, Constant
 RHO = 0.05
 METHODS = {"deep ensemble": DeepEnsemble(), "SAM": SAM(rho=RHO)}
 HYPERPARAMETERS = {"lr": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
-FIT, CUT, LOADER = "fit", "loop that cuts tensors", "loop over a DataLoader"
+LOADER, CUT, FIT, NATIVE = "loader loop", "cutting loop", "fit", "fit, native"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Case:
     batch: int = 128
 
     def data(self) -> TensorDataset:
+        """Return as many random samples as an epoch has steps for."""
         stream, samples = torch.Generator().manual_seed(0), self.batch * self.steps
         inputs = torch.randn(samples, *self.shape, generator=stream)
         return TensorDataset(inputs, torch.randint(10, (samples,), generator=stream))
@@ -106,7 +108,7 @@ def restore(parameters: list[Tensor], before: list[Tensor]) -> None:
         p.copy_(old)
 
 
-def fitted(case: Case, data: TensorDataset, method) -> None:
+def fitted(case: Case, data: TensorDataset, method, convolutions=None) -> None:
     tepui.fit(
         tepui.Ensemble.build(case.build, members=1),
         data,
@@ -116,6 +118,7 @@ def fitted(case: Case, data: TensorDataset, method) -> None:
         optimizer=SGD(**HYPERPARAMETERS),
         schedule=Constant(),
         device="cpu",
+        convolutions=convolutions,
         progress="none",
     )
 
@@ -126,6 +129,7 @@ def variants(case: Case, method) -> dict[str, Callable[[], None]]:
         LOADER: lambda: loop(case, loaded(data, case.batch), sam),
         CUT: lambda: loop(case, cut(data, case.batch), sam),
         FIT: lambda: fitted(case, data, method),
+        NATIVE: lambda: fitted(case, data, method, "native"),
     }
 
 
@@ -144,10 +148,10 @@ def measure(case: Case, method, rounds: int) -> dict[str, list[float]]:
     return milliseconds
 
 
-def ratio(milliseconds: dict[str, list[float]], other: str) -> float:
-    """Return the median over rounds of the time of `fit` over that of a loop."""
-    rounds = zip(milliseconds[FIT], milliseconds[other], strict=True)
-    return median(ours / theirs for ours, theirs in rounds)
+def ratio(milliseconds: dict[str, list[float]], ours: str, other: str) -> float:
+    """Return the median over rounds of the ratios of two times."""
+    rounds = zip(milliseconds[ours], milliseconds[other], strict=True)
+    return median(first / second for first, second in rounds)
 
 
 def show(results: dict[str, dict[str, list[float]]], rounds: int) -> None:
@@ -156,13 +160,16 @@ def show(results: dict[str, dict[str, list[float]]], rounds: int) -> None:
         f"{torch.get_num_threads()} thread(s), torch {torch.__version__}"
     )
     table.add_column("model, method")
-    for name in (LOADER, CUT, FIT, f"{FIT} / {LOADER}", f"{FIT} / {CUT}"):
-        table.add_column(name, justify="right")
+    names, pairs = (
+        (LOADER, CUT, FIT, NATIVE),
+        ((FIT, LOADER), (FIT, CUT), (NATIVE, FIT)),
+    )
+    for heading in (*names, *(f"{ours} / {other}" for ours, other in pairs)):
+        table.add_column(heading, justify="right")
     for label, row in results.items():
-        medians = [f"{median(row[name]):.3f}" for name in (LOADER, CUT, FIT)]
-        ratios = [f"{ratio(row, name):.3f}" for name in (LOADER, CUT)]
-        table.add_row(label, *medians, *ratios)
-    Console(width=120).print(table)
+        medians = [f"{median(row[name]):.2f}" for name in names]
+        table.add_row(label, *medians, *(f"{ratio(row, *pair):.2f}" for pair in pairs))
+    Console(width=150).print(table)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 Milliseconds of a forward and a backward pass over a batch of 128, all three in turn in
 one process, the median of the rounds. Which of them a run uses is said by the option
-`convolutions` of `tepui.fit`. Needs torch and rich only:
+`cpu_kernels` of `tepui.fit`. Needs torch and rich only:
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python3 benchmarks/convolutions.py
 """
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from tepui.training.numerics import convolving
+from tepui.training.numerics import computing_with
 
 BATCH = 128
 
@@ -36,9 +36,9 @@ class ByNNPACK(AbstractContextManager):
 
 
 KERNELS: dict[str, Callable[[], AbstractContextManager]] = {
-    "oneDNN": lambda: convolving("onednn"),
+    "oneDNN": lambda: computing_with("onednn"),
     "NNPACK": ByNNPACK,
-    "native": lambda: convolving("native"),
+    "native": lambda: computing_with("native"),
 }
 
 

@@ -4,7 +4,7 @@ Two models: a small ResNet, whose convolutions take nearly all of the time, and 
 whose step takes about a millisecond, so that whatever `fit` does beside it shows. Two
 loops: over a `DataLoader`, as in most scripts, and over a permutation that cuts batches
 out of the tensors, the least that a loop can do. Everything is timed from the call to
-the trained weights, also with torch's own convolutions in place of oneDNN's. All run
+the trained weights, also with torch's own kernels in place of oneDNN's. All run
 in one process and in turn (A B C A B C ...); a ratio is the median over the rounds of
 the ratios within a round, so that other work on the machine, which disturbs neighbors
 alike, cancels. Needs torch and rich only:
@@ -108,7 +108,7 @@ def restore(parameters: list[Tensor], before: list[Tensor]) -> None:
         p.copy_(old)
 
 
-def fitted(case: Case, data: TensorDataset, method, convolutions=None) -> None:
+def fitted(case: Case, data: TensorDataset, method, cpu_kernels=None) -> None:
     tepui.fit(
         tepui.Ensemble.build(case.build, members=1),
         data,
@@ -118,7 +118,7 @@ def fitted(case: Case, data: TensorDataset, method, convolutions=None) -> None:
         optimizer=SGD(**HYPERPARAMETERS),
         schedule=Constant(),
         device="cpu",
-        convolutions=convolutions,
+        cpu_kernels=cpu_kernels,
         progress="none",
     )
 

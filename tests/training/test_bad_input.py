@@ -105,8 +105,8 @@ def mean_loss(outputs, targets):
             "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
         ),
         (
-            {"convolutions": "nativ"},
-            "convolutions must be one of onednn, native, .*did you mean 'native'",
+            {"cpu_kernels": "nativ"},
+            "cpu_kernels must be one of onednn, native, .*did you mean 'native'",
         ),
         ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
         (

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tepui.methods import SAM
-from tepui.training.numerics import Numerics, convolving, numerics_of
+from tepui.training.numerics import Numerics, computing_with, numerics_of
 from tepui.training.prepare import STEPS_WORTH_COMPILING, compiles
 from training.cases import (
     StoppedError,
@@ -78,12 +78,12 @@ def backends():
 
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize(
-    ("convolutions", "inside"),
+    ("cpu_kernels", "inside"),
     [("onednn", (True, True)), ("native", (False, False)), (None, None)],
 )
-def test_convolutions_are_chosen_inside_the_run_alone(outside, convolutions, inside):
+def test_kernels_are_chosen_inside_the_run_alone(outside, cpu_kernels, inside):
     seen = []
-    how = {"convolutions": convolutions, "epochs": 2}
+    how = {"cpu_kernels": cpu_kernels, "epochs": 2}
     before = backends()
     try:
         torch.backends.mkldnn.enabled = outside
@@ -101,19 +101,19 @@ def test_convolutions_are_chosen_inside_the_run_alone(outside, convolutions, ins
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("convolutions", ["onednn", "native"])
-def test_either_kind_of_convolution_repeats_to_the_bit(threads, convolutions):
+@pytest.mark.parametrize("cpu_kernels", ["onednn", "native"])
+def test_either_kind_of_kernel_repeats_to_the_bit(threads, cpu_kernels):
     torch.set_num_threads(threads)
-    how = {"method": SAM(), "convolutions": convolutions, "batch_size": 16}
+    how = {"method": SAM(), "cpu_kernels": cpu_kernels, "batch_size": 16}
     runs = [fitted(images(48, 8), convnet, **how) for _ in range(2)]
     assert_same_runs(*runs)
 
 
-def test_both_kinds_of_convolution_agree_but_for_rounding():
+def test_both_kinds_of_kernel_agree_but_for_rounding():
     module, x = convnet(), images(4).inputs
     outputs = []
-    for convolutions in ("onednn", "native"):
-        with convolving(convolutions):
+    for cpu_kernels in ("onednn", "native"):
+        with computing_with(cpu_kernels):
             outputs.append(module(x))
     torch.testing.assert_close(*outputs)
 

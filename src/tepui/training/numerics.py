@@ -1,4 +1,4 @@
-"""Precision, determinism, threads and convolutions of a run, set inside a block."""
+"""Precision, determinism, threads and kernels of a run, set inside a block."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,7 +10,7 @@ import torch
 from tepui.core.checks import one_of, require
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
-Convolutions = Literal["onednn", "native"]
+CPUKernels = Literal["onednn", "native"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Numerics:
     precision: Literal["float32", "tf32", "bfloat16"]
     deterministic: bool
     threads: int  # threads of the CPU; results depend on their number
-    convolutions: Convolutions | None = None  # whose a CPU uses; None as torch is set
+    cpu_kernels: CPUKernels | None = None  # None as torch is set
 
     @property
     def autocast(self) -> torch.dtype | None:
@@ -53,7 +53,7 @@ class Numerics:
             self.threads,
         )
         try:
-            with convolving(self.convolutions), not_autocast(self.device.type):
+            with computing_with(self.cpu_kernels), not_autocast(self.device.type):
                 yield
         finally:
             self._set(*kept)
@@ -76,13 +76,13 @@ class Numerics:
 
 
 @contextmanager
-def convolving(convolutions: Convolutions | None) -> Iterator[None]:
-    """Let oneDNN do a CPU's convolutions inside the block, or torch's own kernels."""
-    if convolutions is None:
+def computing_with(cpu_kernels: CPUKernels | None) -> Iterator[None]:
+    """Let a CPU use oneDNN's kernels inside the block, or torch's own alone."""
+    if cpu_kernels is None:
         yield
         return
     onednn: Any = torch.backends.mkldnn
-    kept, wanted = onednn.enabled, convolutions == "onednn"
+    kept, wanted = onednn.enabled, cpu_kernels == "onednn"
     onednn.enabled = wanted
     try:
         # Without oneDNN torch would turn to NNPACK, which is slow on two threads.
@@ -105,7 +105,7 @@ def numerics_of(
     precision: Precision,
     deterministic: bool,
     threads: int | None = None,
-    convolutions: Convolutions | None = None,
+    cpu_kernels: CPUKernels | None = None,
 ) -> Numerics:
     """Resolve what the caller left open."""
     one_of("precision", precision, get_args(Precision))
@@ -115,7 +115,7 @@ def numerics_of(
     if precision == "auto":
         precision = "bfloat16" if place.type == "cuda" else "float32"
     threads = threads or torch.get_num_threads()
-    return Numerics(place, precision, deterministic, threads, convolutions)
+    return Numerics(place, precision, deterministic, threads, cpu_kernels)
 
 
 def known_device(device: str | torch.device) -> torch.device:

@@ -44,7 +44,7 @@ class Plan:
         return index_stream(self.source.samples, self.spec.batch_size, seed, step, left)
 
     def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
-        """Yield the batches that a member has left in an epoch.
+        """Return the batches that a member has left in an epoch.
 
         After an exchange that divided the data, each part is a stream of its own that
         begins with that exchange.
@@ -60,9 +60,11 @@ class Plan:
             )
         else:
             rows = self.rows(member.seed, member.step, epoch)
-        division = None if split is None else split.division
-        for batch in self.source.batches(rows, member.seed, epoch):
-            yield batch._replace(division=division)
+        batches = self.source.batches(rows, member.seed, epoch)
+        if split is None:
+            return batches
+        division = split.division
+        return (batch._replace(division=division) for batch in batches)
 
     def pairs(
         self, seed: int, step: int, epoch: int

@@ -89,7 +89,7 @@ def train(
         execution.precision,
         execution.deterministic,
         threads,
-        execution.convolutions,
+        execution.cpu_kernels,
     )
     config: dict[str, Any] = {}
     if folder is not None or branch_from is not None:

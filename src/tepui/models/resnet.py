@@ -13,11 +13,11 @@ References:
 
 from typing import Literal, final, get_args
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of
 from tepui.models.base import Model, convolution_with_norm, kaiming_fan_out
+from tepui.models.batch_norm import normalized
 
 Stem = Literal["32px", "64px", "imagenet"]
 
@@ -107,7 +107,9 @@ class _Block(nn.Module):
             self.shortcut = _scale(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+        hidden = normalized(self.first[1], self.first[0](x))
+        beside = self.shortcut(x)
+        return normalized(self.second[1], self.second[0](hidden), added=beside)
 
 
 def _stem(channels: int, width: int, stem: Stem) -> nn.Sequential:

@@ -1,0 +1,87 @@
+"""BatchNorm with the sum and the ReLU that follow it, as one operation.
+
+In training on a GPU such a chain is bound by memory: torch reads and writes the
+activations for each of its operations. Kernels of our own read them once for the
+statistics and once for the result, whatever the batch, so that nothing has to be
+compiled anew when its size changes. Everywhere else the chain is torch's.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+try:
+    from tepui.models import batch_norm_kernels as kernels
+except ImportError:  # no Triton, as on most machines without a GPU
+    kernels = None  # type: ignore[assignment]
+
+FUSED_TYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def normalized(
+    norm: nn.Module, x: Tensor, *, added: Tensor | None = None, relu: bool = True
+) -> Tensor:
+    """Return BatchNorm of ``x``, plus a tensor if given, then ReLU if wanted."""
+    if _fits(norm, x, added):
+        return _Normalized.apply(x, norm.weight, norm.bias, added, norm, relu)
+    out: Tensor = norm(x)
+    out = out if added is None else out + added
+    return F.relu(out) if relu else out
+
+
+def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
+    """Return whether the kernels do what the modules would."""
+    return (
+        kernels is not None
+        and x.is_cuda
+        and type(norm) is nn.BatchNorm2d
+        and norm.training
+        and norm.affine
+        and norm.track_running_stats
+        and norm.momentum is not None
+        and norm.weight.dtype == torch.float32
+        and x.dtype in FUSED_TYPES
+        and x.ndim == 4
+        and 1 < x.numel() // x.shape[1]
+        and x.numel() < 2**31
+        and (added is None or (added.dtype == x.dtype and added.shape == x.shape))
+        and not (norm._forward_hooks or norm._forward_pre_hooks)
+        and not (norm._backward_hooks or norm._backward_pre_hooks)
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
+class _Normalized(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        added: Tensor | None,
+        norm: nn.BatchNorm2d,
+        relu: bool,
+    ) -> Tensor:
+        x = x.contiguous(memory_format=torch.channels_last)
+        if added is not None:
+            added = added.contiguous(memory_format=torch.channels_last)
+        out, mean, scale = kernels.forward(norm, x, added, relu)
+        ctx.relu, ctx.adds = relu, added is not None
+        kept = out if relu and added is not None else None
+        ctx.save_for_backward(x, weight, bias, mean, scale, kept)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, weight, bias, mean, scale, out = ctx.saved_tensors
+        grad = grad.contiguous(memory_format=torch.channels_last)
+        dx, dweight, dbias, dadded = kernels.backward(
+            grad, x, weight, bias, mean, scale, out, ctx.relu
+        )
+        if ctx.adds and dadded is None:
+            dadded = grad
+        return dx, dweight, dbias, dadded if ctx.adds else None, None, None

@@ -1,0 +1,345 @@
+"""The kernels of :mod:`tepui.models.batch_norm`.
+
+Activations lie as rows of channels. Every program sums some rows of some channels; the
+partial sums are joined in a fixed order, so results repeat to the bit. Variances are
+joined from those of the parts and not from squares, which would lose digits where the
+mean is large.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+ROWS = 64  # of a tile
+CHANNELS = 64  # of a tile, at most
+PROGRAMS = 512  # that sum, about
+MOST_PARTS = 256
+
+
+def forward(
+    norm: nn.BatchNorm2d, x: Tensor, added: Tensor | None, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the result, and every channel's mean and reciprocal deviation."""
+    rows, channels, columns, parts, share = _layout(x)
+    partial = torch.empty(2, parts, channels, device=x.device)
+    mean, scale = torch.empty(2, channels, device=x.device)
+    grid = (parts, triton.cdiv(channels, columns))
+    _moments[grid](x, partial, rows, channels, share, parts, ROWS, columns)
+    _join_moments[(triton.cdiv(channels, 16),)](
+        partial,
+        mean,
+        scale,
+        norm.running_mean,
+        norm.running_var,
+        norm.num_batches_tracked,
+        rows,
+        channels,
+        share,
+        parts,
+        norm.momentum,
+        norm.eps,
+        triton.next_power_of_2(parts),
+        16,
+    )
+    out = torch.empty_like(x)
+    grid = (triton.cdiv(rows, ROWS), triton.cdiv(channels, columns))
+    _apply[grid](
+        x,
+        x if added is None else added,
+        out,
+        mean,
+        scale,
+        norm.weight,
+        norm.bias,
+        rows,
+        channels,
+        added is not None,
+        relu,
+        ROWS,
+        columns,
+    )
+    return out, mean, scale
+
+
+def backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    out: Tensor | None,
+    relu: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return the gradients of x, weight, bias and, if there is an out, the addend."""
+    rows, channels, columns, parts, share = _layout(x)
+    partial = torch.empty(2, parts, channels, device=x.device)
+    sums = torch.empty(2, channels, device=x.device)
+    dx = torch.empty_like(x)
+    dadded = None if out is None else torch.empty_like(x)
+    values = (grad, x, x if out is None else out, mean, scale, weight, bias)
+    masks = relu, out is not None
+    blocks = triton.cdiv(channels, columns)
+    _gradient_sums[(parts, blocks)](
+        *values, partial, rows, channels, share, parts, *masks, ROWS, columns
+    )
+    _join_sums[(2 * triton.cdiv(channels, 16),)](
+        partial, sums, channels, parts, triton.next_power_of_2(parts), 16
+    )
+    _apply_gradient[(triton.cdiv(rows, ROWS), blocks)](
+        *values,
+        sums,
+        dx,
+        dx if dadded is None else dadded,
+        rows,
+        channels,
+        *masks,
+        ROWS,
+        columns,
+    )
+    return dx, sums[1], sums[0], dadded
+
+
+def _layout(x: Tensor) -> tuple[int, int, int, int, int]:
+    """Return rows, channels, channels of a tile, parts and the rows of each part."""
+    channels = x.shape[1]
+    rows = x.numel() // channels
+    columns = min(CHANNELS, triton.next_power_of_2(channels))
+    wanted = min(MOST_PARTS, max(1, PROGRAMS // triton.cdiv(channels, columns)))
+    share = ROWS * triton.cdiv(rows, ROWS * wanted)
+    return rows, channels, columns, triton.cdiv(rows, share), share
+
+
+@triton.jit
+def _moments(  # pragma: no cover - compiled for the GPU
+    x,
+    partial,
+    rows,
+    channels,
+    share,
+    parts,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Write the mean of some rows and the sum of squares around it."""
+    part = tl.program_id(0)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < channels
+    last = tl.minimum((part + 1) * share, rows)
+    count = 0.0
+    mean = tl.zeros((COLUMNS,), dtype=tl.float32)
+    squares = tl.zeros((COLUMNS,), dtype=tl.float32)
+    for offset in range(0, share, ROWS):
+        row = part * share + offset + tl.arange(0, ROWS)
+        real = (row < last)[:, None] & there[None, :]
+        at = row[:, None] * channels + column[None, :]
+        value = tl.load(x + at, mask=real, other=0.0).to(tl.float32)
+        size = tl.sum((row < last).to(tl.float32), 0)
+        center = tl.sum(value, 0) / tl.maximum(size, 1.0)
+        apart = tl.where(real, value - center[None, :], 0.0)
+        step = center - mean
+        total = tl.maximum(count + size, 1.0)
+        squares += tl.sum(apart * apart, 0) + step * step * (count * size / total)
+        mean += step * (size / total)
+        count += size
+    tl.store(partial + part * channels + column, mean, mask=there)
+    tl.store(partial + (parts + part) * channels + column, squares, mask=there)
+
+
+@triton.jit
+def _join_moments(  # pragma: no cover - compiled for the GPU
+    partial,
+    mean,
+    scale,
+    running_mean,
+    running_variance,
+    batches,
+    rows,
+    channels,
+    share,
+    parts,
+    momentum,
+    epsilon,
+    PARTS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Join the moments of all parts, and move the running ones."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < channels
+    part = tl.arange(0, PARTS)
+    real = (part < parts)[:, None] & there[None, :]
+    at = part[:, None] * channels + column[None, :]
+    means = tl.load(partial + at, mask=real, other=0.0)
+    squares = tl.load(partial + parts * channels + at, mask=real, other=0.0)
+    count = tl.maximum(tl.minimum(rows - part * share, share), 0).to(tl.float32)
+    center = tl.sum(means * count[:, None], 0) / rows
+    apart = tl.where(real, means - center[None, :], 0.0)
+    total = tl.sum(squares + apart * apart * count[:, None], 0)
+    tl.store(mean + column, center, mask=there)
+    tl.store(scale + column, 1.0 / tl.sqrt_rn(total / rows + epsilon), mask=there)
+    old = tl.load(running_mean + column, mask=there)
+    tl.store(running_mean + column, old + momentum * (center - old), mask=there)
+    old = tl.load(running_variance + column, mask=there)
+    new = total / (rows - 1)
+    tl.store(running_variance + column, old + momentum * (new - old), mask=there)
+    if tl.program_id(0) == 0:
+        tl.store(batches, tl.load(batches) + 1)
+
+
+@triton.jit
+def _apply(  # pragma: no cover - compiled for the GPU
+    x,
+    added,
+    out,
+    mean,
+    scale,
+    weight,
+    bias,
+    rows,
+    channels,
+    ADDS: tl.constexpr,
+    RELU: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Normalize one tile, add another to it, and clip it below."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < channels
+    real = (row < rows)[:, None] & there[None, :]
+    at = row[:, None] * channels + column[None, :]
+    slope = tl.load(scale + column, mask=there) * tl.load(weight + column, mask=there)
+    center = tl.load(mean + column, mask=there)
+    shift = tl.load(bias + column, mask=there)
+    value = tl.load(x + at, mask=real).to(tl.float32)
+    value = (value - center[None, :]) * slope[None, :] + shift[None, :]
+    if ADDS:
+        value += tl.load(added + at, mask=real).to(tl.float32)
+    if RELU:
+        value = tl.where(value < 0, 0.0, value)  # NaN stays NaN
+    tl.store(out + at, value.to(out.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def _masked(  # pragma: no cover - compiled for the GPU
+    grad,
+    x,
+    out,
+    at,
+    real,
+    center,
+    slope,
+    shift,
+    RELU: tl.constexpr,
+    ADDS: tl.constexpr,
+):
+    """Return a tile of the gradient before ReLU, and the inputs around their mean."""
+    value = tl.load(x + at, mask=real, other=0.0).to(tl.float32) - center[None, :]
+    g = tl.load(grad + at, mask=real, other=0.0).to(tl.float32)
+    if RELU:
+        if ADDS:
+            y = tl.load(out + at, mask=real, other=0.0).to(tl.float32)
+        else:
+            y = value * slope[None, :] + shift[None, :]
+        g = tl.where(y <= 0, 0.0, g)
+    return g, value
+
+
+@triton.jit
+def _gradient_sums(  # pragma: no cover - compiled for the GPU
+    grad,
+    x,
+    out,
+    mean,
+    scale,
+    weight,
+    bias,
+    partial,
+    rows,
+    channels,
+    share,
+    parts,
+    RELU: tl.constexpr,
+    ADDS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Sum the gradients of shift and scale over some rows."""
+    part = tl.program_id(0)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < channels
+    center = tl.load(mean + column, mask=there, other=0.0)
+    spread = tl.load(scale + column, mask=there, other=0.0)
+    slope = spread * tl.load(weight + column, mask=there, other=0.0)
+    shift = tl.load(bias + column, mask=there, other=0.0)
+    last = tl.minimum((part + 1) * share, rows)
+    total = tl.zeros((COLUMNS,), dtype=tl.float32)
+    product = tl.zeros((COLUMNS,), dtype=tl.float32)
+    for offset in range(0, share, ROWS):
+        row = part * share + offset + tl.arange(0, ROWS)
+        real = (row < last)[:, None] & there[None, :]
+        at = row[:, None] * channels + column[None, :]
+        g, value = _masked(grad, x, out, at, real, center, slope, shift, RELU, ADDS)
+        total += tl.sum(g, 0)
+        product += tl.sum(g * value, 0)
+    tl.store(partial + part * channels + column, total, mask=there)
+    at = (parts + part) * channels + column
+    tl.store(partial + at, product * spread, mask=there)
+
+
+@triton.jit
+def _join_sums(  # pragma: no cover - compiled for the GPU
+    partial,
+    sums,
+    channels,
+    parts,
+    PARTS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Add up the parts of one of the two sums."""
+    which = tl.program_id(0) % 2
+    column = (tl.program_id(0) // 2) * COLUMNS + tl.arange(0, COLUMNS)
+    part = tl.arange(0, PARTS)
+    real = (part < parts)[:, None] & (column < channels)[None, :]
+    at = (which * parts + part[:, None]) * channels + column[None, :]
+    total = tl.sum(tl.load(partial + at, mask=real, other=0.0), 0)
+    tl.store(sums + which * channels + column, total, mask=column < channels)
+
+
+@triton.jit
+def _apply_gradient(  # pragma: no cover - compiled for the GPU
+    grad,
+    x,
+    out,
+    mean,
+    scale,
+    weight,
+    bias,
+    sums,
+    dx,
+    dadded,
+    rows,
+    channels,
+    RELU: tl.constexpr,
+    ADDS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Write one tile of the gradients of x and of what was added."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < channels
+    real = (row < rows)[:, None] & there[None, :]
+    at = row[:, None] * channels + column[None, :]
+    center = tl.load(mean + column, mask=there)
+    spread = tl.load(scale + column, mask=there)
+    slope = spread * tl.load(weight + column, mask=there)
+    shift = tl.load(bias + column, mask=there)
+    average = tl.load(sums + column, mask=there) / rows
+    along = tl.load(sums + channels + column, mask=there) * spread / rows
+    g, value = _masked(grad, x, out, at, real, center, slope, shift, RELU, ADDS)
+    if ADDS:
+        tl.store(dadded + at, g.to(dadded.dtype.element_ty), mask=real)
+    result = (g - average[None, :] - value * along[None, :]) * slope[None, :]
+    tl.store(dx + at, result.to(dx.dtype.element_ty), mask=real)

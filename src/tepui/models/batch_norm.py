@@ -25,10 +25,16 @@ def normalized(
 ) -> Tensor:
     """Return BatchNorm of ``x``, plus a tensor if given, then ReLU if wanted."""
     if _fits(norm, x, added):
-        return _Normalized.apply(x, norm.weight, norm.bias, added, norm, relu)
-    out: Tensor = norm(x)
+        out: Tensor = _Normalized.apply(x, norm.weight, norm.bias, added, norm, relu)
+        return out
+    out = norm(x)
     out = out if added is None else out + added
     return F.relu(out) if relu else out
+
+
+def is_plain_relu(module: nn.Module) -> bool:
+    """Return whether nobody would notice that a ReLU was not called."""
+    return type(module) is nn.ReLU and not _hooked(module)
 
 
 def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
@@ -44,19 +50,27 @@ def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
         and norm.weight.dtype == torch.float32
         and x.dtype in FUSED_TYPES
         and x.ndim == 4
-        and 1 < x.numel() // x.shape[1]
+        and x.numel() // x.shape[1] > 1
         and x.numel() < 2**31
         and (added is None or (added.dtype == x.dtype and added.shape == x.shape))
-        and not (norm._forward_hooks or norm._forward_pre_hooks)
-        and not (norm._backward_hooks or norm._backward_pre_hooks)
+        and not _hooked(norm)
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
 
 
+def _hooked(module: Any) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
+
+
 class _Normalized(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         x: Tensor,
         weight: Tensor,
@@ -76,7 +90,7 @@ class _Normalized(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, scale, out = ctx.saved_tensors
         grad = grad.contiguous(memory_format=torch.channels_last)
         dx, dweight, dbias, dadded = kernels.backward(

@@ -127,24 +127,26 @@ def _moments(  # pragma: no cover - compiled for the GPU
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     there = column < channels
     last = tl.minimum((part + 1) * share, rows)
-    count = 0.0
-    mean = tl.zeros((COLUMNS,), dtype=tl.float32)
-    squares = tl.zeros((COLUMNS,), dtype=tl.float32)
+    # Every row of a tile keeps moments of its own; they are joined after the loop.
+    count = tl.zeros((ROWS,), dtype=tl.float32)
+    mean = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    squares = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for offset in range(0, share, ROWS):
         row = part * share + offset + tl.arange(0, ROWS)
         real = (row < last)[:, None] & there[None, :]
         at = row[:, None] * channels + column[None, :]
         value = tl.load(x + at, mask=real, other=0.0).to(tl.float32)
-        size = tl.sum((row < last).to(tl.float32), 0)
-        center = tl.sum(value, 0) / tl.maximum(size, 1.0)
-        apart = tl.where(real, value - center[None, :], 0.0)
-        step = center - mean
-        total = tl.maximum(count + size, 1.0)
-        squares += tl.sum(apart * apart, 0) + step * step * (count * size / total)
-        mean += step * (size / total)
-        count += size
-    tl.store(partial + part * channels + column, mean, mask=there)
-    tl.store(partial + (parts + part) * channels + column, squares, mask=there)
+        count += (row < last).to(tl.float32)
+        step = tl.where(real, value - mean, 0.0)
+        mean += step * (1.0 / tl.maximum(count, 1.0))[:, None]
+        squares += step * (value - mean)
+    total = tl.sum(count, 0)
+    center = tl.sum(mean * count[:, None], 0) / total
+    apart = mean - center[None, :]
+    squares += apart * apart * count[:, None]
+    tl.store(partial + part * channels + column, center, mask=there)
+    at = (parts + part) * channels + column
+    tl.store(partial + at, tl.sum(squares, 0), mask=there)
 
 
 @triton.jit
@@ -274,18 +276,18 @@ def _gradient_sums(  # pragma: no cover - compiled for the GPU
     slope = spread * tl.load(weight + column, mask=there, other=0.0)
     shift = tl.load(bias + column, mask=there, other=0.0)
     last = tl.minimum((part + 1) * share, rows)
-    total = tl.zeros((COLUMNS,), dtype=tl.float32)
-    product = tl.zeros((COLUMNS,), dtype=tl.float32)
+    total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    product = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for offset in range(0, share, ROWS):
         row = part * share + offset + tl.arange(0, ROWS)
         real = (row < last)[:, None] & there[None, :]
         at = row[:, None] * channels + column[None, :]
         g, value = _masked(grad, x, out, at, real, center, slope, shift, RELU, ADDS)
-        total += tl.sum(g, 0)
-        product += tl.sum(g * value, 0)
-    tl.store(partial + part * channels + column, total, mask=there)
+        total += g
+        product += g * value
+    tl.store(partial + part * channels + column, tl.sum(total, 0), mask=there)
     at = (parts + part) * channels + column
-    tl.store(partial + at, product * spread, mask=there)
+    tl.store(partial + at, tl.sum(product, 0) * spread, mask=there)
 
 
 @triton.jit

@@ -1,8 +1,9 @@
 """Forward and backward passes of one member, in the run's precision."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from tepui.losses import Loss
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import blocks, forward
+from tepui.training.casts import CastModule
 
 
 class MemberPasses:
@@ -49,8 +51,12 @@ class MemberPasses:
             p for p in module.parameters() if p.requires_grad
         ]
         self.sparse = bool(masks_of(module))
-        compiled = self._compiled
-        self._run = torch.compile(module, dynamic=False) if compiled else module
+        self._run: Callable[..., Any] = module
+        on_cuda = self.learning_rate.device.type == "cuda"
+        if self._compiled:
+            self._run = torch.compile(module)
+        elif self._autocast is not None and on_cuda:
+            self._run = CastModule(module, self._autocast)
 
     @property
     def buffers(self) -> list[Tensor]:

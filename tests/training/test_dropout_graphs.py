@@ -304,6 +304,26 @@ def test_what_a_graph_would_not_repeat_runs_eagerly(name, method):
         assert_same_bits(state(graph), state(eager))
 
 
+class Recurrent(nn.Module):
+    """Whose dropout on a GPU is seeded by a draw on the CPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.LSTM(24, 8, num_layers=2, dropout=0.5, batch_first=True)
+        self.classifier = nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        rows = x.transpose(1, 2).flatten(2)
+        return self.classifier(self.layers(rows)[0][:, -1])
+
+
+def test_recurrent_layers_with_dropout_run_eagerly():
+    with pytest.warns(UserWarning, match="the model draws on the CPU"):
+        graph = trained(Recurrent, DeepEnsemble())
+    eager = trained(Recurrent, DeepEnsemble(), runner="eager")
+    assert_same_bits(state(graph), state(eager))
+
+
 def test_a_failed_capture_leaves_the_device_usable():
     before = torch.cuda.current_stream()
     with pytest.warns(UserWarning, match="run eagerly instead"):

@@ -163,24 +163,6 @@ def test_compiled_bfloat16_learns_like_float32():
     assert fast.history[-1].loss == pytest.approx(plain.history[-1].loss, rel=0.1)
 
 
-class WithDropout(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Flatten(), nn.Linear(768, 16), nn.Dropout(0.5), nn.Linear(16, 10)
-        )
-
-    def forward(self, x):
-        return self.layers(x)
-
-
-def test_dropout_runs_eagerly_and_says_so():
-    with pytest.warns(UserWarning, match="random numbers in its forward pass"):
-        first = trained(SAM(rho=0.1), factory=WithDropout, runner="graph")
-    second = trained(SAM(rho=0.1), factory=WithDropout, runner="eager")
-    assert_close(state(first), state(second), 0)
-
-
 def test_a_plain_torch_optimizer_runs_eagerly():
     def rmsprop(parameters):
         return torch.optim.RMSprop(parameters, lr=1e-3)

@@ -9,6 +9,7 @@ streams meet at the end of an epoch. What a step may do is written in
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -19,9 +20,8 @@ from tepui.core.checks import require
 from tepui.data.arrays import Batch, Inputs
 from tepui.training.checkpoint import tensors_of
 from tepui.training.member import TrainingMember
+from tepui.training.recording import WARM_UP_STEPS, NotCapturable, Recording, record
 from tepui.training.runner import EagerRunner, Plan, Runner, member_step
-
-WARM_UP_STEPS = 4
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +30,15 @@ log = logging.getLogger(__name__)
 class Captured:
     """A member's step as a graph."""
 
-    stream: torch.cuda.Stream
-    graph: torch.cuda.CUDAGraph
+    recording: Recording[Tensor]
     batch: Batch  # the tensors it reads
-    loss: Tensor  # the tensor its loss is written to
-
-    def replay(self, batch: Batch) -> None:
-        """Queue one step on the current stream."""
-        refill(self.batch, batch)
-        self.graph.replay()
 
 
 @final
 class GraphRunner(Runner):
     """Captured steps, all members side by side.
 
-    A step that draws random numbers on the device (dropout) is not captured, since a
-    replay could not repeat its draws; such members run eagerly, with a warning.
+    Members whose steps a graph would not repeat run eagerly, with a warning.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -87,59 +79,49 @@ class GraphRunner(Runner):
         self, member: TrainingMember, captured: Captured, batches: Iterator[Batch]
     ) -> bool:
         """Queue a member's next step; return whether there was one."""
-        with torch.cuda.stream(captured.stream):
+        recording = captured.recording
+        with torch.cuda.stream(recording.stream):
             batch = next(batches, None)
             if batch is None:
                 return False
             member.set_time(*self.plan.time(member.step))
-            captured.replay(batch)
-            member.step_losses[member.step % self.plan.steps].copy_(captured.loss)
+            refill(captured.batch, batch)
+            recording.replay([member], member.step)
+            losses = member.step_losses
+            losses[member.step % self.plan.steps].copy_(recording.result)
         member.step += 1
         self.plan.advance(1)
         return True
 
     def _capture_all(self, members: Sequence[TrainingMember], epoch: int) -> None:
-        for member in members:
-            batch = next(self.plan.batches(member, epoch))
-            member.module.train()
-            member.set_time(*self.plan.time(member.step))
-            captured = capture(member, batch)
-            if captured is None:
-                warn_of_draws()
-                self._captured, self._eager = {}, EagerRunner(self.plan)
-                return
-            self._captured[member.index] = captured
+        try:
+            for member in members:
+                batch = next(self.plan.batches(member, epoch))
+                member.module.train()
+                member.set_time(*self.plan.time(member.step))
+                self._captured[member.index] = capture(member, batch)
+        except NotCapturable as reason:
+            warn_of_eager_steps(reason)
+            self._captured, self._eager = {}, EagerRunner(self.plan)
+            return
         log.info(
             "captured the steps of %d members before epoch %d", len(members), epoch
         )
 
 
-def warn_of_draws() -> None:
+def warn_of_eager_steps(reason: NotCapturable) -> None:
     """Say why steps are not captured."""
-    warnings.warn(
-        "the model draws random numbers in its forward pass (dropout): its steps run "
-        "eagerly instead of as captured graphs",
-        stacklevel=3,
-    )
+    text = f"members' steps run eagerly instead of as captured graphs: {reason}"
+    warnings.warn(text, stacklevel=3)
 
 
-def capture(member: TrainingMember, batch: Batch) -> Captured | None:
+def capture(member: TrainingMember, batch: Batch) -> Captured:
     """Capture a member's step, leaving its state as it was."""
     fixed = fixed_batch(batch)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        member.noise_seed = 0
-        warm_up(member, fixed)
-        draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
-    torch.cuda.synchronize()
-    if draws:
-        return None
-    member.noise_seed = None
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        loss = member_step(member, fixed)
-    return Captured(stream, graph, fixed, loss)
+    recording = record(
+        lambda: member_step(member, fixed), [member], fixed, taken_back(member)
+    )
+    return Captured(recording, fixed)
 
 
 def warm_up(member: TrainingMember, batch: Batch) -> None:
@@ -147,17 +129,26 @@ def warm_up(member: TrainingMember, batch: Batch) -> None:
 
     Needs no GPU, so that tests can do on any machine what precedes a capture.
     """
+    with taken_back(member):
+        for _ in range(WARM_UP_STEPS):
+            member_step(member, batch)
+
+
+@contextmanager
+def taken_back(member: TrainingMember) -> Iterator[None]:
+    """Take back in place, after the block, all that steps in it changed."""
     before = {name: tensor.clone() for name, tensor in tensors_of(member).items()}
-    for _ in range(WARM_UP_STEPS):
-        member_step(member, batch)
-    with torch.no_grad():
-        for name, tensor in tensors_of(member).items():
-            if name in before:
-                tensor.copy_(before[name])
-            else:
-                # Made by the optimizer in its first step; its beginning is zero.
-                assert name.startswith("optimizer/"), name
-                tensor.zero_()
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, tensor in tensors_of(member).items():
+                if name in before:
+                    tensor.copy_(before[name])
+                else:
+                    # Made by the optimizer in its first step; its beginning is zero.
+                    assert name.startswith("optimizer/"), name
+                    tensor.zero_()
 
 
 def fixed_batch(batch: Batch) -> Batch:

@@ -40,6 +40,8 @@ class MemberPasses:
         self.state: dict[str, Tensor] = {}
         # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None
+        # Does so in its stead while a step is captured, when no seed can be set.
+        self.begin_captured_pass: Callable[[], None] | None = None
         self._autocast = autocast
         self._accumulate = accumulate
         self._compiled = compiled
@@ -65,7 +67,7 @@ class MemberPasses:
 
     def outputs(self, batch: Batch) -> Tensor:
         """Return the module's outputs for a batch, in float32 or wider."""
-        self._seed_noise()
+        self._begin_pass()
         return self.unseeded_outputs(batch)
 
     def unseeded_outputs(self, batch: Batch) -> Tensor:
@@ -89,17 +91,20 @@ class MemberPasses:
             )
         return losses
 
+    def parts(self, batch: Batch) -> Iterator[Batch]:
+        """Yield what of a batch goes through the module at once."""
+        return blocks(batch, -(-len(batch.targets) // self._accumulate))
+
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.
 
         As if the batch had gone through at once; only BatchNorm sees the parts into
         which the batch is split.
         """
-        self._seed_noise()
+        self._begin_pass()
         total: Tensor | None = None
         summed: list[Tensor] = []
-        size = -(-len(batch.targets) // self._accumulate)
-        for part in blocks(batch, size):
+        for part in self.parts(batch):
             losses = self.losses_of(self.unseeded_outputs(part), part.targets)
             loss = losses.sum() / len(batch.targets)
             values = self._differentiated(loss)
@@ -165,10 +170,12 @@ class MemberPasses:
         values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return self.masked(values)
 
-    def _seed_noise(self) -> None:
-        if self.noise_seed is None:
-            return
-        torch.default_generator.manual_seed(self.noise_seed)
-        device = self.learning_rate.device
-        if device.type == "cuda":
-            torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)
+    def _begin_pass(self) -> None:
+        """Let the draws of a pass be those of its step."""
+        if self.begin_captured_pass is not None:
+            self.begin_captured_pass()
+        elif self.noise_seed is not None:
+            torch.default_generator.manual_seed(self.noise_seed)
+            device = self.learning_rate.device
+            if device.type == "cuda":
+                torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)

@@ -3,9 +3,9 @@
 Written for this comparison from what the released code does, step by step: float32,
 eager, channels first, one member at a time. A step looks every sample up in a Python
 list, takes the gradient of the normal samples and lays it aside, climbs along that of
-the others, takes theirs from there, and descends along the sum, each part weighed by its
-share of the batch. Scoring forms the whole gradient of every sample, 16 at a time. What
-comes out is correct, but only what it costs is of interest here.
+the others, takes theirs from there, and descends along the sum, each part weighed by
+its share of the batch. Scoring forms the whole gradient of every sample, 16 at a time.
+What comes out is correct, but only what it costs is of interest here.
 """
 
 import random
@@ -77,7 +77,7 @@ def climb(model: nn.Module, rho: float) -> list[Tensor]:
     norm = torch.stack([p.grad.norm() for p in parameters]).norm()
     before = [p.clone() for p in parameters]
     for parameter in parameters:
-        parameter += parameter.grad * (rho / (norm + 1e-12))
+        parameter.add_(parameter.grad * (rho / (norm + 1e-12)))
     return before
 
 

@@ -88,8 +88,8 @@ class Run:
         best_epochs: Epoch of each member's best weights, empty if none were kept.
         summary: What the method reports of the run, such as SharpBalance's sets.
         path: The run folder, if there is one.
-        timeline: Where the time went. With what came before for a run that was resumed
-            or branched; what passed between a kill and the checkpoint before it is lost.
+        timeline: Where the time went, also before the run was resumed or branched; but
+            not what passed between a kill and the checkpoint before it.
     """
 
     ensemble: Ensemble

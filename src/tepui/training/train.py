@@ -235,9 +235,7 @@ def _concluded(ensemble: Ensemble, training: Training) -> Run:
     if training.interruption.requested:
         training.interruption.leave()
     path = None if folder is None else folder.path
-    return Run(
-        ensemble, tuple(training.history), best_epochs, summary, path, timeline
-    )
+    return Run(ensemble, tuple(training.history), best_epochs, summary, path, timeline)
 
 
 def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:

@@ -2,7 +2,7 @@
 
 A clock is always busy with one activity, so that the seconds of all activities add up
 to those that passed. It reads the host's time and waits for nothing: work queued on a
-GPU counts where the host next waits for it, which is within the same activity for steps,
+GPU counts where the host next waits for it, which is in the same activity for steps,
 scores, validation and checkpoints.
 """
 

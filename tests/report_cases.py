@@ -9,7 +9,11 @@ def shown(comparison):
     """Return a comparison as what was gathered from its folder."""
     entries = tuple(
         Entry(
-            method, (Path("run"),), comparison.settings, ((),) * len(method.ensembles)
+            method,
+            (Path("run"),),
+            comparison.settings,
+            ((),) * len(method.ensembles),
+            ((),) * len(method.ensembles),
         )
         for method in comparison.methods
     )

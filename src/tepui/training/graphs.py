@@ -60,7 +60,8 @@ class GraphRunner(Runner):
         now = [(member.exchanged, member.phase) for member in members]
         if self._eager is None and now != self._captured_for:
             self._captured, self._captured_for = {}, now
-            self._capture_all(members, epoch)
+            with self.plan.clock.during("capturing", epoch):
+                self._capture_all(members, epoch)
         if self._eager is not None:
             self._eager.run_epoch(members, epoch)
             return

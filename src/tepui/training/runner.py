@@ -20,6 +20,7 @@ from tepui.training.batches import (
 )
 from tepui.training.member import TrainingMember
 from tepui.training.spec import TrainingSpec
+from tepui.training.timeline import Clock
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Plan:
     spec: TrainingSpec
     advance: Callable[[int], None]  # called with the number of member-steps just done
     stopping: Callable[[], bool]
+    clock: Clock  # to which runners say when they prepare for steps
 
     @property
     def steps(self) -> int:

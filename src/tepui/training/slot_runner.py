@@ -76,7 +76,8 @@ class SlotRunner(Runner):
         if self._eager is None and self._phase != members[0].phase:
             self._phase, self._slots = members[0].phase, None
             batches = next(self.plan.pairs(seed, first, epoch))
-            self._prepare(members, method, turns[0], batches)
+            with self.plan.clock.during("capturing", epoch):
+                self._prepare(members, method, turns[0], batches)
         if self._slots is None:
             assert self._eager is not None
             self._eager.run_epoch(members, epoch)

@@ -104,7 +104,7 @@ def fitted(
         optimizer=tepui.SGD(lr=0.1, momentum=0.9, weight_decay=5e-4),
         schedule=tepui.MultiStep(),
         augment=(RandomCrop(), HorizontalFlip()),
-        compile=compiles(None, numerics, steps * arguments.members),
+        compile=compiles(None, numerics, steps * arguments.members, ensemble.members),
         checkpoint_every=CHECKPOINT_EVERY,
         out=arguments.out / "run",
         progress="none",

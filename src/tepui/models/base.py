@@ -6,7 +6,7 @@ ensemble, and be cut where only its last layers are to be trained.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
@@ -27,6 +27,8 @@ class Model(nn.Module):
         classifier: The last layer.
         config: Arguments from which the constructor builds the same model; each can
             be written as JSON.
+        fused: Whether training on a GPU runs in kernels of our own, so that compiling
+            gains nothing.
 
     Raises:
         ValueError: If an integer in the configuration is not positive.
@@ -35,6 +37,7 @@ class Model(nn.Module):
     layers: nn.Sequential
     classifier: nn.Linear
     config: dict[str, Any]
+    fused: ClassVar[bool] = False
 
     def __init__(self, **config: Any) -> None:
         super().__init__()

@@ -25,9 +25,9 @@ def normalized(
 ) -> Tensor:
     """Return BatchNorm of ``x``, plus a tensor if given, then ReLU if wanted."""
     if _fits(norm, x, added):
-        out: Tensor = _Normalized.apply(x, norm.weight, norm.bias, added, norm, relu)
-        return out
-    out = norm(x)
+        values = (x, norm.weight, norm.bias, added, norm, relu)
+        return _Normalized.apply(*values)  # type: ignore[no-any-return,no-untyped-call]
+    out: Tensor = norm(x)
     out = out if added is None else out + added
     return F.relu(out) if relu else out
 

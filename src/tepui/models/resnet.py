@@ -16,7 +16,8 @@ from typing import Literal, final, get_args
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of
-from tepui.models.base import Chain, Model, NormalizedConvolution, kaiming_fan_out
+from tepui.models.base import Model, NormalizedConvolution, composed, kaiming_fan_out
+from tepui.models.convolution import convolved
 
 Stem = Literal["32px", "64px", "imagenet"]
 
@@ -42,6 +43,8 @@ class ResNet18(Model):
         >>> model(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
+
+    fused = True
 
     def __init__(
         self,
@@ -111,11 +114,20 @@ class _Block(nn.Module):
         return out
 
 
-def _stem(channels: int, width: int, stem: Stem) -> Chain:
+class _Stem(nn.Sequential):
+    """The first convolution with its BatchNorm, ReLU and perhaps a pooling."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        convolution, *rest = self
+        assert isinstance(convolution, nn.Conv2d)
+        return composed(rest, convolved(convolution, images))
+
+
+def _stem(channels: int, width: int, stem: Stem) -> _Stem:
     if stem != "imagenet":
-        return Chain(*NormalizedConvolution(channels, width), nn.ReLU())
+        return _Stem(*NormalizedConvolution(channels, width), nn.ReLU())
     convolution = NormalizedConvolution(channels, width, kernel=7, stride=2)
-    return Chain(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    return _Stem(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
 
 
 def _stage(

@@ -27,7 +27,8 @@ class CastModule:
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Call the module; gradients reach its own weights, in their own type."""
-        copies = _Cast.apply(self._dtype, *self._weights.values())
+        weights = self._weights.values()
+        copies = _Cast.apply(self._dtype, *weights)  # type: ignore[no-untyped-call]
         given = dict(zip(self._weights, copies, strict=True))
         return functional_call(self._module, given, inputs, named)
 

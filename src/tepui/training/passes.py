@@ -15,6 +15,7 @@ from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import blocks, forward
 from tepui.training.casts import CastModule
+from tepui.training.streams import beside
 
 
 class MemberPasses:
@@ -126,18 +127,19 @@ class MemberPasses:
         captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
         if not captured or self._accumulate > 1:
             return self.gradient(first), self.gradient(second)
-        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
-        beside.wait_stream(here)
+        here = torch.cuda.current_stream()
+        aside = beside(here)
+        aside.wait_stream(here)
         # Both passes meet at the same parameters, on whose stream does not matter.
         expected = "The AccumulateGrad node's stream does not match"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", expected)
-            with torch.cuda.stream(beside):
+            with torch.cuda.stream(aside):
                 loss = self.losses(first).mean()
-                here.wait_stream(beside)
+                here.wait_stream(aside)
                 values = self._differentiated(loss)
             other = self.gradient(second)
-        here.wait_stream(beside)
+        here.wait_stream(aside)
         return Gradient(loss.detach(), values), other
 
     def masked(self, values: Sequence[Tensor]) -> list[Tensor]:

@@ -43,6 +43,7 @@ def record(
     members: Sequence[TrainingMember],
     batch: Batch,
     undoing: AbstractContextManager[None],
+    stream: torch.cuda.Stream,
 ) -> Recording[Result]:
     """Capture a step of some members, after a few that warm up for it.
 
@@ -51,11 +52,11 @@ def record(
         members: Those whose passes it takes.
         batch: A batch that it reads.
         undoing: Takes back what steps in its block changed.
+        stream: Where it is captured.
 
     Raises:
         NotCapturable: If a replay would not do what the step does.
     """
-    stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         draws = _warmed_up(step, members, batch, undoing)

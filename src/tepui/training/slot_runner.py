@@ -19,11 +19,13 @@ from tepui.training.coupled import (
     prepare_losses,
     record_losses,
 )
-from tepui.training.graphs import fixed_batch, refill, warn_of_eager_steps
+from tepui.training.feeds import fixed_batch, refill
+from tepui.training.graphs import warn_of_eager_steps
 from tepui.training.member import TrainingMember
 from tepui.training.recording import WARM_UP_STEPS, NotCapturable, Recording, record
 from tepui.training.runner import Plan, Runner
 from tepui.training.slots import Slots
+from tepui.training.streams import lane
 
 log = logging.getLogger(__name__)
 
@@ -153,8 +155,9 @@ def captured(slots: Slots, method: CoupledMethod, batches: BatchPair) -> Capture
     """Capture a step of the slots, which must be loaded again after it."""
     batch, other = batches
     fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
+    stream = lane(slots.index.device, 0)
     recording = record(
-        lambda: slots.step(method, fixed), slots.active, fixed[0], nullcontext()
+        lambda: slots.step(method, fixed), slots.active, fixed[0], nullcontext(), stream
     )
     return CapturedStep(recording, fixed)
 

@@ -133,6 +133,7 @@ def train(
             progress=shown,
             interruption=interruption,
         )
+        stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None:
             folder.begin(config)

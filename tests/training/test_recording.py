@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -22,13 +23,19 @@ class Broken(RuntimeError):  # noqa: N818
     """What the end of a broken capture raises."""
 
 
+def given_back(device, name, index, pool):
+    """Note what is given back; the second time torch refuses to."""
+    device.given_back.append((name, index, pool))
+    raise RuntimeError("not recording")
+
+
 @pytest.fixture
 def device(monkeypatch):
     """A stand-in for CUDA that captures by running, and cannot be drawn on."""
     generator = StandIn().manual_seed(99)
 
     @contextlib.contextmanager
-    def graph(_, stream):
+    def graph(graph, pool, stream):
         device.capturing = True
         try:
             yield
@@ -45,12 +52,16 @@ def device(monkeypatch):
         def register_generator_state(self, state):
             self.registered.append(state)
 
+        def reset(self):
+            pass
+
         def replay(self):
             self.replays += 1
 
     stream = SimpleNamespace(wait_stream=lambda other: None)
     device = SimpleNamespace(
         capturing=False,
+        given_back=[],
         Stream=lambda: stream,
         stream=lambda chosen: contextlib.nullcontext(),
         current_stream=lambda: stream,
@@ -58,8 +69,11 @@ def device(monkeypatch):
         default_generators=(generator,),
         synchronize=lambda: None,
         CUDAGraph=Graph,
+        graph_pool_handle=lambda: (0, 7),
         graph=graph,
     )
+    for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+        monkeypatch.setattr(torch._C, name, partial(given_back, device, name))
     monkeypatch.setattr(recording.torch, "cuda", device)
     return device
 
@@ -107,6 +121,10 @@ def test_a_capture_that_fails_says_what_failed_first(device):
     with pytest.raises(NotCapturable, match=reason):
         record(step, [member], batch(), contextlib.nullcontext())
     assert member.module.weight.grad is None
+    assert device.given_back == [
+        ("_cuda_endAllocateToPool", 0, (0, 7)),
+        ("_cuda_releasePool", 0, (0, 7)),
+    ]
     assert (generator.state.seed, generator.state.offset) == (99, 0)
 
 

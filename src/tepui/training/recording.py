@@ -118,13 +118,14 @@ def _abandon(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
     """Do what torch before 2.12 leaves undone where a capture fails.
 
     Without it, torch takes the capture to last: nothing more could be captured in this
-    process and no unused memory be given back. Later versions refuse to do it twice.
+    process and no unused memory be given back.
     """
     device = torch.cuda.current_device()
     graph.reset()
-    for give_back in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
-        with suppress(RuntimeError):
-            give_back(device, pool)
+    # The first refuses where it was done; the second must then not be done again.
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(device, pool)
+        torch._C._cuda_releasePool(device, pool)
     torch.cuda.synchronize()
 
 

@@ -1,34 +1,25 @@
-"""What a step draws follows from its key; what follows from no key is found out."""
+"""What a step draws follows from member and step alone, captured or not."""
 
 import contextlib
-import random
-from dataclasses import dataclass, field
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.parametrizations import spectral_norm
 
 from tepui.core.seeding import derive
-from tepui.data import Batch
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble
-from tepui.training import recording
 from tepui.training.coupled import joint_gradient
 from tepui.training.draws import Draws, drawing_from, rehearsed
-from tepui.training.foreign_draws import foreign_draws, streams_kept
-from tepui.training.recording import NotCapturable, Recording, record
 from training.cases import (
     CLASSES,
     StoppedError,
     fitted,
-    global_states,
     member_of,
     numbers,
     one_thread,
     stop_after,
 )
+from training.draw_cases import Drawing, StandIn, batch
 
 single = pytest.fixture(autouse=True)(one_thread)
 
@@ -89,57 +80,6 @@ def test_a_resumed_run_draws_what_was_left(tmp_path):
         assert 0 < len(left) < 9
         for number, masks in enumerate(left, start=9 - len(left)):
             assert torch.equal(masks[1], drawn_by_hand(seed, number))
-
-
-@dataclass
-class Counter:
-    seed: int = 0
-    offset: int = 0
-
-
-@dataclass
-class StandIn:
-    """What a generator of a GPU does with seeds and offsets, without the numbers."""
-
-    state: Counter = field(default_factory=Counter)
-
-    def manual_seed(self, seed):
-        self.state.seed, self.state.offset = seed, 0
-        return self
-
-    def get_offset(self):
-        return self.state.offset
-
-    def clone_state(self):
-        return StandIn(Counter(self.state.seed, self.state.offset))
-
-    def graphsafe_get_state(self):
-        return StandIn(self.state)
-
-    def graphsafe_set_state(self, other):
-        self.state = other.state
-
-    def draw(self):
-        self.state.offset += 4
-        return self.state.seed, self.state.offset
-
-
-class Drawing(nn.Module):
-    """Draws twice from a stand-in at each call."""
-
-    def __init__(self, generator, notes):
-        super().__init__()
-        self.layer = nn.Linear(4, CLASSES)
-        self.draw, self.notes = generator.draw, notes
-
-    def forward(self, x):
-        self.notes += [self.draw(), self.draw()]
-        return self.layer(x)
-
-
-def batch():
-    data = numbers(8)
-    return Batch(data.inputs, data.targets, torch.arange(8))
 
 
 def replayed(generator, members, draws, step, seeds, notes):
@@ -224,197 +164,3 @@ def test_states_are_put_back_after_an_error():
             fail(draws)
         assert generator.state is kept
         assert member.begin_captured_pass is None
-
-
-class Noisy(nn.Module):
-    """Adds noise from somewhere."""
-
-    def __init__(self, draw, **held):
-        super().__init__()
-        self.layer = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
-        self.draw = draw
-        for name, value in held.items():
-            setattr(self, name, value)
-
-    def forward(self, x):
-        return self.layer(x) + self.draw(self)
-
-
-HELD = {
-    "torch": lambda: Noisy(
-        lambda m: torch.rand((), generator=m.own), own=torch.Generator()
-    ),
-    "random": lambda: Noisy(lambda m: m.own.random(), own=random.Random(1)),
-    "numpy": lambda: Noisy(lambda m: m.own.random(), own=np.random.default_rng(1)),
-    "Philox": lambda: Noisy(
-        lambda m: m.own.random(), own=np.random.Generator(np.random.Philox(1))
-    ),
-    "RandomState": lambda: Noisy(lambda m: m.own.rand(), own=np.random.RandomState(1)),
-    "list": lambda: Noisy(lambda m: m.own[1].random(), own=[None, random.Random(1)]),
-    "dict": lambda: Noisy(lambda m: m.own["a"].random(), own={"a": random.Random(1)}),
-    # So rarely that outputs do not show it.
-    "rarely": lambda: Noisy(lambda m: m.own.random() > 2, own=random.Random(1)),
-}
-
-
-@pytest.mark.parametrize("name", HELD)
-def test_streams_that_a_model_holds_are_found_and_put_back(name):
-    model = nn.Sequential(HELD[name]())
-    with streams_kept([model]):
-        expected = model[0].draw(model[0])
-    with streams_kept([model]):
-        found = foreign_draws(member_of(model), batch())
-        changed = model[0].draw(model[0])
-    assert found.startswith("the model draws from a generator of its own (0.own")
-    assert model[0].draw(model[0]) == expected
-    assert name == "rarely" or changed != expected
-
-
-def test_a_stream_that_is_held_but_not_drawn_from_is_no_obstacle():
-    model = Noisy(lambda m: 0.0, own=torch.Generator(), other=random.Random(1))
-    assert foreign_draws(member_of(model), batch()) is None
-
-
-ELSEWHERE = torch.Generator().manual_seed(1)
-GLOBAL = {
-    "numpy's global state": lambda m: np.random.rand(),
-    "Python's random": lambda m: random.random(),
-    "draws on the CPU": lambda m: torch.rand(()),
-    "passes of the model differ": lambda m: torch.rand((), generator=ELSEWHERE),
-}
-
-
-@pytest.mark.parametrize("reason", GLOBAL)
-def test_draws_from_elsewhere_are_found(reason):
-    model = Noisy(GLOBAL[reason])
-    before = global_states()[:2]
-    with streams_kept([model]):
-        assert reason in foreign_draws(member_of(model), batch())
-    assert global_states()[:2] == before
-
-
-@pytest.mark.parametrize(
-    "factory",
-    [
-        lambda: nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)),
-        lambda: spectral_norm(nn.Linear(4, 3), n_power_iterations=1),
-        lambda: Noisy(lambda m: 0.0, own=torch.default_generator),
-    ],
-)
-def test_ordinary_models_repeat_themselves(factory):
-    model = factory()
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    assert foreign_draws(member_of(model), batch()) is None
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, before[name])
-
-
-class Broken(RuntimeError):  # noqa: N818
-    """What the end of a broken capture raises."""
-
-
-@pytest.fixture
-def device(monkeypatch):
-    """A stand-in for CUDA that captures by running, and cannot be drawn on."""
-    generator = StandIn().manual_seed(99)
-
-    @contextlib.contextmanager
-    def graph(_, stream):
-        device.capturing = True
-        try:
-            yield
-        except ZeroDivisionError as error:
-            # Python chains the two, as it does where ending the capture raises.
-            raise Broken("capture invalidated") from error
-        finally:
-            device.capturing = False
-
-    class Graph:
-        def __init__(self):
-            self.registered, self.replays = [], 0
-
-        def register_generator_state(self, state):
-            self.registered.append(state)
-
-        def replay(self):
-            self.replays += 1
-
-    stream = SimpleNamespace(wait_stream=lambda other: None)
-    device = SimpleNamespace(
-        capturing=False,
-        Stream=lambda: stream,
-        stream=lambda chosen: contextlib.nullcontext(),
-        current_stream=lambda: stream,
-        current_device=lambda: 0,
-        default_generators=(generator,),
-        synchronize=lambda: None,
-        CUDAGraph=Graph,
-        graph=graph,
-    )
-    monkeypatch.setattr(recording.torch, "cuda", device)
-    return device
-
-
-def test_a_recording_registers_and_seeds_one_state_per_pass(device):
-    generator, notes = device.default_generators[0], []
-    member = member_of(Drawing(generator, notes))
-    made = record(
-        lambda: SAM(rho=0.1).gradient(member, batch()),
-        [member],
-        batch(),
-        contextlib.nullcontext(),
-    )
-    assert len(made.graph.registered) == 2
-    made.replay([SimpleNamespace(seed=11)], 4)
-    seeds = {state.state.seed for state in made.graph.registered}
-    assert seeds == {derive(11, "noise", 4)}
-    assert made.graph.replays == 1
-    assert generator.state.seed == 99
-
-
-def test_a_recording_without_draws_seeds_nothing(device):
-    member = member_of(nn.Linear(4, CLASSES))
-    undone = []
-
-    @contextlib.contextmanager
-    def undoing():
-        yield
-        undone.append(device.capturing)
-
-    made = record(lambda: member.gradient(batch()), [member], batch(), undoing())
-    assert (made.draws, made.graph.registered, undone) == ((), [], [False])
-    assert isinstance(made, Recording)
-
-
-def test_a_capture_that_fails_says_what_failed_first(device):
-    member = member_of(nn.Linear(4, CLASSES))
-    generator = device.default_generators[0]
-
-    def step():
-        member.module.weight.grad = torch.zeros(CLASSES, 4)
-        return 1 / 0 if device.capturing else member.gradient(batch())
-
-    reason = r"capturing them failed \(ZeroDivisionError: division by zero\)"
-    with pytest.raises(NotCapturable, match=reason):
-        record(step, [member], batch(), contextlib.nullcontext())
-    assert member.module.weight.grad is None
-    assert (generator.state.seed, generator.state.offset) == (99, 0)
-
-
-def test_an_error_while_warming_up_is_the_callers(device):
-    member = member_of(nn.Linear(4, CLASSES))
-    with pytest.raises(ZeroDivisionError):
-        record(lambda: 1 / 0, [member], batch(), contextlib.nullcontext())
-
-
-def test_draws_from_elsewhere_are_not_captured(device):
-    member = member_of(Noisy(lambda m: random.random()))
-    before = global_states()[:2]
-    with pytest.raises(NotCapturable, match="draws from Python's random"):
-        record(
-            lambda: member.gradient(batch()),
-            [member],
-            batch(),
-            contextlib.nullcontext(),
-        )
-    assert global_states()[:2] == before

@@ -1,9 +1,9 @@
 """Capturing a step as a CUDA graph, or saying why it cannot be captured."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -61,18 +61,17 @@ def record(
     with torch.cuda.stream(stream):
         draws = _warmed_up(step, members, batch, undoing)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     try:
-        result = _captured(step, members, draws, graph, stream)
+        result = _captured(step, members, draws, graph, stream, pool)
     except Exception as error:
         reason = f"capturing them failed ({_told(error)})"
     else:
         return Recording(stream, graph, draws, result)
     # Out of the handler, where the error held tensors of the graph's memory.
-    del graph
     for member in members:
         member.module.zero_grad()
-    torch.cuda.synchronize()
+    _abandon(graph, pool)
     raise NotCapturable(reason)
 
 
@@ -101,6 +100,7 @@ def _captured(
     draws: Sequence[Draws],
     graph: torch.cuda.CUDAGraph,
     stream: torch.cuda.Stream,
+    pool: Any,
 ) -> Result:
     for member in members:
         member.noise_seed = None
@@ -111,8 +111,23 @@ def _captured(
         for each in draws:
             for state in each.states:
                 graph.register_generator_state(state)
-        stack.enter_context(torch.cuda.graph(graph, stream=stream))
+        stack.enter_context(torch.cuda.graph(graph, pool, stream))
         return step()
+
+
+def _abandon(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+    """Do what torch before 2.12 leaves undone where a capture fails.
+
+    Without it, torch takes the capture to last: nothing more could be captured in this
+    process and no unused memory be given back.
+    """
+    device = torch.cuda.current_device()
+    graph.reset()
+    # The first refuses where it was done; the second must then not be done again.
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(device, pool)
+        torch._C._cuda_releasePool(device, pool)
+    torch.cuda.synchronize()
 
 
 def _default_generator() -> torch.Generator:

@@ -64,7 +64,6 @@ def device(monkeypatch):
         capturing=False,
         forgets=True,
         given_back=[],
-        Stream=lambda: stream,
         stream=lambda chosen: contextlib.nullcontext(),
         current_stream=lambda: stream,
         current_device=lambda: 0,
@@ -88,6 +87,7 @@ def test_a_recording_registers_and_seeds_one_state_per_pass(device):
         [member],
         batch(),
         contextlib.nullcontext(),
+        device.current_stream(),
     )
     assert len(made.graph.registered) == 2
     made.replay([SimpleNamespace(seed=11)], 4)
@@ -106,7 +106,9 @@ def test_a_recording_without_draws_seeds_nothing(device):
         yield
         undone.append(device.capturing)
 
-    made = record(lambda: member.gradient(batch()), [member], batch(), undoing())
+    stream = device.current_stream()
+    step = partial(member.gradient, batch())
+    made = record(step, [member], batch(), undoing(), stream)
     assert (made.draws, made.graph.registered, undone) == ((), [], [False])
     assert isinstance(made, Recording)
 
@@ -122,8 +124,9 @@ def test_a_capture_that_fails_says_what_failed_first(device, forgets):
         return 1 / 0 if device.capturing else member.gradient(batch())
 
     reason = r"capturing them failed \(ZeroDivisionError: division by zero\)"
+    stream = device.current_stream()
     with pytest.raises(NotCapturable, match=reason):
-        record(step, [member], batch(), contextlib.nullcontext())
+        record(step, [member], batch(), contextlib.nullcontext(), stream)
     assert member.module.weight.grad is None
     expected = ["_cuda_endAllocateToPool", "_cuda_releasePool"] if forgets else []
     assert device.given_back == [(name, 0, (0, 7)) for name in expected]
@@ -132,8 +135,9 @@ def test_a_capture_that_fails_says_what_failed_first(device, forgets):
 
 def test_an_error_while_warming_up_is_the_callers(device):
     member = member_of(nn.Linear(4, CLASSES))
+    undoing, stream = contextlib.nullcontext(), device.current_stream()
     with pytest.raises(ZeroDivisionError):
-        record(lambda: 1 / 0, [member], batch(), contextlib.nullcontext())
+        record(lambda: 1 / 0, [member], batch(), undoing, stream)
 
 
 def test_draws_from_elsewhere_are_not_captured(device):
@@ -145,5 +149,6 @@ def test_draws_from_elsewhere_are_not_captured(device):
             [member],
             batch(),
             contextlib.nullcontext(),
+            device.current_stream(),
         )
     assert global_states()[:2] == before

@@ -20,6 +20,7 @@ Timelines = Mapping[str, Sequence[Span]]
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, _ = COLORS
 GRAY = "#999999"
 SECONDS = Column("seconds", "seconds")
+SMALLEST = 0.01  # share of a bar below which a part of it is not told apart
 # Told apart by their hatching as well.
 LOOKS: dict[Activity, tuple[str, str]] = {
     "preparing": (YELLOW, ""),
@@ -77,11 +78,13 @@ def mean_timeline(entry: Entry) -> tuple[Span, ...]:
 def activity_bars(timelines: Timelines) -> "Figure":
     """Draw one bar per method, in parts as long as its activities took."""
     figure, (axis,) = grid(1, size=(9.0, 1.2 + 0.65 * len(timelines)))
+    spent = [by_activity(timeline) for timeline in timelines.values()]
+    longest = max(sum(parts.values()) for parts in spent)
+    left = [0.0] * len(spent)
+    for activity, seconds in told_apart(spent, longest).items():
+        axis.barh(range(len(spent)), seconds, 0.4, left, **_look(activity))
+        left = _sums(left, seconds)
     for place, timeline in enumerate(timelines.values()):
-        left = 0.0
-        for activity, seconds in by_activity(timeline).items():
-            axis.barh(place, seconds, 0.4, left, **_look(activity))
-            left += seconds
         axis.annotate(in_words(timeline), (0, place - 0.24), va="bottom", fontsize=9)
     axis.set_yticks(range(len(timelines)), list(timelines))
     axis.set_ylim(len(timelines) - 0.7, -0.7)
@@ -94,13 +97,17 @@ def activity_bars(timelines: Timelines) -> "Figure":
 def epoch_strips(timelines: Timelines) -> "Figure":
     """Draw the seconds of every epoch in a panel per method, all at one scale."""
     figure, axes = grid(len(timelines), 1, size=(9.0, 2.2))
+    spent = {label: by_epoch(timeline) for label, timeline in timelines.items()}
+    longest = max(sum(parts.values()) for epochs in spent.values() for parts in epochs)
     for axis, (label, timeline) in zip(axes, timelines.items(), strict=True):
-        _draw_strip(axis, timeline)
+        _draw_strip(axis, spent[label], longest)
+        for epoch in exchanges(timeline):
+            axis.axvline(epoch, color="#000000", linestyle="--", linewidth=1)
         axis.set_title(f"{label}: {switch_in_words(timeline)}", fontsize=11)
         axis.set_ylabel("seconds")
     for axis in axes:
-        axis.set_ylim(0, max(other.get_ylim()[1] for other in axes))
-        axis.set_xlim(0, max(other.get_xlim()[1] for other in axes))
+        axis.set_ylim(0, 1.05 * longest)
+        axis.set_xlim(0, max(map(len, spent.values())))
     axes[-1].set_xlabel("epoch")
     legend_below(figure, axes)
     return figure
@@ -124,7 +131,7 @@ def switch_in_words(timeline: Sequence[Span]) -> str:
         return "no exchange"
     counted: tuple[Activity, ...] = ("scoring", "exchanging", "capturing")
     spent = by_activity(s for s in timeline if s.epoch in epochs)
-    costs = [f"{name} {spent[name]:.1f} s" for name in counted if name in spent]
+    costs = [f"{name} {spent[name]:.1f} s" for name in counted if spent.get(name)]
     first, *others = epochs
     more = f" and {len(others)} more" if others else ""
     return f"exchange before epoch {first}{more} ({', '.join(costs)})"
@@ -146,31 +153,54 @@ def seconds_table(group: Group) -> str:
     return table("Seconds of training one ensemble", ["method", *shown, "all"], rows)
 
 
-def _draw_strip(axis: "Axes", timeline: Sequence[Span]) -> None:
-    """Stack the activities of each epoch, as wide as the epoch."""
-    found = {(span.epoch, span.activity): span.seconds for span in timeline}
-    epochs = 1 + max((span.epoch for span in timeline if span.epoch), default=0)
-    edges, below = [*range(epochs + 1)], [0.0] * epochs
-    for activity in sorted(ACTIVITIES, key=lambda activity: activity != "stepping"):
-        seconds = [found.get((epoch, activity), 0.0) for epoch in range(epochs)]
-        if any(seconds):
-            above = [low + high for low, high in zip(below, seconds, strict=True)]
-            look = _look(activity)
-            axis.fill_between(
-                edges, [*below, below[-1]], [*above, above[-1]], step="post", **look
-            )
-            below = above
-    for epoch in exchanges(timeline):
-        axis.axvline(epoch, color="#000000", linestyle="--", linewidth=1)
-    axis.set_xlim(0, epochs)
+def by_epoch(timeline: Sequence[Span]) -> list[dict[Activity, float]]:
+    """Return the seconds of each activity for every epoch."""
+    last = max((span.epoch for span in timeline if span.epoch is not None), default=0)
+    spans: list[list[Span]] = [[] for _ in range(last + 1)]
+    for span in timeline:
+        if span.epoch is not None:
+            spans[span.epoch].append(span)
+    return [by_activity(of_epoch) for of_epoch in spans]
+
+
+def told_apart(
+    spent: Sequence[Mapping[Activity, float]], longest: float
+) -> dict[Activity, list[float]]:
+    """Return the seconds of each activity, small ones joined to the others.
+
+    Example:
+        >>> told_apart([{"saving": 0.1, "stepping": 99.9}, {"stepping": 50.0}], 100.0)
+        {'stepping': [99.9, 50.0], 'other': [0.1, 0.0]}
+    """
+    parts = {name: [part.get(name, 0.0) for part in spent] for name in ACTIVITIES}
+    found: dict[Activity, list[float]] = {}
+    other = parts.pop("other")
+    for name, seconds in parts.items():
+        if max(seconds) >= SMALLEST * longest:
+            found[name] = seconds
+        else:
+            other = _sums(other, seconds)
+    return found | ({"other": other} if any(other) else {})
+
+
+def _draw_strip(
+    axis: "Axes", epochs: Sequence[Mapping[Activity, float]], longest: float
+) -> None:
+    """Stack the activities of each epoch, steps first."""
+    parts = told_apart(epochs, longest)
+    edges, below = [*range(len(epochs) + 1)], [0.0] * len(epochs)
+    for activity in sorted(parts, key=lambda activity: activity != "stepping"):
+        above = _sums(below, parts[activity])
+        sides = [*below, below[-1]], [*above, above[-1]]
+        axis.fill_between(edges, *sides, step="post", **_look(activity))
+        below = above
+
+
+def _sums(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    return [sum(pair) for pair in zip(first, second, strict=True)]
 
 
 def _look(activity: Activity) -> dict[str, Any]:
     color, hatch = LOOKS[activity]
-    return {
-        "facecolor": color,
-        "hatch": hatch,
-        "edgecolor": "#ffffff",
-        "linewidth": 0.5,
-        "label": activity,
-    }
+    look = {"facecolor": color, "hatch": hatch, "edgecolor": "#ffffff"}
+    return {**look, "linewidth": 0, "label": activity}

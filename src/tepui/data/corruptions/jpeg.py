@@ -68,9 +68,9 @@ def through_jpeg(images: Tensor, quality: int) -> Tensor:
         ValueError: If images are not bytes, or ``quality`` is not from 1 to 100.
 
     Example:
-        >>> picture = torch.tensor([[0, 0, 0, 255, 255, 255]], dtype=torch.uint8)
-        >>> through_jpeg(picture.expand(1, 1, 6, 6), 50)[0, 0, 0]
-        tensor([  0,   0,   0, 255, 255, 255], dtype=torch.uint8)
+        >>> edge = torch.tensor([0, 0, 0, 255, 255, 255], dtype=torch.uint8)
+        >>> through_jpeg(edge.expand(1, 1, 6, 6), quality=50)[0, 0, 0]
+        tensor([  0,   3,   0, 255, 255, 255], dtype=torch.uint8)
     """
     require(images.dtype == torch.uint8, "images", "be uint8", images.dtype)
     known = quality in range(1, 101)

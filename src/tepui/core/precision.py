@@ -16,15 +16,11 @@ Answer = TypeVar("Answer")
 
 
 @contextmanager
-def strict_float32(device: torch.device) -> Iterator[None]:
-    """Compute in full float32 inside the block: no TF32, no bfloat16, no autocast."""
-    with _products(rounded=False), torch.autocast(device.type, enabled=False):
-        yield
-
-
-@contextmanager
 def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Compute inside the block as :func:`precision_on` says."""
+    """Compute inside the block as :func:`precision_on` says, and in nothing else.
+
+    In float32 that is without TF32, bfloat16 and autocast.
+    """
     used = precision_on(device, precision)
     narrow = torch.bfloat16 if used == "bfloat16" else None
     with (
@@ -53,10 +49,9 @@ def _products(*, rounded: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        if matmul is not None:
-            torch.set_float32_matmul_precision(matmul)
-        if cudnn is not None:
-            torch.backends.cudnn.allow_tf32 = cudnn
+        # Where newer settings contradicted them, the older ones stay strict.
+        torch.set_float32_matmul_precision(matmul or "highest")
+        torch.backends.cudnn.allow_tf32 = cudnn or False
         for part, precision in parts:
             part.fp32_precision = precision
 

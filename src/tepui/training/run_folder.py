@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.precision import Precision
 from tepui.core.storage import (
     read_document,
     read_tensors,
@@ -184,6 +185,11 @@ class RunFolder:
         if not self.started:
             return None
         return int(self.recorded()["config"]["threads"])
+
+    def exam_precision(self) -> Precision:
+        """Return what its ensemble is examined in: TF32, unless trained in float32."""
+        trained = self.recorded()["config"]["precision"] if self.started else None
+        return "float32" if trained == "float32" else "tf32"
 
     def recorded(self) -> dict[str, Any]:
         """Return what was asked for (``config``) and where (``environment``)."""

@@ -81,3 +81,28 @@ def test_ordinary_models_repeat_themselves(factory):
     assert foreign_draws(member_of(model), batch()) is None
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+def test_recurrent_dropout_comes_from_elsewhere():
+    for dropout, told in ((0.0, False), (0.5, True)):
+        layers = nn.LSTM(4, 3, num_layers=2, dropout=dropout)
+        reason = foreign_draws(member_of(Recurrent(layers)), batch())
+        assert (reason is not None and "recurrent layers" in reason) == told
+
+
+def test_a_model_that_means_to_repeat_its_draws_is_told(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_rng_state", torch.get_rng_state)
+    kept = torch.cuda.get_rng_state
+    model = Noisy(lambda m: float(torch.cuda.get_rng_state().sum() * 0))
+    reason = foreign_draws(member_of(model), batch())
+    assert reason is not None and "activation checkpointing" in reason
+    assert torch.cuda.get_rng_state is kept
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x):
+        return self.layers(x)[0]

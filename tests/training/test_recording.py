@@ -69,6 +69,7 @@ def device(monkeypatch):
         current_device=lambda: 0,
         default_generators=(generator,),
         synchronize=lambda: None,
+        get_rng_state=torch.get_rng_state,
         CUDAGraph=Graph,
         graph_pool_handle=lambda: (0, 7),
         graph=graph,

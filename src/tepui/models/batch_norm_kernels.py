@@ -11,22 +11,26 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-ROWS = 64  # of a tile
+TILE = 4096  # elements that a program holds at once
 CHANNELS = 64  # of a tile, at most
 PROGRAMS = 512  # that sum, about
-MOST_PARTS = 256
+PARTS = 256  # into which rows are divided, at most
+JOINED = 16  # channels whose parts one program joins
+
+# Sizes that only bound loops; a kernel compiled for some of them serves all.
+SIZES = ("rows", "share", "parts")
 
 
 def forward(
     norm: nn.BatchNorm2d, x: Tensor, added: Tensor | None, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result, and every channel's mean and reciprocal deviation."""
-    rows, channels, columns, parts, share = _layout(x)
+    rows, channels, tile, parts, share = _layout(x)
     partial = torch.empty(2, parts, channels, device=x.device)
     mean, scale = torch.empty(2, channels, device=x.device)
-    grid = (parts, triton.cdiv(channels, columns))
-    _moments[grid](x, partial, rows, channels, share, parts, ROWS, columns)
-    _join_moments[(triton.cdiv(channels, 16),)](
+    blocks = triton.cdiv(channels, tile[1])
+    _moments[(parts, blocks)](x, partial, rows, channels, share, parts, *tile)
+    _join_moments[(triton.cdiv(channels, JOINED),)](
         partial,
         mean,
         scale,
@@ -39,12 +43,11 @@ def forward(
         parts,
         norm.momentum,
         norm.eps,
-        triton.next_power_of_2(parts),
-        16,
+        PARTS,
+        JOINED,
     )
     out = torch.empty_like(x)
-    grid = (triton.cdiv(rows, ROWS), triton.cdiv(channels, columns))
-    _apply[grid](
+    _apply[(triton.cdiv(rows, tile[0]), blocks)](
         x,
         x if added is None else added,
         out,
@@ -56,8 +59,7 @@ def forward(
         channels,
         added is not None,
         relu,
-        ROWS,
-        columns,
+        *tile,
     )
     return out, mean, scale
 
@@ -73,21 +75,21 @@ def backward(
     relu: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return the gradients of x, weight, bias and, if there is an out, the addend."""
-    rows, channels, columns, parts, share = _layout(x)
+    rows, channels, tile, parts, share = _layout(x)
     partial = torch.empty(2, parts, channels, device=x.device)
     sums = torch.empty(2, channels, device=x.device)
     dx = torch.empty_like(x)
     dadded = None if out is None else torch.empty_like(x)
     values = (grad, x, x if out is None else out, mean, scale, weight, bias)
     masks = relu, out is not None
-    blocks = triton.cdiv(channels, columns)
+    blocks = triton.cdiv(channels, tile[1])
     _gradient_sums[(parts, blocks)](
-        *values, partial, rows, channels, share, parts, *masks, ROWS, columns
+        *values, partial, rows, channels, share, parts, *masks, *tile
     )
-    _join_sums[(2 * triton.cdiv(channels, 16),)](
-        partial, sums, channels, parts, triton.next_power_of_2(parts), 16
+    _join_sums[(2 * triton.cdiv(channels, JOINED),)](
+        partial, sums, channels, parts, PARTS, JOINED
     )
-    _apply_gradient[(triton.cdiv(rows, ROWS), blocks)](
+    _apply_gradient[(triton.cdiv(rows, tile[0]), blocks)](
         *values,
         sums,
         dx,
@@ -95,23 +97,23 @@ def backward(
         rows,
         channels,
         *masks,
-        ROWS,
-        columns,
+        *tile,
     )
     return dx, sums[1], sums[0], dadded
 
 
-def _layout(x: Tensor) -> tuple[int, int, int, int, int]:
-    """Return rows, channels, channels of a tile, parts and the rows of each part."""
+def _layout(x: Tensor) -> tuple[int, int, tuple[int, int], int, int]:
+    """Return rows, channels, a tile's of both, parts and the rows of each part."""
     channels = x.shape[1]
     rows = x.numel() // channels
     columns = min(CHANNELS, triton.next_power_of_2(channels))
-    wanted = min(MOST_PARTS, max(1, PROGRAMS // triton.cdiv(channels, columns)))
-    share = ROWS * triton.cdiv(rows, ROWS * wanted)
-    return rows, channels, columns, triton.cdiv(rows, share), share
+    tile = (TILE // columns, columns)
+    wanted = min(PARTS, max(1, PROGRAMS // triton.cdiv(channels, columns)))
+    share = tile[0] * triton.cdiv(rows, tile[0] * wanted)
+    return rows, channels, tile, triton.cdiv(rows, share), share
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _moments(  # pragma: no cover - compiled for the GPU
     x,
     partial,
@@ -149,7 +151,7 @@ def _moments(  # pragma: no cover - compiled for the GPU
     tl.store(partial + at, tl.sum(squares, 0), mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _join_moments(  # pragma: no cover - compiled for the GPU
     partial,
     mean,
@@ -189,7 +191,7 @@ def _join_moments(  # pragma: no cover - compiled for the GPU
         tl.store(batches, tl.load(batches) + 1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _apply(  # pragma: no cover - compiled for the GPU
     x,
     added,
@@ -248,7 +250,7 @@ def _masked(  # pragma: no cover - compiled for the GPU
     return g, value
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _gradient_sums(  # pragma: no cover - compiled for the GPU
     grad,
     x,
@@ -290,7 +292,7 @@ def _gradient_sums(  # pragma: no cover - compiled for the GPU
     tl.store(partial + at, tl.sum(product, 0) * spread, mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _join_sums(  # pragma: no cover - compiled for the GPU
     partial,
     sums,
@@ -309,7 +311,7 @@ def _join_sums(  # pragma: no cover - compiled for the GPU
     tl.store(sums + which * channels + column, total, mask=column < channels)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _apply_gradient(  # pragma: no cover - compiled for the GPU
     grad,
     x,

@@ -36,19 +36,24 @@ def foreign_draws(member: MemberPasses, batch: Batch) -> str | None:
 
     Runs the first part of a batch twice, in training mode and with one seed.
     """
+    if any(_has_recurrent_dropout(part) for part in member.module.modules()):
+        return "cuDNN draws the dropout of recurrent layers from a state of its own"
     streams = streams_of([member.module])
     before = [_text(stream.get()) for stream in streams]
     part = next(member.parts(batch))
     fresh = torch.Generator().manual_seed(0).get_state()
     member.noise_seed = 0
     outputs, on_host = [], False
-    for _ in range(2):
-        with _kept(member.buffers):
-            outputs.append(member.outputs(part).detach())
-        on_host |= not torch.equal(torch.default_generator.get_state(), fresh)
+    with _noting_saved_states() as saved:
+        for _ in range(2):
+            with _kept(member.buffers):
+                outputs.append(member.outputs(part).detach())
+            on_host |= not torch.equal(torch.default_generator.get_state(), fresh)
     for stream, state in zip(streams, before, strict=True):
         if _text(stream.get()) != state:
             return f"the model draws from {stream.name} in its forward pass"
+    if saved:
+        return "the model repeats draws itself (activation checkpointing)"
     if on_host:
         return "the model draws on the CPU in its forward pass"
     if _differ(*outputs):
@@ -117,6 +122,32 @@ def _is_default(generator: torch.Generator) -> bool:
 def _text(state: Any) -> str:
     """Return a state in a form that can be compared."""
     return json.dumps(state, default=lambda part: part.tolist())
+
+
+def _has_recurrent_dropout(part: nn.Module) -> bool:
+    if not isinstance(part, nn.RNNBase):
+        return False
+    return part.num_layers > 1 and part.dropout > 0
+
+
+@contextmanager
+def _noting_saved_states() -> Iterator[list[bool]]:
+    """Note whether a state of the device's generator was saved.
+
+    Whoever does so means to draw the same again, which a captured pass cannot.
+    """
+    original, saved = torch.cuda.get_rng_state, []
+
+    def noting(*arguments: Any, **named: Any) -> Tensor:
+        state = original(*arguments, **named)
+        saved.append(True)
+        return state
+
+    torch.cuda.get_rng_state = noting
+    try:
+        yield saved
+    finally:
+        torch.cuda.get_rng_state = original
 
 
 @contextmanager

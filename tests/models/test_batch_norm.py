@@ -89,10 +89,13 @@ def test_kernels_are_close_to_float64(shape, adds, relu):
     norm = norm_of(shape[1]).cuda()
     found = everything(norm, x, added, grad, relu)
     assert int(norm.num_batches_tracked) == 1
-    for one, other in zip(found, exact, strict=True):
-        scale = float(other.abs().max()) + 1e-3
+    names = ("out", "dx", "dweight", "dbias", "dadded", "mean", "variance")
+    kept = [name for name in names if adds or name != "dadded"]
+    for name, one, other in zip(kept, found, exact, strict=True):
+        # Gradients of two rows cancel to zero, from terms of this size.
+        scale = max(float(other.abs().max()), 1.0)
         error = float((one.double().cpu() - other).abs().max())
-        assert error <= 2e-4 * scale
+        assert error <= 2e-4 * scale, (name, error, scale)
 
 
 @on_gpu
@@ -116,6 +119,8 @@ def test_networks_with_kernels_have_the_gradients_of_those_without(
     torch.manual_seed(0)
     module = factory(width=8, in_channels=3).cuda()
     x = torch.randn(16, 3, 32, 32, device="cuda")
+
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
     def gradient():
         loss = module(x).square().mean()

@@ -269,13 +269,17 @@ def drawn_elsewhere():
     return float(torch.rand((), generator=ELSEWHERE))
 
 
+def drawn_by_numpy():
+    return np.random.rand()
+
+
 REFUSED = {
     "own": (lambda: OwnGenerator("cpu"), r"a generator of its own \(noise\)"),
     "on the device": (
         lambda: OwnGenerator(DEVICE),
         r"a generator of its own \(noise\)",
     ),
-    "numpy": (lambda: Scaled(lambda: np.random.rand()), "numpy's global state"),
+    "numpy": (lambda: Scaled(drawn_by_numpy), "numpy's global state"),
     "random": (lambda: Scaled(random.random), "Python's random"),
     "elsewhere": (
         lambda: Scaled(drawn_elsewhere),

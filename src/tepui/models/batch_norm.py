@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tepui.models.hooks import hooked
+
 try:
     from tepui.models import batch_norm_kernels as kernels
 except ImportError:  # no Triton, as on most machines without a GPU
@@ -34,7 +36,7 @@ def normalized(
 
 def is_plain_relu(module: nn.Module) -> bool:
     """Return whether nobody would notice that a ReLU was not called."""
-    return type(module) is nn.ReLU and not _hooked(module)
+    return type(module) is nn.ReLU and not hooked(module)
 
 
 def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
@@ -53,18 +55,9 @@ def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
         and x.numel() // x.shape[1] > 1
         and x.numel() < 2**31
         and (added is None or (added.dtype == x.dtype and added.shape == x.shape))
-        and not _hooked(norm)
+        and not hooked(norm)
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-    )
-
-
-def _hooked(module: Any) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
     )
 
 

@@ -196,6 +196,7 @@ def test_every_step_draws_new_masks(method):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # as asked for
 def test_compiled_models_draw_by_step_too():
     graph = trained(mlp, SAM(rho=0.1), compile=True)
     again = trained(mlp, SAM(rho=0.1), compile=True)

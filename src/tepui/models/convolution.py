@@ -15,15 +15,17 @@ def convolved(layer: nn.Conv2d, images: Tensor) -> Tensor:
     A GPU has no fast kernel for three channels. In training in half precision both the
     images and the weight get channels of zeros, which change no sum.
     """
+    out: Tensor
     if not _gains(layer, images):
-        out: Tensor = layer(images)
+        out = layer(images)
         return out
     fill = (0, 0, 0, 0, 0, CHANNELS - layer.in_channels)
     filled, weight = (
         F.pad(tensor, fill).contiguous(memory_format=torch.channels_last)
         for tensor in (images, layer.weight)
     )
-    return layer._conv_forward(filled, weight, layer.bias)
+    out = layer._conv_forward(filled, weight, layer.bias)
+    return out
 
 
 def _gains(layer: nn.Conv2d, images: Tensor) -> bool:

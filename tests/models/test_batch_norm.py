@@ -133,6 +133,19 @@ def test_networks_with_kernels_have_the_gradients_of_those_without(
 
 
 @on_gpu
+@pytest.mark.parametrize(("adds", "relu"), CASES)
+def test_kernels_in_eval_mode_use_the_running_statistics(adds, relu):
+    x, added, _ = operands((9, 70, 7, 3), adds)
+    x, added = (None if t is None else t.cuda() for t in (x, added))
+    norm = norm_of(70).cuda().eval()
+    with torch.no_grad():
+        found = normalized(norm, x, added=added, relu=relu)
+    expected = normalized(norm, x, added=added, relu=relu)  # with gradients: torch's
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-4)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+@on_gpu
 def test_results_repeat_to_the_bit():
     values = [t.cuda() for t in operands((128, 64, 16, 16), True)]
     first, second = (everything(norm_of(64).cuda(), *values, True) for _ in range(2))

@@ -1,19 +1,19 @@
 """SharpBalance's mixed step and scoring against the published procedure.
 
-ResNet-18 for 32-pixel images, batch 128, three members. The published procedure is a
-file with ``published_mixed_step`` and ``published_scoring``; its path is the argument.
-All is measured in this one process, as ratios.
+ResNet-18 for 32-pixel images, batch 128, three members. The published procedure is that
+of ``published_procedure.py``, beside this file. All is measured in this one process, as
+ratios.
 
-    PYTHONPATH=src python3 benchmarks/sharpbalance.py PATH/published_procedure.py
+    PYTHONPATH=src python3 benchmarks/sharpbalance.py
 """
 
 import argparse
-import importlib.util
 import json
 import time
 from pathlib import Path
 
 import torch
+from published_procedure import published_mixed_step, published_scoring
 from rich.console import Console
 from rich.table import Table
 from training_step import RHO, fitted, images, synchronize
@@ -23,13 +23,6 @@ from tepui.data import HorizontalFlip, RandomCrop
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.sharpness import sample_fisher_trace
-
-
-def loaded(path: str):
-    spec = importlib.util.spec_from_file_location("published", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def timed(work, device, repeats: int = 1) -> float:
@@ -44,13 +37,13 @@ def timed(work, device, repeats: int = 1) -> float:
     return min(times)
 
 
-def steps(published, sizes, device) -> dict[str, float]:
+def steps(sizes, device) -> dict[str, float]:
     """Return milliseconds per member-step."""
     width, members, batch, count = sizes
     data = images(batch).to(device)
     model = ResNet18(width=width).to(device)
     x = data.prepare(data.inputs)
-    step = published.published_mixed_step(model, x, data.targets)
+    step = published_mixed_step(model, x, data.targets)
     for _ in range(3):
         step()
 
@@ -73,19 +66,18 @@ def steps(published, sizes, device) -> dict[str, float]:
             device,
             method,
             runner="graph" if on_cuda else "eager",
-            compile=on_cuda,
         )
         found[f"tepui, {name}"] = seconds / (members * count)
     return {name: 1e3 * seconds for name, seconds in found.items()}
 
 
-def scoring(published, width, samples, batch, device) -> dict[str, float]:
+def scoring(width, samples, batch, device) -> dict[str, float]:
     """Return microseconds per sample."""
     data = images(samples).to(device)
     model = briefly_trained(width, data, device)
     x = data.prepare(data.inputs[: min(samples, 2048)])
     y = data.targets[: len(x)]
-    score = published.published_scoring(model)
+    score = published_scoring(model)
     score(x[:32], y[:32])
     found = {"published": timed(lambda: score(x, y), device) / len(x)}
     kinds = {"strict float32": (None, False)}
@@ -188,7 +180,6 @@ def show(title: str, results: dict[str, float], base: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     on_cuda = torch.cuda.is_available()
-    parser.add_argument("published")
     parser.add_argument("--width", type=int, default=64 if on_cuda else 16)
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--batch", type=int, default=128)
@@ -198,14 +189,13 @@ def main() -> None:
     parser.add_argument("--json", help="also write the numbers to this file")
     arguments = parser.parse_args()
     device = torch.device("cuda" if on_cuda else "cpu")
-    published = loaded(arguments.published)
     hardware = torch.cuda.get_device_name() if on_cuda else "CPU"
     about = f"ResNet-18 width {arguments.width}, torch {torch.__version__}, {hardware}"
     scores = scoring(
-        published, arguments.width, arguments.samples, arguments.scoring_batch, device
+        arguments.width, arguments.samples, arguments.scoring_batch, device
     )
     sizes = (arguments.width, arguments.members, arguments.batch, arguments.steps)
-    mixed = steps(published, sizes, device)
+    mixed = steps(sizes, device)
     show(f"microseconds per scored sample: {about}", scores, "published")
     show(f"milliseconds per member-step: {about}", mixed, "published mixed step")
     if arguments.json:

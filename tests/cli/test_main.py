@@ -502,7 +502,9 @@ def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
         in capsys.readouterr().out
     )
     main([*words, "--resume"])
-    assert "trained 2 members" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "trained 2 members" in said
+    assert re.search(r"time: \d+\.\d s: \w+ing \d+ %, ", said)
 
 
 def test_a_branch_is_the_whole_run(tmp_path, capsys):

@@ -1,11 +1,11 @@
-"""Strict float32 inside a block, and everything as it was after it."""
+"""A precision inside a block, and everything as it was after it."""
 
 import pytest
 import torch
 
-from tepui.core.precision import strict_float32
+from tepui.core.precision import computing_in, precision_on
 
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 NEWER = hasattr(torch.backends.cudnn, "conv")
 
 
@@ -33,6 +33,7 @@ def settings():
 
 
 STRICT = ("highest", False, False, *("ieee" for _ in parts()))
+ROUNDED = ("high", True, True, *("tf32" for _ in parts()))
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ def test_the_block_is_strict_and_leaves_all_as_it_was(surround, failing):
     seen = []
 
     def block():
-        with strict_float32(CPU):
+        with computing_in("float32", CPU):
             seen.append(settings())
             if failing:
                 raise KeyError("midway")
@@ -106,6 +107,50 @@ def test_the_block_is_strict_and_leaves_all_as_it_was(surround, failing):
 def test_autocast_is_off_inside_and_on_again_after(kind):
     x = torch.ones(2, 2)
     with torch.autocast("cpu", kind):
-        with strict_float32(CPU):
+        with computing_in("float32", CPU):
             assert (x @ x).dtype == torch.float32
         assert (x @ x).dtype == kind
+
+
+@pytest.mark.parametrize("surround", SURROUNDINGS)
+@pytest.mark.parametrize(
+    ("device", "precision", "expected"),
+    [(CPU, "tf32", STRICT), (GPU, "float32", STRICT), (GPU, "tf32", ROUNDED)],
+)
+def test_a_gpu_rounds_products_if_asked_to(surround, device, precision, expected):
+    surround()
+    before = settings()
+    with computing_in(precision, device):
+        assert settings() == expected
+    assert settings() == before
+
+
+def test_a_cpu_computes_in_float32():
+    x = torch.ones(2, 2)
+    for precision in ("float32", "tf32", "bfloat16"):
+        assert precision_on(CPU, precision) == "float32"
+        assert precision_on(GPU, precision) == precision
+        with computing_in(precision, CPU):
+            assert (x @ x).dtype == torch.float32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_each_precision_rounds_more_than_the_one_before():
+    generator = torch.Generator().manual_seed(0)
+    images, weights = (
+        torch.randn(shape, generator=generator).cuda()
+        for shape in ((64, 64, 16, 16), (64, 64, 3, 3))
+    )
+    exact = torch.nn.functional.conv2d(images.double(), weights.double())
+    errors = []
+    for precision in ("float32", "tf32", "bfloat16"):
+        with computing_in(precision, GPU):
+            found = torch.nn.functional.conv2d(images, weights)
+        errors.append((found.double() - exact).abs().mean() / exact.abs().mean())
+    assert errors[0] < 1e-5 < errors[1] < 1e-3 < errors[2] < 1e-1
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(ValueError, match="precision must be one of float32, tf32, bf"):
+        precision_on(CPU, "float16")

@@ -18,6 +18,8 @@ from tepui.data import Arrays, corrupted
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.scores import SCORE_NAMES, mean_scores, scores
+from tepui.evaluation.stored_logits import read_logits
+from tepui.models import ResNet18
 
 NOISE = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
@@ -241,9 +243,51 @@ def test_the_document_is_json_without_nan_and_holds_everything(members, rule):
     assert document["severities"]["5"] == result.by_severity()[5].document()
     cells = [(cell["type"], cell["severity"]) for cell in document["cells"]]
     assert cells == list(result.shifted)
+    assert document["precision"] == "float32"
     assert sum(document["reliability"]["clean"]["count"]) == 40
     assert sum(document["reliability"]["shifted"]["count"]) == 160
     assert (document["clean"]["mean_kl"] is None) == (members == 1)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_a_cpu_computes_in_float32_and_the_document_says_so(ensemble, precision):
+    expected = evaluate(ensemble, DATA, shifted=shifts()).document()
+    found = evaluate(ensemble, DATA, shifted=shifts(), precision=precision).document()
+    assert found == expected
+    assert found["precision"] == "float32"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    ("precision", "gap"), [("float32", 1e-3), ("tf32", 1e-2), ("bfloat16", 5e-2)]
+)
+def test_an_exam_on_a_gpu_gives_what_a_cpu_gives(precision, gap, tmp_path):
+    noise = torch.rand(200, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    pictures = torch.nn.functional.interpolate(noise, size=32, mode="bilinear")
+    data = Arrays(pictures.mul(255).byte(), torch.arange(200) % 10)
+    ensemble = Ensemble.build(lambda: ResNet18(width=8), members=2).eval()
+    copies = corrupted(data, severities=(3,))
+    evaluate(ensemble, data, shifted=copies, out=tmp_path / "cpu")
+    ensemble.cuda()
+    seen = []
+    hook = ensemble.register_forward_pre_hook(lambda _, x: seen.append(x[0].device))
+    result = evaluate(
+        ensemble, data, shifted=copies, precision=precision, out=tmp_path / "gpu"
+    )
+    hook.remove()
+    assert {device.type for device in seen} == {"cuda"}
+    assert result.document()["precision"] == precision
+    host, device = (read_logits(tmp_path / name) for name in ("cpu", "gpu"))
+    scale = host.clean[0].abs().max()
+    assert (device.clean[0] - host.clean[0]).abs().max() < gap * scale
+    for cell, (logits, labels) in host.shifted.items():
+        found, same = device.shifted[cell]
+        assert torch.equal(same, labels)
+        error = (found - logits).abs()
+        # Copies may differ by a level here and there, those of JPEG may not.
+        error = error.max() if cell[0] == "jpeg_compression" else error.mean()
+        assert error < gap * scale, cell
 
 
 def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_path):

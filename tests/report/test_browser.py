@@ -114,8 +114,8 @@ def test_everything_is_drawn_and_nothing_is_fetched(page, tab, width, scheme):
     counts = [
         tab.value(f"document.querySelectorAll('{n}').length") for n in ("svg", "img")
     ]
-    # Five figures and 48 pictures of the comparison, two and twelve of the run.
-    assert counts == [5 + 2, 48 + 12 + 1]
+    # Seven figures and 48 pictures of the comparison, four and twelve of the run.
+    assert counts == [7 + 4, 48 + 12 + 1]
     assert tab.value(EMPTY) == 0
     assert tab.value("document.documentElement.scrollWidth") <= width
     back, texts = tab.value(COLORS)
@@ -153,7 +153,7 @@ def test_headings_descend_and_names_are_unique(page, tab):
     silent = """[...document.querySelectorAll('[role=img]')].filter(each =>
       each.getAttribute('aria-label').length < 20).length"""
     assert tab.value(silent) == 0
-    assert tab.value("document.querySelectorAll('[role=img]').length") == 8
+    assert tab.value("document.querySelectorAll('[role=img]').length") == 12
 
 
 def test_on_paper_there_is_no_navigation_and_all_settings_show(page, tab):

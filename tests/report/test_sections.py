@@ -6,56 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from report_cases import shown
+from report_cases import comparison, shown, text
 from tepui.report.cost import peak_memory, scoring_share, seconds_per_epoch
 from tepui.report.heat_map import accuracies, differences, heat_map
 from tepui.report.markup import inline_svg
 from tepui.report.page import render, sections_of
 from tepui.report.sections import cost
-from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.load_reports import LoadedReports, ReportSource, Study
 from tepui.studies.results import Record, Results
 from tepui.training.run_folder import EpochRecord
 
 
-def evaluation(accuracies):
-    scores = {"individual_accuracy": 0.8, "accuracy": 0.9, "improvement": 0.1}
-    scores |= {"der": 0.5, "ece": 0.02, "nll": 0.4}
-    bins = {"count": [0, 20], "confidence": [None, 0.5], "accuracy": [None, 0.6]}
-    cells = [
-        {"type": kind, "severity": severity, "accuracy": value}
-        for (kind, severity), value in accuracies.items()
-    ]
-    return {
-        "rule": "probability",
-        "members": 2,
-        "samples": 100,
-        "clean": scores,
-        "shifted": scores,
-        "severities": {"1": scores, "5": scores},
-        "cells": cells,
-        "reliability": {"clean": bins, "shifted": bins},
-    }
-
-
-def comparison():
-    def trained(*values):
-        places = [("fog", 1), ("fog", 5), ("jpeg_compression", 1)]
-        own = evaluation(dict(zip(places, values, strict=False)))
-        return Trained("nowhere", (1, 2), 8.0, own, {}, None)
-
-    first = (trained(0.9, 0.5, 0.8), trained(0.7, 0.3, 0.6))
-    second = (trained(0.9, 0.2),)
-    methods = (MethodResult("A", {}, first), MethodResult("B", {}, second))
-    return Comparison("two", {"epochs": 4}, {}, methods)
-
-
 def record(epoch, seconds, exchange=None, memory=None):
     return EpochRecord(epoch, (1.0,), (0.1,), (), seconds, 9.0, exchange, memory)
-
-
-def text(found):
-    return render(found.title, sections_of(found))
 
 
 def test_corruptions_show_means_and_differences_to_the_first_method():

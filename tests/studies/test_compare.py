@@ -9,7 +9,8 @@ from torch.utils.data import Dataset
 
 import tepui
 from tepui.core.seeding import member_seeds
-from tepui.data import Digits, UniformNoise, corrupted
+from tepui.data import Digits, UniformNoise, corrupt, corrupted
+from tepui.data.corruptions import copies
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
@@ -72,6 +73,19 @@ def test_scores_are_means_over_ensembles(finished):
     assert found.error == pytest.approx(abs(values[0] - values[1]) / 2)
     level = [t.evaluation["severities"]["5"]["nll"] for t in method.ensembles]
     assert method.severity("5", "nll").mean == pytest.approx(sum(level) / 2)
+
+
+def test_all_ensembles_share_one_copy_of_each_cell(tmp_path, monkeypatch):
+    made = []
+
+    def counting(images, name, severity, **options):
+        made.append((name, severity))
+        return corrupt(images, name, severity, **options)
+
+    monkeypatch.setattr(copies, "corrupt", counting)
+    comparison = small(tmp_path, epochs=1)
+    assert sum(len(method.ensembles) for method in comparison.methods) > 1
+    assert made == [("contrast", 1), ("contrast", 5)]
 
 
 def test_what_was_written_is_read_back(finished):

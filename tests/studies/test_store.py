@@ -8,6 +8,7 @@ import tepui
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.storage import same_bits
 from tepui.data import Digits, UniformNoise, corrupted
+from tepui.data.corruptions import copies
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.models import MLP
 from tepui.sharpness import worst_case
@@ -82,7 +83,7 @@ def test_answers_are_the_members_logits(filled):
 
 
 def test_copies_that_are_too_large_to_keep_give_the_same(filled, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "KEPT_BYTES", 0)
+    monkeypatch.setattr(copies, "KEPT_BYTES", 0)
     other = Store(tmp_path, device="cpu")
     assert other.evaluation(TRIAL, EXAM) == filled.evaluation(TRIAL, EXAM)
 

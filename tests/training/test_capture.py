@@ -8,7 +8,7 @@ import torch
 from tepui.core import foreach
 from tepui.data import Arrays, Batch, Division
 from tepui.methods import DeepEnsemble, SharpBalance
-from tepui.training.graphs import fixed_batch, refill
+from tepui.training.feeds import fixed_batch, refill
 from tepui.training.optimizer import capturable
 from training.cases import fitted, images, noisy_net, numbers, one_thread, pairs
 

@@ -8,9 +8,10 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
+from tepui.training.timeline import by_activity
 from training.cases import Lookahead
 
 pytestmark = [
@@ -163,24 +164,6 @@ def test_compiled_bfloat16_learns_like_float32():
     assert fast.history[-1].loss == pytest.approx(plain.history[-1].loss, rel=0.1)
 
 
-class WithDropout(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Flatten(), nn.Linear(768, 16), nn.Dropout(0.5), nn.Linear(16, 10)
-        )
-
-    def forward(self, x):
-        return self.layers(x)
-
-
-def test_dropout_runs_eagerly_and_says_so():
-    with pytest.warns(UserWarning, match="random numbers in its forward pass"):
-        first = trained(SAM(rho=0.1), factory=WithDropout, runner="graph")
-    second = trained(SAM(rho=0.1), factory=WithDropout, runner="eager")
-    assert_close(state(first), state(second), 0)
-
-
 def test_a_plain_torch_optimizer_runs_eagerly():
     def rmsprop(parameters):
         return torch.optim.RMSprop(parameters, lr=1e-3)
@@ -236,3 +219,14 @@ def test_pruned_weights_stay_zero_in_a_captured_graph(method):
     assert_close(state(trained(method, runner="eager", prune=pruned)), state(graph))
     for member in graph.ensemble.members:
         assert sparsity_of(member) == pytest.approx(0.6, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", [SharpBalance(rho=0.1, switch_at=2), SED()])
+def test_capturing_is_no_part_of_the_steps(method):
+    run = trained(method, epochs=4, runner="graph")
+    captured = [s.epoch for s in run.timeline if s.activity == "capturing"]
+    assert captured == ([0] if isinstance(method, SED) else [0, 2])
+    spent, steps = by_activity(run.timeline), [r.seconds for r in run.history]
+    assert sum(steps) == pytest.approx(spent["stepping"])
+    # Each captures some steps eagerly; an epoch of seven replays takes less.
+    assert spent["capturing"] / len(captured) > max(steps)

@@ -1,7 +1,9 @@
 import pytest
 import torch
+from torch import nn
 
 from tepui.methods import SAM
+from tepui.models import MLP, ResNet18
 from tepui.training.numerics import Numerics, computing_with, numerics_of
 from tepui.training.prepare import STEPS_WORTH_COMPILING, compiles
 from training.cases import (
@@ -153,4 +155,12 @@ def test_devices_that_are_not_there_are_named(monkeypatch):
 )
 def test_only_long_runs_on_a_gpu_are_compiled_unasked(asked, device, steps, compiled):
     numerics = Numerics(torch.device(device), "float32", False, 1)
-    assert compiles(asked, numerics, steps) == compiled
+    assert compiles(asked, numerics, steps, [nn.Linear(1, 1)]) == compiled
+
+
+def test_models_with_kernels_of_their_own_are_compiled_only_if_asked():
+    numerics = Numerics(torch.device("cuda"), "bfloat16", False, 1)
+    fused, other = ResNet18(width=2), MLP(4)
+    for modules, compiled in (([fused], False), ([fused, other], True)):
+        assert compiles(None, numerics, STEPS_WORTH_COMPILING, modules) == compiled
+    assert compiles(True, numerics, 1, [fused])

@@ -223,3 +223,13 @@ def test_memory_is_that_of_this_run_alone():
     run = fitted(images(), convnet, epochs=2, device="cuda")
     first, second = (record.peak_memory for record in run.history)
     assert held < first <= second < held + (1 << 28)
+
+
+@pytest.mark.parametrize(
+    ("trained", "examined"),
+    [("float32", "float32"), ("tf32", "tf32"), ("bfloat16", "tf32")],
+)
+def test_a_run_is_examined_in_what_it_was_trained_in(tmp_path, trained, examined):
+    fitted(images(), out=tmp_path / "run", precision=trained, epochs=1)
+    assert RunFolder(tmp_path / "run").exam_precision() == examined
+    assert RunFolder(tmp_path / "none").exam_precision() == "tf32"

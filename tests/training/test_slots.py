@@ -392,16 +392,6 @@ def test_pruned_weights_stay_zero():
 
 
 @captured
-def test_dropout_runs_eagerly_and_says_so():
-    def noisy():
-        return nn.Sequential(heads(), nn.Dropout(0.5), nn.Linear(10, 10))
-
-    with pytest.warns(UserWarning, match="random numbers in its forward pass"):
-        graph = on_gpu(SED(), noisy, runner="graph")
-    assert_same_bits(state(graph), state(on_gpu(SED(), noisy, runner="eager")))
-
-
-@captured
 @pytest.mark.parametrize(
     "how",
     [

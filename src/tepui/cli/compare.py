@@ -8,7 +8,7 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, corrupted_images, part, place_of, unfamiliar
+from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
 from tepui.cli.own_functions import own_functions
@@ -92,10 +92,9 @@ def compare(
     folder = folder_for("compare", out, resume)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
-    place = place_of(device)
     shifted = None
     if corruptions != "none":
-        shifted = corrupted_images(test, corruptions, place)
+        shifted = corrupted_images(test, corruptions)
     if extractor is None:
         front, factory = None, fitted(model, train)
     else:

@@ -106,10 +106,10 @@ def _options_of(data: Data | None) -> dict[str, Any]:
     return data.keywords if isinstance(data, partial) else {}
 
 
-def corrupted_images(test: Dataset[Any], strength: str, device: str) -> Corrupted:
+def corrupted_images(test: Dataset[Any], strength: str) -> Corrupted:
     """Return the corrupted copies that ``--corruptions`` asks for."""
     try:
-        return corrupted(to_arrays(test).to(device), strength=strength)
+        return corrupted(test, strength=strength)
     except ValueError as error:
         raise ValueError(
             f"{error}; pass --corruptions none to leave corrupted data out"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from rich.markup import escape
 from rich.table import Table
 from torch import nn
@@ -21,6 +22,7 @@ from tepui.cli.datasets import (
 )
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
+from tepui.core.precision import Precision
 from tepui.core.storage import write_json
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
@@ -29,6 +31,8 @@ from tepui.report.tables import shown_name
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
 from tepui.studies.trained import EVALUATION
+from tepui.training.prepare import to_device
+from tepui.training.run_folder import RunFolder
 
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
@@ -45,6 +49,7 @@ def evaluate(
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,
+    precision: Precision | None = None,
     workers: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -68,6 +73,8 @@ def evaluate(
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
+        precision: What members compute in on a GPU; tf32 by default, or float32 if the
+            run was trained in it.
         workers: Processes that load data not held in tensors.
         overwrite: Replace an existing evaluation.
     """
@@ -83,10 +90,12 @@ def evaluate(
     if shifted is not None:
         copies = corrupted_copies(shifted, test, data)
     elif corruptions != "none":
-        copies = corrupted_images(test, corruptions or "cifar", place)
+        copies = corrupted_images(test, corruptions or "cifar")
     sets = unfamiliar(ood, test)
+    ensemble = load(run, None if model is None else fitted(model, test))
+    to_device(ensemble, torch.device(place))
     evaluation = evaluate_ensemble(
-        load(run, None if model is None else fitted(model, test)).to(place),
+        ensemble,
         test,
         shifted=copies,
         ood=sets,
@@ -95,6 +104,7 @@ def evaluate(
         rule=rule,
         batch_size=batch_size,
         workers=workers,
+        precision=precision or RunFolder(run).exam_precision(),
         out=run,
         overwrite=True,
     )

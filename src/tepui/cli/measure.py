@@ -38,6 +38,7 @@ from tepui.sharpness import (
     relative_flatness,
     worst_case,
 )
+from tepui.training.run_folder import RunFolder
 
 KINDS = ("sharpness", "diversity", "ood")
 EXAMPLE = (
@@ -107,7 +108,12 @@ def measure(
         console().print(_sharpness_table(sharpness))
     if test is not None:
         evaluation = evaluate(
-            ensemble, test, ood=unfamiliar(ood, test), rule=rule, out=folder
+            ensemble,
+            test,
+            ood=unfamiliar(ood, test),
+            rule=rule,
+            precision=RunFolder(checkpoints[0]).exam_precision(),
+            out=folder,
         )
     if "diversity" in kinds:
         document["diversity"] = evaluation.clean.document()

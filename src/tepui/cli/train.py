@@ -20,6 +20,7 @@ from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.modules.features import cached_features
 from tepui.training import SGD, AdamW, TensorBoard, fit
+from tepui.training.timeline import in_words
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
 
@@ -117,3 +118,5 @@ def train(
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
     members_in_words = "1 member" if count == 1 else f"{count} members"
     console().print(f"trained {members_in_words} (loss {losses}) in {folder}")
+    if run.timeline:
+        console().print(f"time: {in_words(run.timeline)}")

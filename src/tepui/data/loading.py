@@ -108,7 +108,10 @@ def in_order(
     num_classes: int | None = None,
 ) -> Iterator[Batch]:
     """Yield a data set from first to last sample, as :func:`at_rows` does."""
-    rows = torch.arange(length(dataset)).split(batch_size)
+    arrays = as_arrays(dataset)
+    # Where the samples lie, since copying to a GPU blocks.
+    place = None if arrays is None else arrays.device
+    rows = torch.arange(length(dataset), device=place).split(batch_size)
     options: dict[str, Any] = {"workers": workers, "num_classes": num_classes}
     yield from at_rows(dataset, rows, device=device, **options)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
+from tepui.core.precision import Precision, computing_in
 from tepui.data.class_names import class_subset
 from tepui.data.loading import in_order, inputs_to
 from tepui.ensembles.ensemble import Ensemble
@@ -17,13 +18,17 @@ Classes = Literal["held", "all"]
 
 
 def dataset_logits(
-    ensemble: Ensemble, dataset: Dataset[Any], batch_size: int = 1024, workers: int = 0
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    batch_size: int = 1024,
+    workers: int = 0,
+    precision: Precision = "tf32",
 ) -> tuple[Tensor, Tensor]:
     """Return every member's logits on a data set, with the labels."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
     logits, labels = [], []
-    with evaluating(ensemble), torch.no_grad():
+    with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):
         for batch in in_order(dataset, batch_size, device=device, workers=workers):
             inputs = inputs_to(batch.inputs, device)
             with refusal_named(inputs):

@@ -10,8 +10,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, one_of, require
+from tepui.core.precision import Precision, precision_on
 from tepui.core.storage import write_tensors
 from tepui.data.class_names import class_names, same_classes
+from tepui.data.corruptions.copies import Corrupted
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.dataset_logits import Classes, classes_left, dataset_logits
@@ -21,6 +23,7 @@ from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import TAKEN_NAMES, Scores, scores_and_bins
 from tepui.evaluation.stored_logits import LOGITS, Cell
 from tepui.metrics import Reliability, Rule, ood_scores, restrict_classes
+from tepui.modules.running import device_of
 
 
 def evaluate(
@@ -34,6 +37,7 @@ def evaluate(
     rule: Rule = "probability",
     batch_size: int = 1024,
     workers: int = 0,
+    precision: Precision = "tf32",
     out: str | Path | None = None,
     overwrite: bool = False,
 ) -> Evaluation:
@@ -43,7 +47,8 @@ def evaluate(
         ensemble: What to evaluate, where it lies.
         dataset: Clean test data.
         shifted: Shifted test data by (type, severity), such as
-            ``tepui.data.corrupted(dataset)``.
+            ``tepui.data.corrupted(dataset)``, whose copies are made where the ensemble
+            lies.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are ignored.
         classes: Between which classes members choose; the logits of others are left
@@ -58,6 +63,9 @@ def evaluate(
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
+        precision: What members compute in on a GPU: ``"float32"``; ``"tf32"``, which
+            rounds what enters matrix products; ``"bfloat16"``. A CPU computes in
+            float32.
         out: A folder for the logits of every data set between the classes left, in
             one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
@@ -67,8 +75,9 @@ def evaluate(
 
     Raises:
         FileExistsError: If logits are there and ``overwrite`` is false.
-        ValueError: If a member cannot take the data, a label is of a class that is
-            left out, or a metric returns something other than a scalar.
+        ValueError: If ``rule`` or ``precision`` is unknown, a member cannot take the
+            data, a label is of a class that is left out, or a metric returns something
+            other than a scalar.
 
     Example:
         >>> import tepui
@@ -81,13 +90,18 @@ def evaluate(
         True
     """
     one_of("rule", rule, get_args(Rule))
+    one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)
     check_ood({} if ood is None else ood, dataset)
     check_metrics({} if metrics is None else metrics, TAKEN_NAMES)
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
-    ask = partial(dataset_logits, ensemble, batch_size=batch_size, workers=workers)
+    device = device_of(ensemble)
+    if isinstance(shifted, Corrupted):
+        shifted = shifted.made_on(device)
+    how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
+    ask = partial(dataset_logits, ensemble, precision=precision, **how)
     outputs = _Outputs(ask, classes, dataset, stored=file is not None)
     scored = partial(scores_and_bins, rule=rule, metrics=metrics)
     logits, labels = outputs.labeled("clean", dataset, "dataset")
@@ -113,7 +127,8 @@ def evaluate(
     warn_of_dead_members(clean.member_nlls, choices, stacklevel=2)
     detected = detections_and_histograms(logits, unfamiliar)
     sizes = members, samples, choices
-    return Evaluation(rule, *sizes, clean, cells, reliability, *detected)
+    used = precision_on(device, precision)
+    return Evaluation(rule, *sizes, clean, cells, reliability, *detected, used)
 
 
 class _Outputs:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.evaluation.ood import Detection, Histogram
 from tepui.evaluation.scores import Scores, mean_scores
@@ -30,6 +31,7 @@ class Evaluation:
             of each unfamiliar set from the clean ones.
         histograms: How PDS and the largest mean probability are distributed, where
             there are unfamiliar sets.
+        precision: What members computed in.
     """
 
     rule: Rule
@@ -41,6 +43,7 @@ class Evaluation:
     reliability: Mapping[str, Reliability]
     ood: Mapping[str, Mapping[str, Detection]] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    precision: Precision = "float32"
 
     @property
     def shifted_mean(self) -> Scores | None:
@@ -62,6 +65,7 @@ class Evaluation:
         reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
         return {
             "rule": self.rule,
+            "precision": self.precision,
             "members": self.members,
             "samples": self.samples,
             "classes": self.classes,

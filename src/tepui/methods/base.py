@@ -21,6 +21,8 @@ these functions do must therefore
   host runs them only once; what changes with time is read from tensors,
   ``member.progress`` and ``member.learning_rate``, or from ``member.phase``, with
   whose change the step is captured anew;
+- draw no random numbers; those of the model's passes are seeded by member and step, in
+  a captured graph as in an eager step;
 - leave weights and buffers as they were found, running statistics aside
   (``after_update`` may change weights);
 - keep whatever outlives the step in ``member.state``, under the names that

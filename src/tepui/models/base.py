@@ -6,11 +6,13 @@ ensemble, and be cut where only its last layers are to be trained.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.models.batch_norm import is_plain_relu, normalized
+from tepui.models.convolution import convolved
 
 
 class Model(nn.Module):
@@ -26,6 +28,8 @@ class Model(nn.Module):
         classifier: The last layer.
         config: Arguments from which the constructor builds the same model; each can
             be written as JSON.
+        fused: Whether training on a GPU runs in kernels of our own, so that compiling
+            gains nothing.
 
     Raises:
         ValueError: If an integer in the configuration is not positive.
@@ -34,6 +38,7 @@ class Model(nn.Module):
     layers: nn.Sequential
     classifier: nn.Linear
     config: dict[str, Any]
+    fused: ClassVar[bool] = False
 
     def __init__(self, **config: Any) -> None:
         super().__init__()
@@ -93,11 +98,27 @@ class Composed(Model):
 
 
 def composed(layers: Iterable[nn.Module], *inputs: Any, **named: Any) -> Tensor:
-    """Apply layers in order."""
-    for layer in layers:
-        inputs, named = (layer(*inputs, **named),), {}
+    """Apply layers in order, a BatchNorm and the ReLU that follows it at once."""
+    left = list(layers)[::-1]
+    while left:
+        layer = left.pop()
+        if left and isinstance(layer, nn.BatchNorm2d) and is_plain_relu(left[-1]):
+            left.pop()
+            inputs = (normalized(layer, *inputs),)
+        elif type(layer) is nn.Conv2d:
+            inputs = (convolved(layer, *inputs),)
+        else:
+            inputs, named = (layer(*inputs, **named),), {}
     x: Tensor = inputs[0]
     return x
+
+
+class Chain(nn.Sequential):
+    """Layers in order, as :func:`composed` applies them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply all layers."""
+        return composed(self, x)
 
 
 def positive(**sizes: int) -> None:
@@ -112,12 +133,20 @@ def positive(**sizes: int) -> None:
         require(size > 0, name, "be positive", size)
 
 
-def convolution_with_norm(
-    channels: int, width: int, kernel: int = 3, stride: int = 1
-) -> nn.Sequential:
-    """Return a convolution that keeps the size, up to stride, and its BatchNorm."""
-    layer = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
-    return nn.Sequential(layer, nn.BatchNorm2d(width))
+class NormalizedConvolution(nn.Sequential):
+    """A convolution that keeps the size, up to stride, and its BatchNorm."""
+
+    def __init__(
+        self, channels: int, width: int, kernel: int = 3, stride: int = 1
+    ) -> None:
+        layer = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
+        super().__init__(layer, nn.BatchNorm2d(width))
+
+    def forward(
+        self, x: Tensor, *, added: Tensor | None = None, relu: bool = False
+    ) -> Tensor:
+        """Return the result, plus a tensor if given, then ReLU if wanted."""
+        return normalized(self[1], self[0](x), added=added, relu=relu)
 
 
 def kaiming_fan_out(module: nn.Module) -> None:

@@ -14,7 +14,7 @@ from typing import final
 
 from torch import nn
 
-from tepui.models.base import Model, convolution_with_norm
+from tepui.models.base import Model, NormalizedConvolution
 
 
 @final
@@ -48,12 +48,12 @@ class ConvNet(Model):
             num_classes=num_classes, in_channels=in_channels, width=width, stride=stride
         )
         self.layers = nn.Sequential(
-            *convolution_with_norm(in_channels, width, stride=stride),
+            *NormalizedConvolution(in_channels, width, stride=stride),
             nn.ReLU(),
             nn.MaxPool2d(2),
-            *convolution_with_norm(width, 2 * width),
+            *NormalizedConvolution(width, 2 * width),
             nn.ReLU(),
-            *convolution_with_norm(2 * width, 4 * width),
+            *NormalizedConvolution(2 * width, 4 * width),
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),

@@ -13,11 +13,10 @@ References:
 
 from typing import Literal, final, get_args
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of
-from tepui.models.base import Model, convolution_with_norm, kaiming_fan_out
+from tepui.models.base import Chain, Model, NormalizedConvolution, kaiming_fan_out
 
 Stem = Literal["32px", "64px", "imagenet"]
 
@@ -43,6 +42,8 @@ class ResNet18(Model):
         >>> model(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
+
+    fused = True
 
     def __init__(
         self,
@@ -96,25 +97,27 @@ class _Block(nn.Module):
 
     def __init__(self, channels: int, width: int, stride: int, scaled: bool) -> None:
         super().__init__()
-        self.first = convolution_with_norm(channels, width, stride=stride)
-        self.second = convolution_with_norm(width, width)
+        self.first = NormalizedConvolution(channels, width, stride=stride)
+        self.second = NormalizedConvolution(width, width)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != width:
-            self.shortcut = convolution_with_norm(
+            self.shortcut = NormalizedConvolution(
                 channels, width, kernel=1, stride=stride
             )
         elif scaled:
             self.shortcut = _scale(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+        hidden = self.first(x, relu=True)
+        out: Tensor = self.second(hidden, added=self.shortcut(x), relu=True)
+        return out
 
 
-def _stem(channels: int, width: int, stem: Stem) -> nn.Sequential:
+def _stem(channels: int, width: int, stem: Stem) -> Chain:
     if stem != "imagenet":
-        return nn.Sequential(*convolution_with_norm(channels, width), nn.ReLU())
-    convolution = convolution_with_norm(channels, width, kernel=7, stride=2)
-    return nn.Sequential(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+        return Chain(*NormalizedConvolution(channels, width), nn.ReLU())
+    convolution = NormalizedConvolution(channels, width, kernel=7, stride=2)
+    return Chain(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
 
 
 def _stage(

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, final, get_args
 from torch import nn
 
 from tepui.core.checks import one_of
-from tepui.models.base import Model, kaiming_fan_out
+from tepui.models.base import Chain, Model, kaiming_fan_out
 
 Head = Literal["linear", "imagenet"]
 
@@ -111,10 +111,10 @@ class VGG19BN(_VGG):
     norm = True
 
 
-def _convolution(channels: int, width: int, norm: bool) -> nn.Sequential:
+def _convolution(channels: int, width: int, norm: bool) -> Chain:
     layer = nn.Conv2d(channels, width, 3, padding=1)
     norms = [nn.BatchNorm2d(width)] if norm else []
-    return nn.Sequential(layer, *norms, nn.ReLU())
+    return Chain(layer, *norms, nn.ReLU())
 
 
 def _hidden(features: int, width: int) -> nn.Sequential:

@@ -12,10 +12,10 @@ References:
 
 from typing import final
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.models.base import Model, kaiming_fan_out
+from tepui.models.base import Chain, Model, kaiming_fan_out
+from tepui.models.batch_norm import normalized
 
 BLOCKS = 6  # per stage: 40 = 3 stages · 6 blocks · 2 convolutions + 4
 
@@ -48,7 +48,7 @@ class WideResNet40x2(Model):
             *_stage(width, 2 * width, stride=1),
             *_stage(2 * width, 4 * width, stride=2),
             *_stage(4 * width, 8 * width, stride=2),
-            nn.Sequential(nn.BatchNorm2d(8 * width), nn.ReLU()),
+            Chain(nn.BatchNorm2d(8 * width), nn.ReLU()),
             nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
         )
         self.classifier = nn.Linear(8 * width, num_classes)
@@ -70,9 +70,9 @@ class _Block(nn.Module):
             self.shortcut = nn.Conv2d(channels, width, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        active = F.relu(self.norm1(x))
+        active = normalized(self.norm1, x)
         kept = x if self.shortcut is None else self.shortcut(active)
-        hidden = F.relu(self.norm2(self.convolution1(active)))
+        hidden = normalized(self.norm2, self.convolution1(active))
         total: Tensor = kept + self.convolution2(hidden)
         return total
 

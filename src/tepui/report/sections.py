@@ -12,6 +12,7 @@ from tepui.report.heat_map import heat_map
 from tepui.report.markup import Drawing, TableCell, definitions, paragraph, table
 from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
 from tepui.report.tables import DATA, Row, columns, headings, rows, shown_name
+from tepui.report.timeline import timeline_parts
 from tepui.studies import Comparison
 from tepui.studies.load_reports import Entry, Group
 
@@ -190,12 +191,14 @@ def cost(group: Group) -> Parts:
     if costs is None:
         return []
     about = (
-        "Seconds per epoch are those of all members together, mean over epochs; "
-        "scoring is the share of training in which members score data for each other "
-        "(SharpBalance). Memory is recorded on GPUs. Times on different hardware, or "
-        "beside other work, are not comparable. A dash marks what was not recorded."
+        "Seconds per epoch are those of the steps of all members together, mean over "
+        "epochs; scoring is what members take to score data for each other "
+        "(SharpBalance), as a share of it and the steps. Training is all of it, from "
+        "its beginning to its end. Memory is recorded on GPUs. Times on different "
+        "hardware, or beside other work, are not comparable. A dash marks what was not "
+        "recorded."
     )
-    return [costs, paragraph(about, "note")]
+    return [costs, paragraph(about, "note"), *timeline_parts(group)]
 
 
 SECTIONS: dict[str, Callable[[Group], Parts]] = {

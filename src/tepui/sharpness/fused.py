@@ -18,6 +18,13 @@ from torch import Tensor, nn
 LARGEST_TILE = 128
 SMALLEST_TILE = 16  # of a matrix product in Triton
 
+# Sizes by which no load is aligned; a kernel compiled for some of them serves all.
+SIZES = (
+    *("height", "width", "out_width", "positions", "stride_down", "stride_across"),
+    *("top", "left", "dilation_down", "dilation_across", "kernel_width"),
+    *("column_tiles", "taps", "tiles"),
+)
+
 
 def convolution_norms(
     module: nn.Conv2d,
@@ -97,7 +104,7 @@ def _tile(size: int) -> int:
     return max(SMALLEST_TILE, min(LARGEST_TILE, triton.next_power_of_2(size)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _convolution_norms(  # pragma: no cover - compiled for the GPU
     inputs,
     grads,
@@ -163,7 +170,7 @@ def _convolution_norms(  # pragma: no cover - compiled for the GPU
     tl.store(squares + sample * tiles + tile, square)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _batch_norm_norms(  # pragma: no cover - compiled for the GPU
     inputs,
     grads,

@@ -37,6 +37,9 @@ from tepui.sharpness.lookups import (
 )
 
 # Elements of all patches or products at a time; larger batches are taken in parts.
+# For so few, as in the check of a new model, no kernel is worth its compiling.
+FEW_SAMPLES = 2
+
 WORKING_ELEMENTS = 2**26
 
 INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
@@ -203,7 +206,9 @@ def _weight_norm(
 
 def _fused(grads: Tensor) -> Any:
     """Return the kernels that serve a tensor, None where there are none."""
-    return _kernels() if grads.is_cuda and grads.dtype != torch.float64 else None
+    if not grads.is_cuda or grads.dtype == torch.float64 or len(grads) <= FEW_SAMPLES:
+        return None
+    return _kernels()
 
 
 @cache

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.precision import strict_float32
+from tepui.core.precision import computing_in
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
@@ -102,7 +102,7 @@ class Recorder:
         if self.checked < min(2, len(batch.targets)):
             self.checked = 0
             few = next(blocks(batch, 2))
-            with strict_float32(batch.targets.device):
+            with computing_in("float32", batch.targets.device):
                 self._check(few)
             self.checked = len(few.targets)
         # Gradients of repeated parameters are summed whole before they are squared.

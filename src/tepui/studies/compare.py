@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_json
-from tepui.data import prepared_like
+from tepui.data import Corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
@@ -112,6 +112,8 @@ def compare(
     _check(methods, members, ensembles, unlabeled)
     _require_free(folder, resume)
     seeds = member_seeds(seed, members * ensembles)
+    if extractor is None and isinstance(shifted, Corrupted):
+        shifted = replace(shifted, keep=True).made_on(place)
     on_images = spec = _test_spec(test, shifted, ood, metrics)
     learned, beside = train, unlabeled
     if extractor is not None:

@@ -9,9 +9,9 @@ from torch.utils.data import Dataset
 
 from tepui.data import Arrays
 from tepui.data.class_names import class_names, class_subset
+from tepui.data.corruptions.copies import KEPT_BYTES
 from tepui.evaluation.stored_logits import Cell
 from tepui.studies.given import Copies, GivenTest
-from tepui.studies.store import KEPT_BYTES
 
 Read = Callable[[Dataset[Any]], Arrays]
 

@@ -20,6 +20,7 @@ from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.trained import EVALUATION, read_trained
 from tepui.training.run_folder import EpochRecord, RunFolder
+from tepui.training.timeline import Span
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Entry:
     training: Mapping[str, Any]
     # the epochs of each ensemble; empty where they are not there
     histories: tuple[tuple[EpochRecord, ...], ...]
+    # where the time of each ensemble went; empty where that was not recorded
+    timelines: tuple[tuple[Span, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,14 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
             replace(trained, folder=str(folder / trained.folder))
             for trained in method.ensembles
         )
-        histories = tuple(
-            RunFolder(ensemble.folder).history() for ensemble in ensembles
+        runs = [RunFolder(ensemble.folder) for ensemble in ensembles]
+        entry = Entry(
+            replace(method, ensembles=ensembles),
+            (folder,),
+            training,
+            tuple(run.history() for run in runs),
+            tuple(run.timeline() for run in runs),
         )
-        result = replace(method, ensembles=ensembles)
-        entry = Entry(result, (folder,), training, histories)
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
     methods = {method.label: method.hyperparameters for method in comparison.methods}
@@ -190,7 +196,8 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label} in {folder.name}"
     source = ReportSource(folder, title, config, environment)
-    return source, (key, Entry(result, (folder,), training, (run.history(),)))
+    times = (run.history(),), (run.timeline(),)
+    return source, (key, Entry(result, (folder,), training, *times))
 
 
 def _of_results(folder: Path) -> Study:
@@ -233,6 +240,7 @@ def _joined(first: Entry, second: Entry) -> Entry:
         first.sources + second.sources,
         first.training,
         first.histories + second.histories,
+        first.timelines + second.timelines,
     )
 
 

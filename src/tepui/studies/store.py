@@ -13,15 +13,14 @@ from typing import Any
 
 import torch
 from filelock import FileLock
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.storage import read_json, write_json
-from tepui.data import Arrays, corrupted, prepared_like
+from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import measure
-from tepui.evaluation.stored_logits import Cell, StoredLogits, read_logits
+from tepui.evaluation.stored_logits import StoredLogits, read_logits
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
@@ -38,7 +37,6 @@ from tepui.training.run_folder import EpochRecord, RunFolder
 
 BEGINNINGS = "beginnings"
 Callbacks = Sequence[Callable[[EpochRecord], None]]
-KEPT_BYTES = 2**29
 IN_SILENCE = ExecutionSpec(progress="none")
 
 
@@ -65,7 +63,7 @@ class Store:
         self.execution = replace(execution, device=self.device)
         self.shared = dict(shared or {})
         self._datasets: dict[str, Dataset[Any]] = {}
-        self._copies: dict[str, dict[Cell, Arrays]] = {}
+        self._copies: dict[str, Corrupted] = {}
 
     def folder(self, trial: Trial) -> Path:
         """Return the run folder of a trial.
@@ -256,6 +254,7 @@ class Store:
                 shifted=given.shifted,
                 ood=given.ood,
                 metrics=given.metrics,
+                precision=RunFolder(self.folder(trial)).exam_precision(),
                 out=file.parent,
                 overwrite=True,
             )
@@ -269,22 +268,16 @@ class Store:
         }
         return GivenTest(spec.about, test, shifted, ood)
 
-    def _shifted(
-        self, spec: EvaluationSpec, test: Dataset[Any]
-    ) -> Mapping[Cell, Arrays]:
-        """Return corrupted copies; those of a small test set are made once and kept."""
-        copies = corrupted(
-            test.to(self.device) if isinstance(test, Arrays) else test,
-            types=spec.types,
-            severities=spec.severities,
-            strength=spec.strength,
-        )
-        inputs = copies.dataset.inputs
-        assert isinstance(inputs, Tensor)
-        if inputs.numel() * len(copies) > KEPT_BYTES:
-            return copies
+    def _shifted(self, spec: EvaluationSpec, test: Dataset[Any]) -> Corrupted:
+        """Return corrupted copies, which are made once where there is room for them."""
         if spec.digest not in self._copies:
-            self._copies[spec.digest] = dict(copies)
+            self._copies[spec.digest] = corrupted(
+                test,
+                types=spec.types,
+                severities=spec.severities,
+                strength=spec.strength,
+                keep=True,
+            ).made_on(self.device)
         return self._copies[spec.digest]
 
     def _check_importable(self, **described: Trial | Request) -> None:

@@ -20,7 +20,8 @@ class Trained:
     Attributes:
         folder: Its run folder, relative to the comparison's.
         seeds: Seeds of its members.
-        seconds: How long training took.
+        seconds: How long training took, from its beginning to its end; of runs without
+            a timeline, their steps.
         evaluation: Its scores, ready for JSON.
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
@@ -42,11 +43,16 @@ def read_trained(folder: Path) -> Trained:
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
-        sum(record.seconds for record in run.history()),
+        _seconds(run),
         _evaluation(folder / EVALUATION),
         run.outcome()[1] if run.result.is_file() else {},
         _sharpness(folder / SHARPNESS),
     )
+
+
+def _seconds(run: RunFolder) -> float:
+    timeline = run.timeline()
+    return sum(span.seconds for span in timeline or run.history())
 
 
 def _evaluation(file: Path) -> dict[str, Any]:

@@ -10,12 +10,15 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
+from tepui.core.seeding import derive
 from tepui.methods import CoupledMethod, Method
 from tepui.testing.expecting import REFUSALS, Subject
 from tepui.testing.small_runs import driven, expect_same_runs, network
 from tepui.training.coupled import CoupledRunner
-from tepui.training.graphs import warm_up
+from tepui.training.feeds import Feed, feed_of
+from tepui.training.graphs import fed_step, taken_back
 from tepui.training.member import TrainingMember
+from tepui.training.recording import WARM_UP_STEPS
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.slot_runner import SlotRunner
 
@@ -77,20 +80,35 @@ def check_shapes(checked: Subject, method: Method) -> None:
 
 
 class WarmedRunner(Runner):
-    """Runs eagerly, after what precedes the capture of each member's step."""
+    """Runs eagerly what a GPU would capture, after what precedes a capture."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._warmed: dict[int, tuple[int, str]] = {}
+        self._warmed: dict[int, tuple[tuple[int, str], Feed]] = {}
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
         for member in members:
-            now = member.exchanged, member.phase
-            if self._warmed.get(member.index) != now:
-                member.module.train()
+            member.module.train()
+            feed = self._warmed_up(member, epoch)
+            feed.begin(epoch)
+            while not self.plan.stopping() and feed.advance():
                 member.set_time(*self.plan.time(member.step))
-                member.noise_seed = 0
-                warm_up(member, next(self.plan.batches(member, epoch)))
-                self._warmed[member.index] = now
-        EagerRunner(self.plan).run_epoch(members, epoch)
+                member.noise_seed = derive(member.seed, "noise", member.step)
+                fed_step(member, feed)
+                member.step += 1
+                self.plan.advance(1)
+
+    def _warmed_up(self, member: TrainingMember, epoch: int) -> Feed:
+        """Return a member's feed, after steps that are taken back where it is new."""
+        now = member.exchanged, member.phase
+        known, feed = self._warmed.get(member.index, (None, None))
+        if feed is None or known != now:
+            feed = feed_of(self.plan, member, epoch)
+            member.set_time(*self.plan.time(member.step))
+            member.noise_seed = 0
+            with taken_back(member):
+                for _ in range(WARM_UP_STEPS):
+                    fed_step(member, feed)
+            self._warmed[member.index] = now, feed
+        return feed

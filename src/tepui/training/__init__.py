@@ -8,6 +8,7 @@ from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.schedule import Constant, Cosine, MultiStep, Schedule
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.tensorboard import TensorBoard
+from tepui.training.timeline import Span
 from tepui.training.train import train
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "MultiStep",
     "Run",
     "Schedule",
+    "Span",
     "TensorBoard",
     "TrainingDiverged",
     "TrainingSpec",

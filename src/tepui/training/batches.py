@@ -133,11 +133,14 @@ class TensorSource(BatchSource):
         """Yield batches cut, augmented and normalized where the data lie."""
         draws = self.draws(seed, epoch, self.arrays.device)
         for index in rows.to(self.arrays.device):
-            inputs = self.arrays.raw(index)
-            if self.augmentations:
-                inputs = augmented(inputs, self.augmentations, draws[index])
-            targets = self.arrays.targets[index]
-            yield Batch(self.arrays.prepare(inputs), targets, index)
+            yield self.cut(index, draws)
+
+    def cut(self, index: Tensor, draws: Tensor) -> Batch:
+        """Return some samples, augmented and normalized."""
+        inputs = self.arrays.raw(index)
+        if self.augmentations:
+            inputs = augmented(inputs, self.augmentations, draws[index])
+        return Batch(self.arrays.prepare(inputs), self.arrays.targets[index], index)
 
 
 @dataclass(frozen=True)

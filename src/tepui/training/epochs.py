@@ -2,7 +2,6 @@
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +29,7 @@ from tepui.training.progress import Progress
 from tepui.training.run_folder import Checkpoint, EpochRecord, RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
+from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
@@ -61,25 +61,32 @@ class Training:
             torch.cuda.reset_peak_memory_stats(self.device)
         last = epochs if self.stop_after is None else self.stop_after
         for epoch in range(len(self.history), last):
-            self._prune_before(epoch)
-            exchanging = self._exchange_before(epoch)
-            self._enter_phase(epoch)
-            started, before = time.perf_counter(), self.steps_done()
+            with self.clock.during("other", epoch):
+                self._run_epoch(epoch)
+                if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last:
+                    self._save(epoch)
+
+    def _run_epoch(self, epoch: int) -> None:
+        self._prune_before(epoch)
+        self._exchange_before(epoch)
+        self._enter_phase(epoch)
+        with self.clock.during("stepping", epoch):
             self.runner.run_epoch(self.members, epoch)
-            self._check_finite(epoch)
-            if self.interruption.requested:
-                self._save()
-                self.interruption.leave()
-            seconds = time.perf_counter() - started
-            steps = self.steps_done() - before
-            self._record(epoch, seconds, steps, exchanging=exchanging)
-            if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last:
-                self._save()
+            self._check_finite(epoch)  # waits for the steps
+        if self.interruption.requested:
+            self._save(epoch)
+            self.interruption.leave()
+        self._record(epoch)
 
     @property
     def spec(self) -> TrainingSpec:
         """What was asked for."""
         return self.runner.plan.spec
+
+    @property
+    def clock(self) -> Clock:
+        """What knows where the time goes."""
+        return self.runner.plan.clock
 
     @property
     def ended(self) -> bool:
@@ -101,7 +108,7 @@ class Training:
             self.generation = own.generation
         elif self.origin is not None:
             self._go_on_from(self.origin, branches=True)
-            self._save()
+            self._save(None)
         if self.folder is not None:
             self.folder.write_history(self.history)
 
@@ -112,6 +119,7 @@ class Training:
                 member.set_time(*self.runner.plan.time(member.step - 1))
             self._divide(member)
         self.history = [*saved.history]
+        self.clock.go_on_from(saved.timeline)
         log.info("went on from %s after %d epochs", saved.path, len(self.history))
 
     def finish(self, member: TrainingMember) -> None:
@@ -141,17 +149,21 @@ class Training:
             if member.step == epoch * self.runner.plan.steps:
                 member.prune(of_member.sparsity)
 
-    def _exchange_before(self, epoch: int) -> float:
-        """Let members tell each other something; return how many seconds it took."""
+    def _exchange_before(self, epoch: int) -> None:
+        """Let members tell each other something, if their method says so."""
         first = self.members[0]
         if (
-            not isinstance(first.method, ExchangingMethod)
-            or first.exchanged >= epoch
-            or not first.method.exchanges_before(epoch, self.spec.epochs)
+            isinstance(first.method, ExchangingMethod)
+            and first.exchanged < epoch
+            and first.method.exchanges_before(epoch, self.spec.epochs)
         ):
-            return 0.0
-        began = time.perf_counter()
-        published = {m.index: self._publish(m, epoch) for m in self.members}
+            with self.clock.during("exchanging", epoch):
+                self._exchange(epoch)
+            self._say_exchanged(epoch)
+
+    def _exchange(self, epoch: int) -> None:
+        with self.clock.during("scoring", epoch):
+            published = {m.index: self._publish(m, epoch) for m in self.members}
         gathered = self.exchange.gather(published, len(self.seeds))
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
@@ -161,9 +173,10 @@ class Training:
                 member.check_state()
             member.exchanged = epoch
             self._divide(member)
-        seconds = time.perf_counter() - began
-        self._say_exchanged(epoch, seconds)
-        return seconds
+
+    def _exchange_seconds(self, epoch: int) -> float:
+        scoring = self.clock.seconds("scoring", epoch)
+        return scoring + self.clock.seconds("exchanging", epoch)
 
     def _enter_phase(self, epoch: int) -> None:
         for member in self.members:
@@ -180,13 +193,13 @@ class Training:
             stream = generator(*key)
             return member.method.publish(member, member.index, self.dataset, stream)
 
-    def _say_exchanged(self, epoch: int, seconds: float) -> None:
+    def _say_exchanged(self, epoch: int) -> None:
         sizes = [
             "undivided" if member.split is None else len(member.split.first)
             for member in self.members
         ]
         text = "exchanged before epoch %d in %.2f s; samples of the first kind: %s"
-        log.info(text, epoch, seconds, sizes)
+        log.info(text, epoch, self._exchange_seconds(epoch), sizes)
 
     def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
@@ -195,11 +208,11 @@ class Training:
             size = self.spec.batch_size
             member.split = None if mask is None else BatchSplit.of(mask, size)
 
-    def _record(
-        self, epoch: int, seconds: float, steps: int, *, exchanging: float
-    ) -> None:
-        validated = tuple(self._validate(member, epoch) for member in self.members)
+    def _record(self, epoch: int) -> None:
+        validated = () if self.validation is None else self._validated(epoch)
+        steps = self.runner.plan.steps * len(self.members)
         samples = steps * min(self.spec.batch_size, length(self.dataset))
+        seconds = self.clock.seconds("stepping", epoch)
         joint, memory = self.members[0].joint_losses, None
         if self.device.type == "cuda":
             memory = torch.cuda.max_memory_allocated(self.device)
@@ -208,10 +221,10 @@ class Training:
             loss=tuple(_mean_loss(member) for member in self.members),
             joint_loss=None if joint is None else float(joint.mean()),
             learning_rate=tuple(float(m.learning_rate) for m in self.members),
-            validation_loss=() if self.validation is None else validated,
+            validation_loss=validated,
             seconds=seconds,
             samples_per_second=samples / seconds,
-            exchange_seconds=exchanging,
+            exchange_seconds=self._exchange_seconds(epoch),
             peak_memory=memory,
         )
         self.history.append(record)
@@ -222,10 +235,12 @@ class Training:
         for callback in self.callbacks:
             callback(record)
 
+    def _validated(self, epoch: int) -> tuple[float, ...]:
+        with self.clock.during("validating", epoch):
+            return tuple(self._validate(member, epoch) for member in self.members)
+
     def _validate(self, member: TrainingMember, epoch: int) -> float:
         """Return the loss of what the member would predict with, and keep the best."""
-        if self.validation is None:
-            return float("nan")
         with member.on_device(), at_average(member.module, member.average):
             loss = self._validation_loss(member)
             if not math.isfinite(loss):
@@ -259,16 +274,20 @@ class Training:
         where = self.folder.checkpoint
         return f"last good checkpoint: {where if where.exists() else 'none yet'}"
 
-    def _save(self) -> None:
-        if self.folder is None:
-            return
+    def _save(self, epoch: int | None) -> None:
+        if self.folder is not None:
+            with self.clock.during("saving", epoch):
+                self._write_checkpoint(self.folder)
+
+    def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
         for member in self.members:
-            self.folder.write_member(
+            folder.write_member(
                 member.index, self.generation, tensors_of(member), document_of(member)
             )
-        self.folder.commit(self.generation, len(self.seeds), self.history)
-        log.debug("wrote %s", self.folder.checkpoint)
+        timeline = self.clock.timeline
+        folder.commit(self.generation, len(self.seeds), self.history, timeline)
+        log.debug("wrote %s", folder.checkpoint)
 
 
 def _mean_loss(member: TrainingMember) -> float | None:

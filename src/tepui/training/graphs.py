@@ -1,27 +1,26 @@
 """Running members side by side on one GPU, each as a captured graph.
 
-A member's whole step, optimizer included, is captured once and replayed on a stream of
-its own. Between replays the host only queues copies into the graph's fixed inputs;
-streams meet at the end of an epoch. What a step may do is written in
-:mod:`tepui.methods.base`.
+A member's whole step, from the cutting of its batch to the optimizer, is captured once
+and replayed on a stream of its own; streams meet at the end of an epoch. What a step
+may do is written in :mod:`tepui.methods.base`.
 """
 
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
-from torch import Tensor
 
-from tepui.core.checks import require
-from tepui.data.arrays import Batch, Inputs
 from tepui.training.checkpoint import tensors_of
+from tepui.training.feeds import Feed, feed_of
 from tepui.training.member import TrainingMember
+from tepui.training.recording import NotCapturable, Recording, record
 from tepui.training.runner import EagerRunner, Plan, Runner, member_step
-
-WARM_UP_STEPS = 4
+from tepui.training.streams import lane
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +29,15 @@ log = logging.getLogger(__name__)
 class Captured:
     """A member's step as a graph."""
 
-    stream: torch.cuda.Stream
-    graph: torch.cuda.CUDAGraph
-    batch: Batch  # the tensors it reads
-    loss: Tensor  # the tensor its loss is written to
-
-    def replay(self, batch: Batch) -> None:
-        """Queue one step on the current stream."""
-        refill(self.batch, batch)
-        self.graph.replay()
+    recording: Recording[None]
+    feed: Feed  # what it reads and writes
 
 
 @final
 class GraphRunner(Runner):
     """Captured steps, all members side by side.
 
-    A step that draws random numbers on the device (dropout) is not captured, since a
-    replay could not repeat its draws; such members run eagerly, with a warning.
+    Members whose steps a graph would not repeat run eagerly, with a warning.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -67,140 +58,86 @@ class GraphRunner(Runner):
         # What members received changes their steps, and so does another phase.
         now = [(member.exchanged, member.phase) for member in members]
         if self._eager is None and now != self._captured_for:
-            self._captured, self._captured_for = {}, now
-            self._capture_all(members, epoch)
+            self.release()
+            self._captured_for = now
+            with self.plan.clock.during("capturing", epoch):
+                self._capture_all(members, epoch)
         if self._eager is not None:
             self._eager.run_epoch(members, epoch)
             return
-        lanes = [
-            (member, self._captured[member.index], self.plan.batches(member, epoch))
-            for member in members
-        ]
+        lanes = [(member, self._captured[member.index]) for member in members]
+        for _, captured in lanes:
+            with torch.cuda.stream(captured.recording.stream):
+                captured.feed.begin(epoch)
         running = True
         while running and not self.plan.stopping():
             running = False
-            for member, captured, batches in lanes:
-                running |= self._replay(member, captured, batches)
+            for member, captured in lanes:
+                running |= self._replay(member, captured)
         torch.cuda.synchronize()
 
-    def _replay(
-        self, member: TrainingMember, captured: Captured, batches: Iterator[Batch]
-    ) -> bool:
+    def _replay(self, member: TrainingMember, captured: Captured) -> bool:
         """Queue a member's next step; return whether there was one."""
-        with torch.cuda.stream(captured.stream):
-            batch = next(batches, None)
-            if batch is None:
+        with torch.cuda.stream(captured.recording.stream):
+            if not captured.feed.advance():
                 return False
-            member.set_time(*self.plan.time(member.step))
-            captured.replay(batch)
-            member.step_losses[member.step % self.plan.steps].copy_(captured.loss)
+            captured.recording.replay([member], member.step)
         member.step += 1
         self.plan.advance(1)
         return True
 
+    def release(self) -> None:
+        """Give back the memory of all graphs."""
+        self._captured, self._captured_for = {}, []
+        torch.cuda.empty_cache()
+
     def _capture_all(self, members: Sequence[TrainingMember], epoch: int) -> None:
-        for member in members:
-            batch = next(self.plan.batches(member, epoch))
-            member.module.train()
-            member.set_time(*self.plan.time(member.step))
-            captured = capture(member, batch)
-            if captured is None:
-                warn_of_draws()
-                self._captured, self._eager = {}, EagerRunner(self.plan)
-                return
-            self._captured[member.index] = captured
+        try:
+            for member in members:
+                member.module.train()
+                feed = feed_of(self.plan, member, epoch)
+                self._captured[member.index] = capture(member, feed)
+        except NotCapturable as reason:
+            warn_of_eager_steps(reason)
+            self._captured, self._eager = {}, EagerRunner(self.plan)
+            return
         log.info(
             "captured the steps of %d members before epoch %d", len(members), epoch
         )
 
 
-def warn_of_draws() -> None:
+def warn_of_eager_steps(reason: NotCapturable) -> None:
     """Say why steps are not captured."""
-    warnings.warn(
-        "the model draws random numbers in its forward pass (dropout): its steps run "
-        "eagerly instead of as captured graphs",
-        stacklevel=3,
-    )
+    text = f"members' steps run eagerly instead of as captured graphs: {reason}"
+    warnings.warn(text, stacklevel=3)
 
 
-def capture(member: TrainingMember, batch: Batch) -> Captured | None:
+def capture(member: TrainingMember, feed: Feed) -> Captured:
     """Capture a member's step, leaving its state as it was."""
-    fixed = fixed_batch(batch)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        member.noise_seed = 0
-        warm_up(member, fixed)
-        draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
-    torch.cuda.synchronize()
-    if draws:
-        return None
-    member.noise_seed = None
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        loss = member_step(member, fixed)
-    return Captured(stream, graph, fixed, loss)
+    stream = lane(member.device, member.index)
+    step = partial(fed_step, member, feed)
+    recording = record(step, [member], feed.batch(), taken_back(member), stream)
+    return Captured(recording, feed)
 
 
-def warm_up(member: TrainingMember, batch: Batch) -> None:
-    """Run a few steps on one batch and take back, in place, all that they changed.
+def fed_step(member: TrainingMember, feed: Feed) -> None:
+    """Update a member with what its feed has for it. All of this is captured."""
+    feed.set_time()
+    feed.record(member_step(member, feed.batch()))
 
-    Needs no GPU, so that tests can do on any machine what precedes a capture.
-    """
+
+@contextmanager
+def taken_back(member: TrainingMember) -> Iterator[None]:
+    """Take back in place, after the block, all that steps in it changed."""
     before = {name: tensor.clone() for name, tensor in tensors_of(member).items()}
-    for _ in range(WARM_UP_STEPS):
-        member_step(member, batch)
-    with torch.no_grad():
-        for name, tensor in tensors_of(member).items():
-            if name in before:
-                tensor.copy_(before[name])
-            else:
-                # Made by the optimizer in its first step; its beginning is zero.
-                assert name.startswith("optimizer/"), name
-                tensor.zero_()
-
-
-def fixed_batch(batch: Batch) -> Batch:
-    """Return a copy of a batch for a graph to read from, in its fastest format."""
-    return batch._replace(
-        inputs=_fixed(batch.inputs),
-        targets=batch.targets.clone(),
-        index=batch.index.clone(),
-    )
-
-
-def refill(fixed: Batch, batch: Batch) -> None:
-    """Queue the copies that give a graph another batch of the same shape."""
-    expected, given = _shape(fixed), _shape(batch)
-    rule = (
-        "have the shapes of the batch with which the step was captured "
-        f"({expected}); a method whose steps differ in shape must say so in "
-        "fixed_shapes"
-    )
-    require(expected == given, "batch", rule, given)
-    for old, new in zip(_tensors(fixed), _tensors(batch), strict=True):
-        old.copy_(new, non_blocking=True)
-
-
-def _shape(batch: Batch) -> dict[str, object]:
-    inputs = batch.inputs
-    named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
-    shapes: dict[str, object] = {
-        name: (tuple(tensor.shape), tensor.dtype)
-        for name, tensor in {**named, "targets": batch.targets}.items()
-    }
-    return {**shapes, "division": batch.division}
-
-
-def _tensors(batch: Batch) -> list[Tensor]:
-    inputs = batch.inputs
-    parts = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
-    return [*parts, batch.targets, batch.index]
-
-
-def _fixed(inputs: Inputs) -> Inputs:
-    if not isinstance(inputs, Tensor):
-        return {name: tensor.clone() for name, tensor in inputs.items()}
-    if inputs.ndim == 4:
-        return inputs.clone(memory_format=torch.channels_last)
-    return inputs.clone()
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, tensor in tensors_of(member).items():
+                if name in before:
+                    tensor.copy_(before[name])
+                else:
+                    # Made by the optimizer in its first step; its beginning is zero.
+                    assert name.startswith("optimizer/"), name
+                    tensor.zero_()

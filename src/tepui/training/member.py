@@ -179,7 +179,7 @@ class TrainingMember(MemberPasses):
 
     def set_time(self, factor: float, progress: float) -> None:
         """Set what follows from the step: learning rate and share of the run done."""
-        rates = [peak * factor for peak in self.peak_rates]
+        rates = self.rates(factor)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
@@ -187,6 +187,18 @@ class TrainingMember(MemberPasses):
                 group["lr"] = rate
         self.learning_rate.fill_(rates[0])
         self.progress.fill_(progress)
+
+    def set_time_from(self, row: Tensor) -> None:
+        """Set it from the rates and the progress of a step, on the device."""
+        for group, rate in zip(self.optimizer.param_groups, row, strict=False):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].copy_(rate)
+        self.learning_rate.copy_(row[0])
+        self.progress.copy_(row[-1])
+
+    def rates(self, factor: float) -> list[float]:
+        """Return the learning rates of all groups at a share of their peaks."""
+        return [peak * factor for peak in self.peak_rates]
 
     def take_step(self, gradients: list[Tensor]) -> None:
         """Apply a gradient, and do what follows every update."""

@@ -1,8 +1,9 @@
 """Forward and backward passes of one member, in the run's precision."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from tepui.losses import Loss
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import blocks, forward
+from tepui.training.casts import CastModule
+from tepui.training.streams import beside
 
 
 class MemberPasses:
@@ -38,6 +41,8 @@ class MemberPasses:
         self.state: dict[str, Tensor] = {}
         # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None
+        # Does so in its stead while a step is captured, when no seed can be set.
+        self.begin_captured_pass: Callable[[], None] | None = None
         self._autocast = autocast
         self._accumulate = accumulate
         self._compiled = compiled
@@ -49,8 +54,12 @@ class MemberPasses:
             p for p in module.parameters() if p.requires_grad
         ]
         self.sparse = bool(masks_of(module))
-        compiled = self._compiled
-        self._run = torch.compile(module, dynamic=False) if compiled else module
+        self._run: Callable[..., Any] = module
+        on_cuda = self.learning_rate.device.type == "cuda"
+        if self._compiled:
+            self._run = torch.compile(module)
+        elif self._autocast is not None and on_cuda:
+            self._run = CastModule(module, self._autocast)
 
     @property
     def buffers(self) -> list[Tensor]:
@@ -59,7 +68,7 @@ class MemberPasses:
 
     def outputs(self, batch: Batch) -> Tensor:
         """Return the module's outputs for a batch, in float32 or wider."""
-        self._seed_noise()
+        self._begin_pass()
         return self.unseeded_outputs(batch)
 
     def unseeded_outputs(self, batch: Batch) -> Tensor:
@@ -82,17 +91,20 @@ class MemberPasses:
             )
         return losses
 
+    def parts(self, batch: Batch) -> Iterator[Batch]:
+        """Yield what of a batch goes through the module at once."""
+        return blocks(batch, -(-len(batch.targets) // self._accumulate))
+
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.
 
         As if the batch had gone through at once; only BatchNorm sees the parts into
         which the batch is split.
         """
-        self._seed_noise()
+        self._begin_pass()
         total: Tensor | None = None
         summed: list[Tensor] = []
-        size = -(-len(batch.targets) // self._accumulate)
-        for part in blocks(batch, size):
+        for part in self.parts(batch):
             losses = self.losses_of(self.unseeded_outputs(part), part.targets)
             loss = losses.sum() / len(batch.targets)
             values = self._differentiated(loss)
@@ -114,18 +126,19 @@ class MemberPasses:
         captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
         if not captured or self._accumulate > 1:
             return self.gradient(first), self.gradient(second)
-        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
-        beside.wait_stream(here)
+        here = torch.cuda.current_stream()
+        aside = beside(here)
+        aside.wait_stream(here)
         # Both passes meet at the same parameters, on whose stream does not matter.
         expected = "The AccumulateGrad node's stream does not match"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", expected)
-            with torch.cuda.stream(beside):
+            with torch.cuda.stream(aside):
                 loss = self.losses(first).mean()
-                here.wait_stream(beside)
+                here.wait_stream(aside)
                 values = self._differentiated(loss)
             other = self.gradient(second)
-        here.wait_stream(beside)
+        here.wait_stream(aside)
         return Gradient(loss.detach(), values), other
 
     def masked(self, values: Sequence[Tensor]) -> list[Tensor]:
@@ -164,10 +177,12 @@ class MemberPasses:
         values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
         return self.masked(values)
 
-    def _seed_noise(self) -> None:
-        if self.noise_seed is None:
-            return
-        torch.default_generator.manual_seed(self.noise_seed)
-        device = self.learning_rate.device
-        if device.type == "cuda":
-            torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)
+    def _begin_pass(self) -> None:
+        """Let the draws of a pass be those of its step."""
+        if self.begin_captured_pass is not None:
+            self.begin_captured_pass()
+        elif self.noise_seed is not None:
+            torch.default_generator.manual_seed(self.noise_seed)
+            device = self.learning_rate.device
+            if device.type == "cuda":
+                torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from tepui.core.seeding import generator
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
+from tepui.models.base import Model
 from tepui.training.batches import steps_per_epoch
 from tepui.training.coupled import CoupledRunner
 from tepui.training.graphs import GraphRunner
@@ -42,11 +43,15 @@ def to_device(module: nn.Module, device: torch.device) -> None:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def compiles(compile: bool | None, numerics: Numerics, steps: int) -> bool:
+def compiles(
+    compile: bool | None, numerics: Numerics, steps: int, modules: Iterable[nn.Module]
+) -> bool:
     """Return whether forward passes are compiled."""
     if compile is not None:
         return compile
-    return numerics.device.type == "cuda" and steps >= STEPS_WORTH_COMPILING
+    on_cuda = numerics.device.type == "cuda"
+    gains = any(not (isinstance(m, Model) and m.fused) for m in modules)
+    return on_cuda and gains and steps >= STEPS_WORTH_COMPILING
 
 
 def _resolved(spec: Any, index: int, members: int) -> Any:
@@ -65,9 +70,8 @@ def members_of(
 ) -> list[TrainingMember]:
     """Prepare the members that this process trains, with their state begun."""
     steps = steps_per_epoch(samples, spec.batch_size)
-    compiled = compiles(
-        execution.compile, numerics, steps * spec.epochs * len(ensemble)
-    )
+    all_steps = steps * spec.epochs * len(ensemble)
+    compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
     members = []
     for index in owned:
         module = ensemble.members[index]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.precision import Precision
 from tepui.core.storage import (
     read_document,
     read_tensors,
@@ -29,6 +30,7 @@ from tepui.core.storage import (
 from tepui.core.version import __version__
 from tepui.data.loading import as_arrays, length
 from tepui.ensembles.ensemble import FILE, RUN, Ensemble
+from tepui.training.timeline import Span
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class EpochRecord:
         loss: Mean training loss; None for a coupled member that sat out the epoch.
         learning_rate: Learning rate of the last step.
         validation_loss: Mean validation loss, empty without validation data.
-        seconds: How long the epoch took.
-        samples_per_second: Training samples of all members per second.
+        seconds: How long its steps took, all members together. Compiling and capturing
+            them, validation and checkpoints are in the run's timeline.
+        samples_per_second: Training samples of all members per second of steps.
         exchange_seconds: How long members took before the epoch to tell each other
             something, such as SharpBalance's scores; not part of ``seconds``. None in
             records of old runs.
@@ -86,6 +89,8 @@ class Run:
         best_epochs: Epoch of each member's best weights, empty if none were kept.
         summary: What the method reports of the run, such as SharpBalance's sets.
         path: The run folder, if there is one.
+        timeline: Where the time went, also before the run was resumed or branched; but
+            not what passed between a kill and the checkpoint before it.
     """
 
     ensemble: Ensemble
@@ -93,6 +98,7 @@ class Run:
     best_epochs: tuple[int, ...]
     summary: Mapping[str, Any]
     path: Path | None
+    timeline: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,7 @@ class Checkpoint:
     generation: int  # which checkpoint of the run it is, from 1
     history: tuple[EpochRecord, ...]
     digests: tuple[str, ...]  # of the members' files, in member order
+    timeline: tuple[Span, ...]  # where the time went until then; not in old files
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
@@ -179,6 +186,11 @@ class RunFolder:
             return None
         return int(self.recorded()["config"]["threads"])
 
+    def exam_precision(self) -> Precision:
+        """Return what its ensemble is examined in: TF32, unless trained in float32."""
+        trained = self.recorded()["config"]["precision"] if self.started else None
+        return "float32" if trained == "float32" else "tf32"
+
     def recorded(self) -> dict[str, Any]:
         """Return what was asked for (``config``) and where (``environment``)."""
         return read_document(self.description, "run")
@@ -224,7 +236,11 @@ class RunFolder:
         write_tensors(file, "member", tensors, document)
 
     def commit(
-        self, generation: int, members: int, history: Sequence[EpochRecord]
+        self,
+        generation: int,
+        members: int,
+        history: Sequence[EpochRecord],
+        timeline: Sequence[Span],
     ) -> None:
         """Make the files of a generation the run's checkpoint; remove all others."""
         files = [member_file(self.checkpoint, n, generation) for n in range(members)]
@@ -232,6 +248,7 @@ class RunFolder:
             "generation": generation,
             "members": [tensors_digest(file) for file in files],
             "history": [asdict(record) for record in history],
+            "timeline": [asdict(span) for span in timeline],
         }
         write_document(self.checkpoint, "checkpoint", document)
         for file in self.checkpoint.with_suffix("").iterdir():
@@ -239,16 +256,30 @@ class RunFolder:
                 file.unlink(missing_ok=True)
 
     def write_outcome(
-        self, best_epochs: Sequence[int], summary: Mapping[str, Any]
+        self,
+        best_epochs: Sequence[int],
+        summary: Mapping[str, Any],
+        timeline: Sequence[Span],
     ) -> None:
         """Write what came of the run beside its ensemble."""
-        document = {"best_epochs": list(best_epochs), "summary": summary}
+        document = {
+            "best_epochs": list(best_epochs),
+            "summary": summary,
+            "timeline": [asdict(span) for span in timeline],
+        }
         write_document(self.result, "outcome", document)
 
     def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
         """Return the epochs of the best weights and the method's summary."""
         document = read_document(self.result, "outcome")
         return tuple(document["best_epochs"]), document["summary"]
+
+    def timeline(self) -> tuple[Span, ...]:
+        """Return where the time went until the last checkpoint, or in all."""
+        for file, kind in ((self.result, "outcome"), (self.checkpoint, "checkpoint")):
+            if file.exists():
+                return _timeline(read_document(file, kind))
+        return ()
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Return the last checkpoint, None if the run has not written one yet."""
@@ -260,6 +291,7 @@ class RunFolder:
             document["generation"],
             tuple(map(EpochRecord.of, document["history"])),
             tuple(document["members"]),
+            _timeline(document),
         )
 
 
@@ -342,6 +374,10 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         identity["sha256"] = digest.hexdigest()
         identity["normalize"] = to_jsonable(arrays.normalize)
     return identity
+
+
+def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:
+    return tuple(map(Span.of, document.get("timeline", ())))
 
 
 def _line(record: EpochRecord) -> str:

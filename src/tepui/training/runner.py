@@ -21,6 +21,7 @@ from tepui.training.batches import (
 )
 from tepui.training.member import TrainingMember
 from tepui.training.spec import TrainingSpec
+from tepui.training.timeline import Clock
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Plan:
     spec: TrainingSpec
     advance: Callable[[int], None]  # called with the number of member-steps just done
     stopping: Callable[[], bool]
+    clock: Clock  # to which runners say when they prepare for steps
 
     @cached_property
     def steps(self) -> int:
@@ -43,27 +45,30 @@ class Plan:
         left = (epoch + 1) * self.steps - step
         return index_stream(self.source.samples, self.spec.batch_size, seed, step, left)
 
-    def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
-        """Return the batches that a member has left in an epoch.
+    def member_rows(self, member: TrainingMember, epoch: int) -> Tensor:
+        """Return the indices of the batches that a member has left in an epoch.
 
         After an exchange that divided the data, each part is a stream of its own that
         begins with that exchange.
         """
         split = member.split
-        if split is not None and split.is_proper:
-            rows = stratified_stream(
-                split,
-                min(self.spec.batch_size, self.source.samples),
-                derive(member.seed, "since", member.exchanged),
-                member.step - member.exchanged * self.steps,
-                (epoch + 1) * self.steps - member.step,
-            )
-        else:
-            rows = self.rows(member.seed, member.step, epoch)
+        if split is None or not split.is_proper:
+            return self.rows(member.seed, member.step, epoch)
+        return stratified_stream(
+            split,
+            min(self.spec.batch_size, self.source.samples),
+            derive(member.seed, "since", member.exchanged),
+            member.step - member.exchanged * self.steps,
+            (epoch + 1) * self.steps - member.step,
+        )
+
+    def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
+        """Return the batches that a member has left in an epoch."""
+        rows = self.member_rows(member, epoch)
         batches = self.source.batches(rows, member.seed, epoch)
-        if split is None:
+        if member.split is None:
             return batches
-        division = split.division
+        division = member.split.division
         return (batch._replace(division=division) for batch in batches)
 
     def pairs(
@@ -111,6 +116,9 @@ class Runner(ABC):
     @abstractmethod
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch; return early when asked to stop."""
+
+    def release(self) -> None:  # noqa: B027 - most runners hold nothing
+        """Give back the memory that only this runner holds."""
 
 
 @final

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import final
 
@@ -18,10 +19,13 @@ from tepui.training.coupled import (
     prepare_losses,
     record_losses,
 )
-from tepui.training.graphs import WARM_UP_STEPS, fixed_batch, refill, warn_of_draws
+from tepui.training.feeds import fixed_batch, refill
+from tepui.training.graphs import warn_of_eager_steps
 from tepui.training.member import TrainingMember
+from tepui.training.recording import WARM_UP_STEPS, NotCapturable, Recording, record
 from tepui.training.runner import Plan, Runner
 from tepui.training.slots import Slots
+from tepui.training.streams import lane
 
 log = logging.getLogger(__name__)
 
@@ -30,25 +34,26 @@ log = logging.getLogger(__name__)
 class CapturedStep:
     """A step of whichever members the slots' index names, as a graph."""
 
-    graph: torch.cuda.CUDAGraph
+    recording: Recording[JointLoss]
     batches: BatchPair
-    loss: JointLoss  # the tensors its losses are written to
 
-    def replay(self, batches: BatchPair) -> JointLoss:
+    def replay(
+        self, batches: BatchPair, active: Sequence[TrainingMember], step: int
+    ) -> JointLoss:
         """Queue one step on the current stream; return its losses."""
         for fixed, new in zip(self.batches, batches, strict=True):
             if fixed is not None and new is not None:
                 refill(fixed, new)
-        self.graph.replay()
-        return self.loss
+        self.recording.replay(active, step)
+        return self.recording.result
 
 
 @final
 class SlotRunner(Runner):
     """Coupled members in slots; on a GPU their step is a captured graph.
 
-    Members hold their tensors between epochs; the stacks do so within one. Members that
-    draw random numbers on the device (dropout) run eagerly, with a warning.
+    Members hold their tensors between epochs; the stacks do so within one. Members
+    whose steps a graph would not repeat run eagerly, with a warning.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -73,7 +78,8 @@ class SlotRunner(Runner):
         if self._eager is None and self._phase != members[0].phase:
             self._phase, self._slots = members[0].phase, None
             batches = next(self.plan.pairs(seed, first, epoch))
-            self._prepare(members, method, turns[0], batches)
+            with self.plan.clock.during("capturing", epoch):
+                self._prepare(members, method, turns[0], batches)
         if self._slots is None:
             assert self._eager is not None
             self._eager.run_epoch(members, epoch)
@@ -103,13 +109,12 @@ class SlotRunner(Runner):
             step = members[0].step
             slots.index.copy_(index)
             slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
+            active = [members[row] for row in turn.active]
             if self._captured is None:
-                seeds = [members[row].seed for row in turn.active]
-                slots.set_noise([derive(seed, "noise", step) for seed in seeds])
+                slots.set_noise([derive(m.seed, "noise", step) for m in active])
                 loss = slots.step(method, batches)
             else:
-                loss = self._captured.replay(batches)
-            active = [members[row] for row in turn.active]
+                loss = self._captured.replay(batches, active, step)
             record_losses(active, loss, step % self.plan.steps)
             updated.update(turn.active)
             for member in members:
@@ -132,10 +137,11 @@ class SlotRunner(Runner):
         slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
         slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
         if device.type == "cuda":
-            with torch.cuda.device(device):
-                self._captured = captured(slots, method, batches)
-            if self._captured is None:
-                warn_of_draws()
+            try:
+                with torch.cuda.device(device):
+                    self._captured = captured(slots, method, batches)
+            except NotCapturable as reason:
+                warn_of_eager_steps(reason)
                 self._eager = CoupledRunner(self.plan)
                 return
             log.info("captured one step for all %d members", len(members))
@@ -145,26 +151,15 @@ class SlotRunner(Runner):
         self._slots = slots
 
 
-def captured(
-    slots: Slots, method: CoupledMethod, batches: BatchPair
-) -> CapturedStep | None:
+def captured(slots: Slots, method: CoupledMethod, batches: BatchPair) -> CapturedStep:
     """Capture a step of the slots, which must be loaded again after it."""
     batch, other = batches
     fixed = fixed_batch(batch), None if other is None else fixed_batch(other)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        slots.set_noise([0] * len(slots.active))
-        warm_up(slots, method, fixed)
-        draws = torch.cuda.default_generators[stream.device_index].get_offset() > 0
-    torch.cuda.synchronize()
-    if draws:
-        return None
-    slots.set_noise([None] * len(slots.active))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        loss = slots.step(method, fixed)
-    return CapturedStep(graph, fixed, loss)
+    stream = lane(slots.index.device, 0)
+    recording = record(
+        lambda: slots.step(method, fixed), slots.active, fixed[0], nullcontext(), stream
+    )
+    return CapturedStep(recording, fixed)
 
 
 def warm_up(slots: Slots, method: CoupledMethod, batches: BatchPair) -> None:

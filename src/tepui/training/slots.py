@@ -126,7 +126,7 @@ class Slots:
         for slot in self.active:
             slot.set_time(factor, progress)
 
-    def set_noise(self, seeds: Sequence[int | None]) -> None:
+    def set_noise(self, seeds: Sequence[int]) -> None:
         """Seed the active slots' dropout."""
         for slot, seed in zip(self.active, seeds, strict=True):
             slot.noise_seed = seed

@@ -36,6 +36,7 @@ from tepui.training.progress import showing
 from tepui.training.run_folder import EpochRecord, Run, RunFolder
 from tepui.training.runner import Plan
 from tepui.training.spec import ExecutionSpec, TrainingSpec
+from tepui.training.timeline import Clock, in_words
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ def train(
         FileExistsError: If ``out`` holds something and ``resume`` is false.
         TrainingDiverged: If a loss becomes infinite or NaN.
     """
+    clock = Clock()
     check_execution(spec, execution, validation, out)
     data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
     folder = None if out is None else RunFolder(out)
@@ -118,6 +120,7 @@ def train(
             spec=spec,
             advance=shown.advance,
             stopping=lambda: interruption.requested,
+            clock=clock,
         )
         training = Training(
             members=ready.members,
@@ -134,20 +137,25 @@ def train(
             progress=shown,
             interruption=interruption,
         )
+        stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None:
             folder.begin(config)
-        training.restore()
+        with clock.during("restoring"):
+            training.restore()
         shown.advance(training.steps_done())
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
         if not training.ended:
             path = None if folder is None else folder.path
-            return Run(ensemble, tuple(training.history), (), {}, path)
-        for member in ready.members:
-            training.finish(member)
-    return _concluded(ensemble, training)
+            history, timeline = tuple(training.history), clock.timeline
+            return Run(ensemble, history, (), {}, path, timeline)
+        with clock.during("finishing"):
+            for member in ready.members:
+                training.finish(member)
+    with clock.during("finishing"):
+        return _concluded(ensemble, training)
 
 
 class Prepared(NamedTuple):
@@ -224,13 +232,15 @@ def _concluded(ensemble: Ensemble, training: Training) -> Run:
     summary = finite_or_none(spec.method.summary(states))
     kept = members if spec.keep == "best" else ()
     best_epochs = tuple(member.best.epoch for member in kept)
+    timeline = training.clock.timeline
+    log.info("the run took %s", in_words(timeline))
     if folder is not None:
-        folder.write_outcome(best_epochs, summary)
+        folder.write_outcome(best_epochs, summary, timeline)
         log.info("the run in %s has ended", folder.path)
     if training.interruption.requested:
         training.interruption.leave()
     path = None if folder is None else folder.path
-    return Run(ensemble, tuple(training.history), best_epochs, summary, path)
+    return Run(ensemble, tuple(training.history), best_epochs, summary, path, timeline)
 
 
 def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
@@ -238,4 +248,5 @@ def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     load_into(ensemble, folder.path)
     saved = folder.load_checkpoint()
     assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    return Run(ensemble, saved.history, *folder.outcome(), folder.path)
+    outcome, timeline = folder.outcome(), folder.timeline()
+    return Run(ensemble, saved.history, *outcome, folder.path, timeline)

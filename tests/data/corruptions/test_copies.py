@@ -99,3 +99,72 @@ def test_bad_settings_are_refused_at_once(clean, options, match):
 def test_what_is_no_image_is_refused_at_once(inputs, match):
     with pytest.raises(ValueError, match=match):
         corrupted(Arrays(inputs, torch.zeros(2)))
+
+
+def counted(monkeypatch):
+    """Return a list that every call of a corruption goes into."""
+    made = []
+
+    def counting(images, name, severity, **options):
+        made.append((name, severity))
+        return corrupt(images, name, severity, **options)
+
+    monkeypatch.setattr(tepui.data.corruptions.copies, "corrupt", counting)
+    return made
+
+
+def test_kept_copies_are_made_once(clean, monkeypatch):
+    made = counted(monkeypatch)
+    kinds = {"types": ("contrast", "shot_noise"), "severities": (1, 5)}
+    copies = corrupted(clean, **kinds, keep=True)
+    assert made == []
+    first, second = dict(copies), dict(copies)
+    assert made == list(copies)
+    for cell, copy in corrupted(clean, **kinds).items():
+        assert first[cell] is second[cell]
+        assert torch.equal(first[cell].inputs, copy.inputs)
+
+
+def test_copies_are_kept_only_if_all_of_them_fit(clean, monkeypatch):
+    made = counted(monkeypatch)
+    room = 2 * clean.inputs.numel()
+    copies = {"types": ("contrast",), "severities": (1, 5), "keep": True}
+    for kept, times in ((room, 1), (room - 1, 2)):
+        monkeypatch.setattr(tepui.data.corruptions.copies, "KEPT_BYTES", kept)
+        made.clear()
+        several = corrupted(clean, **copies)
+        for _ in range(2):
+            list(several.values())
+        assert len(made) == 2 * times
+
+
+@pytest.mark.parametrize(("free", "moves"), [(3, True), (2.99, False)])
+def test_copies_are_made_on_a_device_with_room(clean, monkeypatch, free, moves):
+    """A device without memory stands for a GPU with some."""
+    gpu, meta = torch.device("cuda"), torch.device("meta")
+    monkeypatch.setattr(Arrays, "to", lambda self, device: moved)
+    moved = clean.like(clean.inputs.to(meta), clean.targets.to(meta))
+    bytes_free = int(free * clean.inputs.numel())
+    monkeypatch.setattr(tepui.data.corruptions.copies, "_free", lambda _: bytes_free)
+    copies = corrupted(clean, keep=True)
+    found = copies.made_on(gpu)
+    assert (found.dataset is moved) == moves
+    assert (found is copies) != moves
+    assert found.keep
+    assert copies.made_on(clean.device) is copies
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_copies_stay_on_the_gpu(clean, monkeypatch):
+    made = counted(monkeypatch)
+    device = torch.device("cuda", 0)
+    copies = corrupted(clean, severities=(2,), keep=True).made_on(device)
+    assert copies.made_on(device) is copies
+    first, second = dict(copies), dict(copies)
+    assert made == list(copies)
+    assert all(copy.inputs.device == device for copy in first.values())
+    assert all(first[cell] is second[cell] for cell in copies)
+    monkeypatch.setattr(tepui.data.corruptions.copies, "KEPT_SHARE", 0)
+    passing = corrupted(clean, severities=(2,), keep=True).made_on(device)
+    assert passing["fog", 2] is not passing["fog", 2]

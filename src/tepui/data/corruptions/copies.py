@@ -1,9 +1,10 @@
-"""Corrupted copies of a data set, made when asked for."""
+"""Corrupted copies of a data set, made when asked for and kept where there is room."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,11 +28,15 @@ SEVERITIES = (1, 2, 3, 4, 5)
 # Values that are corrupted at once: what fits a cache, what fills a GPU.
 _ON_CPU, _ON_GPU = 2**20, 2**24
 
+# Copies are kept if all of them take no more: on the host in bytes, on a GPU as a share
+# of the memory that is free when the first is made, since training needs it too.
+KEPT_BYTES, KEPT_SHARE = 2**29, 0.1
+
 Copy_co = TypeVar("Copy_co", bound=Dataset[Any], covariant=True)
 
 
 class Copies(Mapping[tuple[str, int], Copy_co], ABC):
-    """Corrupted copies of a data set by ``(name, severity)``, none of them kept."""
+    """Corrupted copies of a data set by ``(name, severity)``."""
 
     severities: tuple[int, ...]
 
@@ -63,9 +68,9 @@ class Copies(Mapping[tuple[str, int], Copy_co], ABC):
 class Corrupted(Copies[Arrays]):
     """The corrupted copies of a data set by ``(name, severity)``.
 
-    A copy is made at each access and not kept, so that a whole sweep needs the memory
-    of one. Copies are bytes, as in the published sets; floats are rounded to bytes
-    before they are corrupted.
+    A copy is made at each access, so that a whole sweep needs the memory of one, or
+    with ``keep`` once. Copies are bytes, as in the published sets; floats are rounded
+    to bytes before they are corrupted.
 
     Attributes:
         dataset: The clean images, which are corrupted on their device.
@@ -75,6 +80,9 @@ class Corrupted(Copies[Arrays]):
         strength: Whose parameters to take, see :func:`tepui.data.corrupt`.
         seed: Same seed, same draws.
         textures: For ``frost``, see :func:`tepui.data.load_frost`.
+        keep: Make each copy once, for several ensembles to be tested on, if all copies
+            fit into 512 MB of the host's memory, or into a tenth of the memory that is
+            free on their GPU when the first is made.
 
     Raises:
         ValueError: If the data set does not hold images, or a name or a severity is
@@ -95,6 +103,10 @@ class Corrupted(Copies[Arrays]):
     strength: str = "cifar"
     seed: int = 0
     textures: tuple[Tensor, ...] | None = None
+    keep: bool = False
+    _kept: dict[tuple[str, int], Arrays] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         check_images("dataset", self.dataset.inputs)
@@ -111,7 +123,40 @@ class Corrupted(Copies[Arrays]):
         """What the corruptions are called."""
         return tuple(name_of(kind) for kind in self.types)
 
+    def made_on(self, device: torch.device) -> Self:
+        """Return copies that are made on a device, for a model there.
+
+        Args:
+            device: Where the images shall be.
+
+        Returns:
+            Copies of the same images. These, if they are made there, or if a GPU has no
+            room for the images, one copy and its parts.
+        """
+        there = self.dataset.device == device
+        if there or (device.type == "cuda" and 3 * self._num_values > _free(device)):
+            return self
+        return replace(self, dataset=self.dataset.to(device))
+
+    @property
+    def _num_values(self) -> int:
+        return check_images("dataset", self.dataset.inputs).numel()
+
+    @cached_property
+    def _is_room(self) -> bool:
+        device = self.dataset.device
+        kept = KEPT_SHARE * _free(device) if device.type == "cuda" else KEPT_BYTES
+        return len(self) * self._num_values <= kept
+
     def _copy(self, name: str, severity: int) -> Arrays:
+        if (name, severity) in self._kept:
+            return self._kept[name, severity]
+        copy = self.dataset.like(self._made(name, severity), self.dataset.targets)
+        if self.keep and self._is_room:
+            self._kept[name, severity] = copy
+        return copy
+
+    def _made(self, name: str, severity: int) -> Tensor:
         kind = self.types[self.names.index(name)]
         images = check_images("dataset", self.dataset.inputs)
         if images.dtype != torch.uint8:
@@ -130,7 +175,14 @@ class Corrupted(Copies[Arrays]):
             )
             for number, chunk in enumerate(images.split(size))
         ]
-        return self.dataset.like(torch.cat(chunks), self.dataset.targets)
+        return torch.cat(chunks)
+
+
+def _free(device: torch.device) -> int:
+    """Return how many bytes of a GPU are free, with those that torch holds unused."""
+    free, _ = torch.cuda.mem_get_info(device)
+    reserved = torch.cuda.memory_reserved(device)
+    return free + reserved - torch.cuda.memory_allocated(device)
 
 
 def corrupted(
@@ -141,6 +193,7 @@ def corrupted(
     strength: str = "cifar",
     seed: int = 0,
     textures: Sequence[Tensor] | None = None,
+    keep: bool = False,
 ) -> Corrupted:
     """Return the corrupted copies of any data set of images.
 
@@ -155,6 +208,8 @@ def corrupted(
         seed: Same seed, same draws.
         textures: For ``frost``, from :func:`tepui.data.load_frost`; None for
             procedural ones.
+        keep: Make each copy once and keep it, if there is room for all of them, see
+            :class:`Corrupted`.
 
     Returns:
         A mapping from ``(name, severity)`` to ``Arrays`` of bytes with the targets,
@@ -171,4 +226,5 @@ def corrupted(
     """
     images = to_arrays(dataset)
     frost = None if textures is None else tuple(textures)
-    return Corrupted(images, tuple(types), tuple(severities), strength, seed, frost)
+    which = tuple(types), tuple(severities)
+    return Corrupted(images, *which, strength, seed, frost, keep)

@@ -1,15 +1,12 @@
 """Digital: contrast, elastic deformation, pixelation and JPEG compression."""
 
-from io import BytesIO
-
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.filters import box_matrix, gaussian, separable
+from tepui.data.corruptions.jpeg import through_jpeg
 
 
 def contrast(images: Tensor, factor: float, draws: Draws) -> Tensor:
@@ -51,21 +48,12 @@ def pixelate(images: Tensor, factor: float, draws: Draws) -> Tensor:
 
 
 def jpeg_compression(images: Tensor, quality: int, draws: Draws) -> Tensor:
-    """Write and read as JPEG by Pillow: in color with three channels, else in gray."""
-    levels = (images * 255).round().to("cpu", torch.uint8)
-    color = images.shape[1] == 3
-    pictures = levels.permute(0, 2, 3, 1) if color else levels.flatten(0, 1)
-    read = np.stack([_through_jpeg(picture, quality) for picture in pictures.numpy()])
-    pixels = torch.from_numpy(read).to(images.device, images.dtype) / 255
-    return pixels.permute(0, 3, 1, 2) if color else pixels.view_as(images)
-
-
-def _through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    file = BytesIO()
-    Image.fromarray(picture).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file))
+    """Write and read as JPEG: in color with three channels, else in gray."""
+    levels = through_jpeg((images * 255).round().byte(), quality)
+    if images.shape[1] == 3:
+        # As decoders lay pictures out: a convolution's last bits depend on it.
+        levels = levels.contiguous(memory_format=torch.channels_last)
+    return levels.to(images.dtype) / 255
 
 
 def _sheared_grid(corners: Tensor, height: int, width: int) -> Tensor:

@@ -14,6 +14,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
+from unittest.mock import patch
 
 import torch
 
@@ -134,6 +135,38 @@ class SlowLoss:
         return cross_entropy(outputs, targets)
 
 
+def rank_net():
+    """A network whose first weights differ by rank, as an unseeded one's do."""
+    net = noisy_net()
+    with torch.no_grad():
+        net[1].bias.fill_(float(os.environ.get("RANK", "0")))
+    return net
+
+
+# What the second rank is told instead.
+DIFFERENCES = {
+    "epochs": {"epochs": 4},
+    "data": {"data": images(seed=5)},
+    "seeds": {"seed": 4},
+    "checkpoint_every": {"checkpoint_every": 2},
+    "out": {},
+    "members": {},
+    "torch": {},
+}
+
+
+def run_differently(what, out):
+    """Carry out a run of which ranks were told different things."""
+    other = os.environ["RANK"] == "1"
+    how = DIFFERENCES[what] if other else {}
+    version = "1.0" if what == "torch" and other else torch.__version__
+    folder = out.with_name(f"{out.name}-1") if what == "out" and other else out
+    if what == "members":
+        how = {"factory": rank_net}
+    with patch.object(torch, "__version__", version):
+        return run_case("SAM", out=folder, **how)
+
+
 def ranks_env(rank, size, port):
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     tests = Path(__file__).parents[1]
@@ -188,7 +221,11 @@ def rank(folder, *names):
             found[name] = outcome(run_case(name, out=out))
             continue
         try:
-            run_case(name.partition("=")[0], loss=Troubled.named(name), out=out)
+            case, trouble = name.split("=")
+            if case == "different":
+                run_differently(trouble, out)
+            else:
+                run_case(case, loss=Troubled.named(name), out=out)
             found[name] = "ended well"
         except BaseException as error:
             found[name] = f"{type(error).__name__}: {error}"

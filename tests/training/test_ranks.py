@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,10 +13,13 @@ from tepui.core.storage import read_tensors
 from training.cases import assert_same_bits, checkpointed, one_thread
 from training.rank_cases import (
     CASES,
+    DIFFERENCES,
     SIZES,
+    SlowLoss,
     Troubled,
     launched,
     outcome,
+    ranks_env,
     run_case,
 )
 
@@ -56,6 +62,13 @@ def assert_same_folders(first, second):
     assert next(names) == next(names)
 
 
+def assert_same_files(first, second):
+    """Compare documents, but for digests and times."""
+    timed = r'"(sha256|seconds|samples_per_second|exchange_seconds)": [^,}]*'
+    one, other = (re.sub(timed, "", file.read_text()) for file in (first, second))
+    assert one.partition('"timeline"')[0] == other.partition('"timeline"')[0]
+
+
 def check_cases(names, size, folder):
     many, one = folder / "many", folder / "one"
     many.mkdir()
@@ -66,6 +79,8 @@ def check_cases(names, size, folder):
         for each in found:
             assert_same_outcomes(each[name], alone)
         assert_same_folders(many / name, one / name)
+        for file in ("metrics.jsonl", "outcome.json"):
+            assert_same_files(many / name / file, one / name / file)
 
 
 def test_two_ranks_give_the_bits_of_one_process(tmp_path):
@@ -88,14 +103,31 @@ STOPS = [
     "A2D, sequential=SIGINT:0:7",
 ]
 DIVERGING = ["deep ensemble=nan:1:5", "DivDis=nan:1:8"]
+NAMED = [
+    ("epochs", "3", "4"),
+    ("data.sha256", r"'\w+'", r"'\w+'"),
+    ("seeds.0", r"\d+", r"\d+"),
+    ("checkpoint_every", "1", "2"),
+    ("out", "'.*=out'", "'.*=out-1'"),
+    (r"members.0.1.bias", r"'\(8,\), bytes 0'", r"'\(8,\), bytes \d+'"),
+    ("torch", "'.*'", "'1.0'"),
+]
 FAILING = "SAM=error:1:3"
 
 
 def test_ranks_stop_and_diverge_together_and_tell_each_other_of_errors(tmp_path):
     """In one launch, since a process takes seconds to start."""
-    ended = launched(2, tmp_path, *STOPS, *DIVERGING, FAILING)
+    different = [f"different={what}" for what in DIFFERENCES]
+    ended = launched(2, tmp_path, *different, *STOPS, *DIVERGING, FAILING)
     assert_all_well(ended)
     first, second = found_by(tmp_path, 2)
+    for name, (key, one, other) in zip(different, NAMED, strict=True):
+        rule = (
+            f"{key} must be the same on all ranks, got {one} on rank 0 and {other} on"
+        )
+        assert re.match(f"ValueError: {rule} rank 1", first[name])
+        assert first[name] == second[name]
+        assert not (tmp_path / name).exists()
     for name in STOPS:
         case, signalled = name.partition("=")[0], int(name.split(":")[1])
         said = (first, second)[signalled][name]
@@ -124,3 +156,36 @@ def test_a_rank_that_dies_ends_the_run_of_the_others(tmp_path, case):
     reasons = "RankLost: rank 1 gave no sign", "RankLost: the connection between ranks"
     assert said.startswith(reasons)
     assert "resume=True" in said
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
+    """Each resumed with other numbers of ranks; the last time maybe without any."""
+    told = "import sys; from training.rank_kills import main; main(sys.argv[1], 50)"
+    environment = {
+        name: value
+        for name, value in ranks_env(0, 1, 0).items()
+        if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", told, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=1500,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] >= 50
+    for run in found["runs"]:
+        assert set(run["ends"]) == {0}
+        whole = run_case(
+            run["case"],
+            loss=SlowLoss(),
+            out=tmp_path / "whole" / run["case"],
+            resume=True,
+        )
+        assert_same_folders(whole.path, Path(run["out"]))
+        for file in ("metrics.jsonl", "outcome.json"):
+            assert_same_files(whole.path / file, Path(run["out"]) / file)

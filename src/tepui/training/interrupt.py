@@ -43,7 +43,7 @@ class Interruption:
                 signal.signal(number, before[number])
 
     def leave(self) -> None:
-        """End the program as the signal would have."""
+        """End the program as the signal would have, here or in another process."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
-        raise SystemExit(128 + (self.signal or 0))
+        raise SystemExit(128 + (self.signal or signal.SIGTERM))

@@ -1,0 +1,35 @@
+"""Several real processes that run one script and leave their results."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import torch
+
+
+def launched(script, folder, processes, timeout=200):
+    """Run a script once per rank; return what each saved as ``<rank>.pt``.
+
+    The script is given its rank, the folder and the number of processes.
+    """
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(rank), str(folder), str(processes)],
+            env={**os.environ, "GLOO_SOCKET_IFNAME": loopback},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(processes)
+    ]
+    try:
+        errors = [rank.communicate(timeout=timeout)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0] * processes, errors
+    return [
+        torch.load(folder / f"{rank}.pt", weights_only=True)
+        for rank in range(processes)
+    ]

@@ -188,7 +188,7 @@ def shard_gradient(net, x, y, rho):
     norm = parameters_to_vector(values).norm()
     with torch.no_grad():
         for parameter, value in zip(there.parameters(), values, strict=True):
-            parameter += rho * value / norm
+            parameter.add_(rho * value / norm)
     loss = (there(x) - y).square().mean()
     return parameters_to_vector(torch.autograd.grad(loss, list(there.parameters())))
 

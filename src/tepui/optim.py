@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.parallel import DistributedDataParallel as Parallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef
 
 from tepui.core import foreach
@@ -331,6 +331,11 @@ class SAM(torch.optim.Optimizer):
         self._moved = False
 
 
+def _is_sharded(parameter: Tensor) -> bool:
+    """Return whether a parameter is a wrapper around a part of it, as DTensor is."""
+    return bool(is_traceable_wrapper_subclass(parameter))
+
+
 @contextmanager
 def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     """Refuse a block that adds to gradients from before it.
@@ -346,7 +351,7 @@ def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     sharded = [
         (p, TensorWeakRef(p.grad))
         for p in parameters
-        if is_wrapper(p) and p.grad is not None
+        if _is_sharded(p) and p.grad is not None
     ]
 
     def watch(parameter: Tensor, gradient: Tensor) -> tuple[Any, Any]:
@@ -366,7 +371,7 @@ def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     watched = [
         watch(p, p.grad)
         for p in parameters
-        if p.requires_grad and p.grad is not None and not is_wrapper(p)
+        if p.requires_grad and p.grad is not None and not _is_sharded(p)
     ]
     try:
         yield

@@ -65,6 +65,7 @@ def _hooked(module: Any) -> bool:
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
+        or "forward" in vars(module)
     )
 
 

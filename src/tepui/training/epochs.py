@@ -205,8 +205,9 @@ class Training:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size = self.spec.batch_size
-            member.split = None if mask is None else BatchSplit.of(mask, size)
+            size, shards = self.spec.batch_size, self.spec.virtual_shards
+            member.split = None if mask is None else BatchSplit.of(mask, size, shards)
+            member.check_split()
 
     def _record(self, epoch: int) -> None:
         validated = () if self.validation is None else self._validated(epoch)

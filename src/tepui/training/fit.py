@@ -12,12 +12,14 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import Prune
+from tepui.optim import Perturbation
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.schedule import Cosine, Schedule
+from tepui.training.shards import BatchNormPolicy
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
 from tepui.training.train import train
 
@@ -42,6 +44,9 @@ def fit(
     clip_norm: float | None = None,
     prune: Prune | None = None,
     average: float | None = None,
+    virtual_shards: int = 1,
+    perturbation: Perturbation = "global",
+    batch_norm: BatchNormPolicy = "shard",
     device: str | torch.device | None = None,
     precision: Precision = "auto",
     deterministic: bool = False,
@@ -49,6 +54,7 @@ def fit(
     compile: bool | None = None,
     workers: int = 0,
     offload: bool = False,
+    data_parallel: int = 1,
     callbacks: Sequence[Callable[[EpochRecord], None]] = (),
     out: str | Path | None = None,
     resume: bool = False,
@@ -83,6 +89,13 @@ def fit(
         average: Share of the run, at its end, over which each member's weights are
             averaged; the mean is what is validated, kept and predicted with. With
             ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
+        virtual_shards: Divide every batch into this many shards, whose gradients are
+            summed in one order, for the same weights however many ranks compute them;
+            at least ``data_parallel``.
+        perturbation: Sharpness-aware methods move the weights along the ``"global"``
+            gradient of a batch, or for every ``"shard"`` along its own (m-SAM).
+        batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
+            ``"synchronized"`` over the whole batch.
         device: Where to train; a GPU if there is one.
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
             on a GPU and float32 elsewhere.
@@ -94,6 +107,7 @@ def fit(
         workers: Processes that load a data set not held in tensors.
         offload: Keep only one member at a time on the device, the others in host
             memory; slower, to the same sets and weights.
+        data_parallel: Ranks that share every batch of a member, under torchrun.
         callbacks: Called with the record of every epoch.
         out: A run folder for configuration, metrics, checkpoints and the ensemble.
         resume: Continue the run in ``out``, to the same bits; start it if new.
@@ -137,6 +151,9 @@ def fit(
         clip_norm=clip_norm,
         prune=prune,
         average=average,
+        virtual_shards=max(virtual_shards, data_parallel),
+        perturbation=perturbation,
+        batch_norm=batch_norm,
     )
     execution = ExecutionSpec(
         device=device,
@@ -146,6 +163,7 @@ def fit(
         compile=compile,
         workers=workers,
         offload=offload,
+        data_parallel=data_parallel,
         checkpoint_every=checkpoint_every,
         stop_after=stop_after,
         progress=progress,

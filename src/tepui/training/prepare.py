@@ -22,6 +22,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import SGD, AdamW, capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
+from tepui.training.shards import ALONE, DataGroup, Shards
 from tepui.training.slot_runner import SlotRunner
 from tepui.training.slots import have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
@@ -67,11 +68,15 @@ def members_of(
     execution: ExecutionSpec,
     numerics: Numerics,
     samples: int,
+    group: DataGroup = ALONE,
 ) -> list[TrainingMember]:
     """Prepare the members that this process trains, with their state begun."""
     steps = steps_per_epoch(samples, spec.batch_size)
     all_steps = steps * spec.epochs * len(ensemble)
     compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
+    shards = Shards(spec.virtual_shards, spec.perturbation, spec.batch_norm, group)
+    # A compiled module would not notice that its layers normalize together.
+    compiled &= shards.batch_norm == "shard"
     members = []
     for index in owned:
         module = ensemble.members[index]
@@ -94,6 +99,7 @@ def members_of(
             clip_norm=spec.clip_norm,
             average=spec.average,
             offload_device=torch.device("cpu") if execution.offload else None,
+            shards=shards,
         )
         member.offload()
         members.append(member)
@@ -170,6 +176,7 @@ def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
         "their optimizer cannot be captured": not fits,
         "their method changes its shapes": not first.method.fixed_shapes,
         "they are offloaded": first.offloaded,
+        "ranks share their batches by gloo": not first.shards.group.capturable,
         "they are coupled and differ": coupled and not have_same_structure(members),
     }
     return [reason for reason, holds in reasons.items() if holds]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import final
 
@@ -148,6 +149,10 @@ class EagerRunner(Runner):
 def member_step(member: TrainingMember, batch: Batch) -> Tensor:
     """Update an independent member; return its loss. All of this may be captured."""
     assert isinstance(member.method, MemberMethod)
-    loss, gradients = member.method.gradient(member, batch)
+    gradient = partial(member.method.gradient, member)
+    if member.shards.perturbation == "shard" and not member.shards.whole:
+        loss, gradients = member.mean_over_shards(batch, gradient)
+    else:
+        loss, gradients = gradient(batch)
     member.take_step(gradients)
     return loss

@@ -18,10 +18,12 @@ from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.modules.pruning import add_masks
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
+from tepui.training.data_group import data_ranks
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
     RunData,
+    check_batch,
     check_data,
     check_execution,
     check_length,
@@ -187,9 +189,13 @@ def _prepared(
             workers=workers,
             num_classes=classes,
         )
+    check_batch(spec, source.samples)
     check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     owned = exchange.owned(len(ensemble))
-    members = members_of(ensemble, owned, spec, execution, numerics, source.samples)
+    group = data_ranks(device, execution.data_parallel)
+    members = members_of(
+        ensemble, owned, spec, execution, numerics, source.samples, group
+    )
     return Prepared(members, source, unlabeled, validation)
 
 

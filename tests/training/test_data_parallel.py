@@ -1,0 +1,87 @@
+"""Ranks that share the batches of a member, against one process."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import data_parallel_cases as cases
+from processes import launched
+from tepui.training.shards import tree_sum
+
+WORKER = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import torch
+from torch import distributed
+import data_parallel_cases as cases
+from tepui.training.data_group import DataRanks
+
+rank, folder, ranks = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+shards = 4 if 4 % ranks == 0 else 2 * ranks
+torch.set_num_threads(1)
+distributed.init_process_group(
+    "gloo", init_method=f"file://{{folder}}/store", rank=rank, world_size=ranks
+)
+group = DataRanks()
+results = {{
+    "sums": [
+        group.summed(cases.random_rows(rank, rows, length))
+        for rows, length in ((1, 1), (1, 10), (2, 7), (3, 101))
+    ],
+    "exact": cases.exact(ranks, shards),
+    "synchronized": cases.synchronized(ranks, shards),
+}}
+torch.save(results, f"{{folder}}/{{rank}}.pt")
+distributed.destroy_process_group()
+"""
+SUMS = ((1, 1), (1, 10), (2, 7), (3, 101))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[2, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4))],
+)
+def ranks(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    return launched(WORKER, folder, processes=request.param, timeout=400)
+
+
+def shards(ranks):
+    return 4 if 4 % len(ranks) == 0 else 2 * len(ranks)
+
+
+def test_sums_over_ranks_are_the_trees(ranks):
+    for number, (rows, length) in enumerate(SUMS):
+        terms = torch.cat(
+            [cases.random_rows(rank, rows, length) for rank in range(len(ranks))]
+        )
+        expected = tree_sum(lambda row, terms=terms: terms[row], range(len(terms)))
+        for rank in ranks:
+            assert torch.equal(rank["sums"][number], expected)
+
+
+def test_any_number_of_ranks_gives_the_bits_of_one_process(ranks):
+    for name, expected in cases.exact(1, shards(ranks)).items():
+        for rank in ranks:
+            found = rank["exact"][name]
+            assert found.keys() == expected.keys()
+            for key, tensor in expected.items():
+                assert torch.equal(found[key], tensor), (name, key)
+
+
+def test_synchronized_ranks_agree_with_one_process_up_to_rounding(ranks):
+    for name, expected in cases.synchronized(1, shards(ranks)).items():
+        for key, tensor in expected.items():
+            first = ranks[0]["synchronized"][name][key]
+            torch.testing.assert_close(first, tensor, rtol=1e-9, atol=1e-9)
+            for rank in ranks[1:]:
+                assert torch.equal(rank["synchronized"][name][key], first), name

@@ -91,7 +91,7 @@ def fit(
             ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
         virtual_shards: Divide every batch into this many shards, whose gradients are
             summed in one order, for the same weights however many ranks compute them;
-            at least ``data_parallel``.
+            one for each of them by default.
         perturbation: Sharpness-aware methods move the weights along the ``"global"``
             gradient of a batch, or for every ``"shard"`` along its own (m-SAM).
         batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
@@ -138,6 +138,19 @@ def fit(
         >>> len(run.history)
         2
     """
+    execution = ExecutionSpec(
+        device=device,
+        precision=precision,
+        deterministic=deterministic,
+        runner=runner,
+        compile=compile,
+        workers=workers,
+        offload=offload,
+        data_parallel=data_parallel,
+        checkpoint_every=checkpoint_every,
+        stop_after=stop_after,
+        progress=progress,
+    )
     spec = TrainingSpec(
         method=method,
         epochs=epochs,
@@ -151,22 +164,9 @@ def fit(
         clip_norm=clip_norm,
         prune=prune,
         average=average,
-        virtual_shards=max(virtual_shards, data_parallel),
+        virtual_shards=data_parallel if virtual_shards == 1 else virtual_shards,
         perturbation=perturbation,
         batch_norm=batch_norm,
-    )
-    execution = ExecutionSpec(
-        device=device,
-        precision=precision,
-        deterministic=deterministic,
-        runner=runner,
-        compile=compile,
-        workers=workers,
-        offload=offload,
-        data_parallel=data_parallel,
-        checkpoint_every=checkpoint_every,
-        stop_after=stop_after,
-        progress=progress,
     )
     return train(
         ensemble,

@@ -93,6 +93,31 @@ def synchronized(ranks, shards=4):
     }
 
 
+# Twelve shards can be shared by two, three and four ranks.
+STOPPED = {
+    "method": SharpBalance(**SPLIT),
+    "virtual_shards": 12,
+    "batch_size": 24,
+    "keep": "best",
+    "validation": 0.2,
+}
+
+
+def mesh(ranks, shards):
+    """Three members, dealt over pairs of ranks where there are pairs."""
+    sharing = 2 if ranks % 2 == 0 else ranks
+    method = SharpBalance(**SPLIT)
+    return trained(sharing, members=3, virtual_shards=shards, method=method)
+
+
+def refusal(ranks):
+    """What a run says for which there are not processes enough."""
+    try:
+        trained(ranks, method=SAM())
+    except ValueError as error:
+        return str(error)
+
+
 def random_rows(rank, rows, length):
     """What a rank brings to a sum, drawn for the test of the sum itself."""
     return torch.randn(rows, length, generator=generator(rank, rows, length))

@@ -217,7 +217,7 @@ def test_divided_data_are_dealt_anew_after_every_exchange():
 
 def test_gather_orders_by_member():
     told = {2: torch.tensor(2), 0: torch.tensor(0), 1: torch.tensor(1)}
-    gathered = LocalExchange().gather(told, 3)
+    gathered = LocalExchange().gather(told)
     assert [int(tensor) for tensor in gathered] == [0, 1, 2]
     assert list(LocalExchange().owned(3)) == [0, 1, 2]
 

@@ -31,7 +31,10 @@ results = {{
     ],
     "exact": cases.exact(ranks, shards),
     "synchronized": cases.synchronized(ranks, shards),
+    "mesh": cases.mesh(ranks, shards),
+    "refused": cases.refusal(ranks + 1),
 }}
+cases.trained(ranks, **cases.STOPPED, out=f"{{folder}}/run", stop_after=1)
 torch.save(results, f"{{folder}}/{{rank}}.pt")
 distributed.destroy_process_group()
 """
@@ -50,9 +53,14 @@ def one_thread():
     scope="module",
     params=[2, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4))],
 )
-def ranks(request, tmp_path_factory):
+def launch(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    return launched(WORKER, folder, processes=request.param, timeout=400)
+    return folder, launched(WORKER, folder, processes=request.param, timeout=400)
+
+
+@pytest.fixture
+def ranks(launch):
+    return launch[1]
 
 
 def shards(ranks):
@@ -85,3 +93,22 @@ def test_synchronized_ranks_agree_with_one_process_up_to_rounding(ranks):
             torch.testing.assert_close(first, tensor, rtol=1e-9, atol=1e-9)
             for rank in ranks[1:]:
                 assert torch.equal(rank["synchronized"][name][key], first), name
+
+
+def test_a_mesh_of_members_and_data_gives_the_bits_of_one_process(ranks):
+    expected = cases.mesh(1, shards(ranks))
+    for rank in ranks:
+        for key, tensor in expected.items():
+            assert torch.equal(rank["mesh"][key], tensor), key
+
+
+def test_a_run_stopped_with_ranks_goes_on_without_to_the_same_bits(launch):
+    folder, _ = launch
+    resumed = cases.trained(1, **cases.STOPPED, out=folder / "run", resume=True)
+    for key, tensor in cases.trained(1, **cases.STOPPED).items():
+        assert torch.equal(resumed[key], tensor), key
+
+
+def test_ranks_that_do_not_fit_the_processes_are_refused(ranks):
+    for rank in ranks:
+        assert "data_parallel must divide the number of processes" in rank["refused"]

@@ -8,7 +8,7 @@ from torch import nn
 
 from tepui.core.seeding import derive
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble
-from tepui.training.coupled import joint_gradient
+from tepui.training.coupled import Party, joint_gradient
 from tepui.training.draws import Draws, drawing_from, rehearsed
 from training.cases import (
     CLASSES,
@@ -136,7 +136,7 @@ def test_coupled_members_keep_to_their_own_seeds():
     members = [member_of(Drawing(generator, notes)) for _ in range(3)]
 
     def step():
-        joint_gradient(SED(), members, (), (batch(), batch()))
+        joint_gradient(SED(), Party.here(members), (batch(), batch()))
 
     draws = rehearsed(generator, members, step)
     drawn = replayed(generator, members, draws, step, [1, 2, 3], notes)

@@ -302,7 +302,9 @@ REFUSED = {
         "method": SED(),
         "virtual_shards": 2,
     },
-    "data_parallel must divide the number of processes": {"data_parallel": 2},
+    "data_parallel must be the number of processes that share a batch, which is 1": {
+        "data_parallel": 2
+    },
     "data_parallel must be positive": {"data_parallel": 0},
 }
 
@@ -322,6 +324,9 @@ def test_shards_that_ranks_cannot_share_are_refused():
 
         def summed(self, rows):
             return rows[0]
+
+        def agreed(self, flag):
+            return flag
 
     with pytest.raises(ValueError, match="virtual_shards must be a multiple"):
         Shards(4, group=Three())

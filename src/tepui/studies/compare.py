@@ -43,7 +43,7 @@ from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, TrainingSpec
-from tepui.training.inputs import check_labels, classes_of
+from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
 
 FEATURES = "features"
@@ -258,8 +258,12 @@ def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
 def _check_test(trial: Trial, train: Dataset[Any], test: Dataset[Any]) -> str:
     """Refuse test labels that members cannot give; return what members are."""
     ensemble = Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
-    check_labels("test", test, classes_of(ensemble, train, trial.training.loss), train)
-    return type(ensemble.members[0]).__qualname__
+    members = [*ensemble.members]
+    few = few_of(train, members)
+    sizes = output_sizes(members, few.inputs)
+    classes = classes_of(sizes, few.targets, trial.training.loss)
+    check_labels("test", test, classes, train)
+    return type(members[0]).__qualname__
 
 
 def _store(

@@ -4,6 +4,8 @@ from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.fit import fit
 from tepui.training.member import TrainingDiverged
 from tepui.training.optimizer import SGD, AdamW
+from tepui.training.presence import RankLost
+from tepui.training.ranks import Ranks, exchange_here
 from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.schedule import Constant, Cosine, MultiStep, Schedule
 from tepui.training.spec import ExecutionSpec, TrainingSpec
@@ -21,12 +23,15 @@ __all__ = [
     "ExecutionSpec",
     "LocalExchange",
     "MultiStep",
+    "RankLost",
+    "Ranks",
     "Run",
     "Schedule",
     "Span",
     "TensorBoard",
     "TrainingDiverged",
     "TrainingSpec",
+    "exchange_here",
     "fit",
     "train",
 ]

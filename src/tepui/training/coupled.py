@@ -1,17 +1,21 @@
 """Steps of members that meet inside the loss."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple, final
+from dataclasses import dataclass
+from typing import NamedTuple, Self, final
 
 import torch
 from torch import Tensor
 
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
-from tepui.methods.coupled import CoupledBatch, CoupledMethod
+from tepui.losses import Loss
+from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.modules.running import evaluating
+from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.member import TrainingMember
+from tepui.training.passes import losses_by
 from tepui.training.runner import Runner
 
 BatchPair = tuple[Batch, Batch | None]
@@ -31,6 +35,54 @@ class JointGradient(NamedTuple):
     values: list[list[Tensor]]
 
 
+@dataclass(frozen=True)
+class Party:
+    """Who meets in one step, and how."""
+
+    turn: ActiveMembers
+    members: Mapping[int, TrainingMember]  # those of the turn that are trained here
+    losses: Sequence[Loss]  # of all active members
+    exchange: Exchange  # how the others are reached
+    size: int  # how many members there are in all
+    perturbed: bool = False  # whether a sharpness-aware base moves the active members
+
+    @classmethod
+    def here(
+        cls,
+        active: Sequence[TrainingMember],
+        observed: Sequence[TrainingMember] = (),
+        *,
+        perturbed: bool = False,
+    ) -> Self:
+        """Return members that all are in this process, known by their places."""
+        members = dict(enumerate([*active, *observed]))
+        places, count = tuple(members), len(active)
+        turn = ActiveMembers(places[:count], places[count:], 0.0)
+        losses = [member.loss for member in active]
+        return cls(turn, members, losses, LocalExchange(), len(members), perturbed)
+
+    @property
+    def active(self) -> list[TrainingMember]:
+        """The members that are trained here and updated by the step."""
+        here = self.members
+        return [here[index] for index in self.turn.active if index in here]
+
+    def outputs(self, batch: Batch, *, observed: bool) -> Tensor:
+        """Return outputs of active members, then of observed ones without gradient."""
+        found = {}
+        for index in self.turn.active:
+            if index in self.members:
+                found[index] = self.members[index].outputs(batch)
+        beside = self.turn.observed if observed else ()
+        for index in beside:
+            if index in self.members:
+                member = self.members[index]
+                with torch.no_grad(), evaluating(member.module):
+                    found[index] = member.unseeded_outputs(batch)
+        turn = (*self.turn.active, *beside)
+        return self.exchange.meet(found, turn, batch.targets, self.size)
+
+
 @final
 class CoupledRunner(Runner):
     """All members on the same batches, coupled inside the loss.
@@ -40,15 +92,17 @@ class CoupledRunner(Runner):
     """
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
-        """Run what is left of an epoch."""
-        seed = coupled_seed(members)
+        """Run what is left of an epoch; without members there is nothing to do."""
+        if not members:
+            return
+        seed = self.plan.coupled_seed
         prepare_losses(members, epoch * self.plan.steps)
         for member in members:
             member.module.train()
         for batches in self.plan.pairs(seed, members[0].step, epoch):
             self._step(members, batches, seed)
             self.plan.advance(len(members))
-            if self.plan.stopping():
+            if self.plan.exchange.agreed_in_step(self.plan.stopping()):
                 break
         for member in members:
             member.set_time(*self.plan.time(max(member.step - 1, 0)))
@@ -57,16 +111,30 @@ class CoupledRunner(Runner):
         self, members: Sequence[TrainingMember], batches: BatchPair, seed: int
     ) -> None:
         method, step = coupled_method(members), members[0].step
-        turn = self.plan.turn(method, len(members), seed, step)
-        active = [members[index] for index in turn.active]
-        observed = [members[index] for index in turn.observed]
-        for member in active:
-            member.set_time(self.plan.factor_after(turn.progress), turn.progress)
+        party = self._party(method, members, seed)
+        for member in party.active:
+            time = self.plan.factor_after(party.turn.progress), party.turn.progress
+            member.set_time(*time)
             member.noise_seed = derive(member.seed, "noise", step)
-        loss = coupled_step(method, active, observed, batches)
-        record_losses(active, loss, step % self.plan.steps)
+        loss = coupled_step(method, party, batches)
+        record_losses(members, party.turn, loss, step % self.plan.steps)
         for member in members:
             member.step += 1
+
+    def _party(
+        self, method: CoupledMethod, members: Sequence[TrainingMember], seed: int
+    ) -> Party:
+        first, size = members[0], len(self.plan.seeds)
+        turn = self.plan.turn(method, size, seed, first.step)
+        there = {*turn.active, *turn.observed}
+        return Party(
+            turn,
+            {member.index: member for member in members if member.index in there},
+            [self.plan.spec.loss_of(index, size) for index in turn.active],
+            self.plan.exchange,
+            size,
+            perturbed=method.base is not None and method.base.perturbs(first),
+        )
 
 
 def coupled_method(members: Sequence[TrainingMember]) -> CoupledMethod:
@@ -74,11 +142,6 @@ def coupled_method(members: Sequence[TrainingMember]) -> CoupledMethod:
     method = members[0].method
     assert isinstance(method, CoupledMethod)
     return method
-
-
-def coupled_seed(members: Sequence[TrainingMember]) -> int:
-    """Return what the draws that coupled members share derive from."""
-    return derive(*(member.seed for member in members), "coupled")
 
 
 def prepare_losses(members: Sequence[TrainingMember], first_step: int) -> None:
@@ -89,36 +152,36 @@ def prepare_losses(members: Sequence[TrainingMember], first_step: int) -> None:
 
 
 def record_losses(
-    active: Sequence[TrainingMember], loss: JointLoss, position: int
+    members: Sequence[TrainingMember],
+    turn: ActiveMembers,
+    loss: JointLoss,
+    position: int,
 ) -> None:
     """Note the losses of a step: that of each active member, and the joint one."""
-    joint = active[0].joint_losses
+    joint = members[0].joint_losses
     assert joint is not None, "coupled members share a tensor of joint losses"
     joint[position] = loss.total
-    for member, value in zip(active, loss.members, strict=True):
-        member.step_losses[position] = value
+    here = {member.index: member for member in members}
+    for index, value in zip(turn.active, loss.members, strict=True):
+        if index in here:
+            here[index].step_losses[position] = value
 
 
-def coupled_step(
-    method: CoupledMethod,
-    active: Sequence[TrainingMember],
-    observed: Sequence[TrainingMember],
-    batches: BatchPair,
-) -> JointLoss:
+def coupled_step(method: CoupledMethod, party: Party, batches: BatchPair) -> JointLoss:
     """Update the active members along the gradient of their joint loss.
 
     With a sharpness-aware base, along the gradient at weights of which each active
     member's are moved along its own part of the gradient.
     """
-    loss, values = joint_gradient(method, active, observed, batches)
-    base = method.base
-    if base is not None and base.perturbs(active[0]):
+    loss, values = joint_gradient(method, party, batches)
+    base, active = method.base, party.active
+    if base is not None and party.perturbed:
         with ExitStack() as stack:
             for member, here in zip(active, values, strict=True):
                 offsets = base.offsets(member, here)
                 keep = base.update_statistics
                 stack.enter_context(member.moved(offsets, update_buffers=keep))
-            perturbed = joint_gradient(method, active, observed, batches).values
+            perturbed = joint_gradient(method, party, batches).values
         values = [base.combined(*pair) for pair in zip(values, perturbed, strict=True)]
     for member, gradient in zip(active, values, strict=True):
         member.take_step(gradient)
@@ -126,36 +189,27 @@ def coupled_step(
 
 
 def joint_gradient(
-    method: CoupledMethod,
-    active: Sequence[TrainingMember],
-    observed: Sequence[TrainingMember],
-    batches: BatchPair,
+    method: CoupledMethod, party: Party, batches: BatchPair
 ) -> JointGradient:
-    """Differentiate the joint loss by the parameters of every active member."""
+    """Differentiate the joint loss by the parameters of the active members here."""
     batch, other = batches
-    outputs = _outputs(active, observed if other is None else (), batch)
+    outputs = party.outputs(batch, observed=other is None)
     losses = torch.stack(
         [
-            member.losses_of(output, batch.targets)
-            for member, output in zip(active, outputs, strict=False)
+            losses_by(loss, output, batch.targets)
+            for loss, output in zip(party.losses, outputs, strict=False)
         ]
     )
-    beside = None if other is None else _outputs(active, observed, other)
+    beside = None if other is None else party.outputs(other, observed=True)
     total = method.loss(CoupledBatch(outputs, losses, batch.targets, beside))
+    active = party.active
     parameters = [p for member in active for p in member.parameters]
-    flat = iter(torch.autograd.grad(total, parameters, materialize_grads=True))
+    flat = iter(
+        torch.autograd.grad(total, parameters, materialize_grads=True)
+        if parameters
+        else ()
+    )
     values = [
         member.masked([next(flat) for _ in member.parameters]) for member in active
     ]
     return JointGradient(JointLoss(total.detach(), losses.detach().mean(1)), values)
-
-
-def _outputs(
-    active: Sequence[TrainingMember], observed: Sequence[TrainingMember], batch: Batch
-) -> Tensor:
-    """Return outputs of active members, then of observed ones without gradient."""
-    outputs = [member.outputs(batch) for member in active]
-    for member in observed:
-        with torch.no_grad(), evaluating(member.module):
-            outputs.append(member.unseeded_outputs(batch))
-    return torch.stack(outputs)

@@ -6,22 +6,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
 
-from tepui.core.checks import require
-from tepui.training.shards import ALONE, DataGroup, tree_sum
-
-
-def data_ranks(device: torch.device, size: int) -> DataGroup:
-    """Return this process's group in a mesh of members and ranks that share data."""
-    if size == 1:
-        return ALONE
-    world = dist.get_world_size() if dist.is_initialized() else 1
-    rule = f"divide the number of processes ({world}), which torchrun starts"
-    require(world % size == 0, "data_parallel", rule, size)
-    shape, names = (world // size, size), ("member", "data")
-    mesh = init_device_mesh(device.type, shape, mesh_dim_names=names)
-    return DataRanks(mesh["data"].get_group())
+from tepui.training.presence import Presence
+from tepui.training.shards import DataGroup, tree_sum
 
 
 @final
@@ -44,12 +31,22 @@ class DataRanks(DataGroup):
         padded = F.pad(rows, (0, width * self.size - length))
         sent = padded.view(count, self.size, width).transpose(0, 1).contiguous()
         received = torch.empty_like(sent)
-        dist.all_to_all_single(received, sent, group=self._group)
+        with Presence.unbroken():
+            dist.all_to_all_single(received, sent, group=self._group)
         terms = received.view(self.size * count, width)
         own = tree_sum(lambda number: terms[number], range(len(terms)))
         total = own.new_empty(self.size * width)
-        dist.all_gather_into_tensor(total, own, group=self._group)
+        with Presence.unbroken():
+            dist.all_gather_into_tensor(total, own, group=self._group)
         return total[:length]
+
+    def agreed(self, flag: bool) -> bool:
+        """Return whether any rank raised its flag, the same on all of them."""
+        device = "cuda" if self.capturable else "cpu"
+        flags = torch.tensor(float(flag), device=device)
+        with Presence.unbroken():
+            dist.all_reduce(flags, dist.ReduceOp.MAX, group=self._group)
+        return bool(flags)
 
     @property
     def capturable(self) -> bool:

@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,16 +34,26 @@ from tepui.training.timeline import Clock
 log = logging.getLogger(__name__)
 
 
+class MemberRow(NamedTuple):
+    """What the record of an epoch says of a member."""
+
+    loss: float | None
+    joint_loss: float | None
+    learning_rate: float
+    validation_loss: float | None
+    peak_memory: int | None  # of the process that trains it
+
+
 @dataclass(eq=False)
 class Training:
     """A run in progress."""
 
-    members: Sequence[TrainingMember]  # the members that this process trains
+    members: Sequence[TrainingMember]  # the members that this process trains, if any
     seeds: Sequence[int]  # the seeds of all members of the ensemble
     runner: Runner
+    device: torch.device  # where members are trained
     dataset: Dataset[Any]  # the training data, for methods that look at all of it
     validation: Callable[[], Iterator[Batch]] | None
-    exchange: Exchange  # how members tell each other what they published
     folder: RunFolder | None  # where the run is recorded, if anywhere
     checkpoint_every: int
     callbacks: Sequence[Callable[[EpochRecord], None]]
@@ -73,7 +83,7 @@ class Training:
         with self.clock.during("stepping", epoch):
             self.runner.run_epoch(self.members, epoch)
             self._check_finite(epoch)  # waits for the steps
-        if self.interruption.requested:
+        if self.exchange.agreed(self.interruption.requested):
             self._save(epoch)
             self.interruption.leave()
         self._record(epoch)
@@ -89,14 +99,14 @@ class Training:
         return self.runner.plan.clock
 
     @property
+    def exchange(self) -> Exchange:
+        """How the other processes of the run are reached."""
+        return self.runner.plan.exchange
+
+    @property
     def ended(self) -> bool:
         """Whether all epochs are done."""
         return len(self.history) == self.spec.epochs
-
-    @property
-    def device(self) -> torch.device:
-        """Where members are trained."""
-        return self.members[0].device
 
     def restore(self) -> None:
         """Take up the last checkpoint of the run folder, if there is one."""
@@ -109,7 +119,7 @@ class Training:
         elif self.origin is not None:
             self._go_on_from(self.origin, branches=True)
             self._save(None)
-        if self.folder is not None:
+        if self.folder is not None and self.exchange.writer:
             self.folder.write_history(self.history)
 
     def _go_on_from(self, saved: Checkpoint, *, branches: bool) -> None:
@@ -151,20 +161,20 @@ class Training:
 
     def _exchange_before(self, epoch: int) -> None:
         """Let members tell each other something, if their method says so."""
-        first = self.members[0]
-        if (
-            isinstance(first.method, ExchangingMethod)
-            and first.exchanged < epoch
-            and first.method.exchanges_before(epoch, self.spec.epochs)
-        ):
-            with self.clock.during("exchanging", epoch):
-                self._exchange(epoch)
-            self._say_exchanged(epoch)
+        method = for_member(self.spec.method, 0, len(self.seeds))
+        if not isinstance(method, ExchangingMethod):
+            return
+        if method.exchanges_before(epoch, self.spec.epochs):
+            due = any(member.exchanged < epoch for member in self.members)
+            if self.exchange.agreed(due):
+                with self.clock.during("exchanging", epoch):
+                    self._exchange(epoch)
+                self._say_exchanged(epoch)
 
     def _exchange(self, epoch: int) -> None:
         with self.clock.during("scoring", epoch):
             published = {m.index: self._publish(m, epoch) for m in self.members}
-        gathered = self.exchange.gather(published, len(self.seeds))
+        gathered = self.exchange.gather(published)
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
@@ -210,49 +220,73 @@ class Training:
             member.check_split()
 
     def _record(self, epoch: int) -> None:
-        validated = () if self.validation is None else self._validated(epoch)
-        steps = self.runner.plan.steps * len(self.members)
+        rows = self.exchange.collect(self._rows(epoch))
+        self._check_validated(rows, epoch)
+        steps = self.runner.plan.steps * len(self.seeds)
         samples = steps * min(self.spec.batch_size, length(self.dataset))
         seconds = self.clock.seconds("stepping", epoch)
-        joint, memory = self.members[0].joint_losses, None
-        if self.device.type == "cuda":
-            memory = torch.cuda.max_memory_allocated(self.device)
+        joint = [row.joint_loss for row in rows]
+        memory = [row.peak_memory for row in rows if row.peak_memory is not None]
         record = EpochRecord(
             epoch=epoch,
-            loss=tuple(_mean_loss(member) for member in self.members),
-            joint_loss=None if joint is None else float(joint.mean()),
-            learning_rate=tuple(float(m.learning_rate) for m in self.members),
-            validation_loss=validated,
+            loss=tuple(row.loss for row in rows),
+            joint_loss=joint[0],
+            learning_rate=tuple(row.learning_rate for row in rows),
+            validation_loss=tuple(
+                row.validation_loss for row in rows if row.validation_loss is not None
+            ),
             seconds=seconds,
             samples_per_second=samples / seconds,
             exchange_seconds=self._exchange_seconds(epoch),
-            peak_memory=memory,
+            peak_memory=max(memory, default=None),
         )
         self.history.append(record)
+        log.debug("epoch %d took %.2f s", epoch, seconds)
+        if not self.exchange.writer:
+            return
         if self.folder is not None:
             self.folder.append_history(record)
-        log.debug("epoch %d took %.2f s", epoch, seconds)
         self.progress.epoch_ended(record)
         for callback in self.callbacks:
             callback(record)
 
-    def _validated(self, epoch: int) -> tuple[float, ...]:
-        with self.clock.during("validating", epoch):
-            return tuple(self._validate(member, epoch) for member in self.members)
+    def _rows(self, epoch: int) -> dict[int, MemberRow]:
+        """Return what the record of an epoch says of this process's members."""
+        validated: dict[int, float] = {}
+        if self.validation is not None:
+            with self.clock.during("validating", epoch):
+                validated = {m.index: self._validate(m, epoch) for m in self.members}
+        memory = None
+        if self.device.type == "cuda":
+            memory = torch.cuda.max_memory_allocated(self.device)
+        return {
+            member.index: MemberRow(
+                _mean_loss(member),
+                None if (joint := member.joint_losses) is None else float(joint.mean()),
+                float(member.learning_rate),
+                validated.get(member.index),
+                memory,
+            )
+            for member in self.members
+        }
 
     def _validate(self, member: TrainingMember, epoch: int) -> float:
         """Return the loss of what the member would predict with, and keep the best."""
         with member.on_device(), at_average(member.module, member.average):
             loss = self._validation_loss(member)
-            if not math.isfinite(loss):
-                raise TrainingDiverged(
-                    f"validation loss of member {member.index} must stay finite, got "
-                    f"{loss} after epoch {epoch} with learning rate "
-                    f"{float(member.learning_rate):g}; {self._last_good()}"
-                )
-            if self.spec.keep == "best":
+            if self.spec.keep == "best" and math.isfinite(loss):
                 member.keep_best(loss, epoch)
         return loss
+
+    def _check_validated(self, rows: Sequence[MemberRow], epoch: int) -> None:
+        for index, row in enumerate(rows):
+            loss = row.validation_loss
+            if loss is not None and not math.isfinite(loss):
+                raise TrainingDiverged(
+                    f"validation loss of member {index} must stay finite, got "
+                    f"{loss} after epoch {epoch} with learning rate "
+                    f"{row.learning_rate:g}; {self._last_good()}"
+                )
 
     def _validation_loss(self, member: TrainingMember) -> float:
         assert self.validation is not None
@@ -265,9 +299,21 @@ class Training:
         return float(total) / samples
 
     def _check_finite(self, epoch: int) -> None:
+        """Raise in every process if a member of any diverged."""
+        found = {
+            member.index: self._divergence(member, epoch) for member in self.members
+        }
+        for reason in self.exchange.collect(found):
+            if reason is not None:
+                raise TrainingDiverged(reason)
+
+    def _divergence(self, member: TrainingMember, epoch: int) -> str | None:
         plan = self.runner.plan
-        for member in self.members:
+        try:
             member.check_finite(epoch * plan.steps, plan.factor, self._last_good())
+        except TrainingDiverged as error:
+            return str(error)
+        return None
 
     def _last_good(self) -> str:
         if self.folder is None:
@@ -283,11 +329,15 @@ class Training:
     def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
         for member in self.members:
-            folder.write_member(
-                member.index, self.generation, tensors_of(member), document_of(member)
-            )
-        timeline = self.clock.timeline
-        folder.commit(self.generation, len(self.seeds), self.history, timeline)
+            if member.shards.group.rank == 0:
+                document = document_of(member)
+                tensors = tensors_of(member)
+                folder.write_member(member.index, self.generation, tensors, document)
+        self.exchange.wait()
+        if self.exchange.writer:
+            timeline = self.clock.timeline
+            folder.commit(self.generation, len(self.seeds), self.history, timeline)
+        self.exchange.wait()  # before anybody writes the next one
         log.debug("wrote %s", folder.checkpoint)
 
 

@@ -108,7 +108,7 @@ def fit(
         offload: Keep only one member at a time on the device, the others in host
             memory; slower, to the same sets and weights.
         data_parallel: Ranks that share every batch of a member, under torchrun.
-        callbacks: Called with the record of every epoch.
+        callbacks: Called with the record of every epoch; under torchrun by rank 0.
         out: A run folder for configuration, metrics, checkpoints and the ensemble.
         resume: Continue the run in ``out``, to the same bits; start it if new.
         branch_from: The folder of a run that began like this one, with a method that
@@ -119,15 +119,18 @@ def fit(
             which it can be resumed or branched.
         progress: ``"bar"``, ``"lines"``, ``"none"``; ``"auto"`` fits the terminal.
         exchange: Which members this process trains, and how those in other processes
-            are reached; all are here by default.
+            are reached. Under torchrun members are dealt to its ranks by default;
+            ``LocalExchange()`` trains all of them in every process.
 
     Returns:
-        The run: trained ensemble, history and folder.
+        The run: trained ensemble, history and folder; under torchrun every rank gets
+            all of it.
 
     Raises:
         ValueError: If an argument breaks its rule.
         FileExistsError: If ``out`` holds something and ``resume`` is false.
         TrainingDiverged: If a loss becomes infinite or NaN.
+        RankLost: If another process of the run is gone.
 
     Example:
         >>> import tepui

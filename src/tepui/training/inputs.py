@@ -1,13 +1,14 @@
 """Whether data, model and what was asked fit together, checked before a run begins."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
-from tepui.data.arrays import Inputs
+from tepui.data.arrays import Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.splits import split
@@ -17,6 +18,7 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description
+from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.run_folder import fingerprint, to_jsonable
 from tepui.training.shards import FEWEST_SAMPLES
@@ -101,15 +103,23 @@ def divide(
     return RunData(dataset, validation, unlabeled)
 
 
-def check_data(ensemble: Ensemble, data: RunData, spec: TrainingSpec) -> int | None:
+def check_data(
+    ensemble: Ensemble, data: RunData, spec: TrainingSpec, exchange: Exchange
+) -> int | None:
     """Run every member on a few samples; return the classes that labels must fit."""
+    owned = exchange.owned(len(ensemble))
+    modules = [ensemble.members[index] for index in owned]
+    few = few_of(data.train, modules)
+    own = output_sizes(modules, few.inputs)
+    sizes = exchange.collect(dict(zip(owned, own, strict=True)))
+    rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
-    classes = classes_of(ensemble, data.train, spec.loss, coupled=coupled)
+    require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
+    classes = classes_of(sizes, few.targets, spec.loss)
     if data.held_out is not None:
         check_labels("validation", data.held_out, classes, data.train)
     if data.unlabeled is not None:
-        few = next(in_order(data.unlabeled, 2, device=device_of(ensemble)))
-        output_sizes(ensemble, few.inputs)
+        output_sizes(modules, few_of(data.unlabeled, modules).inputs)
     return classes
 
 
@@ -130,20 +140,20 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
         method.exchanges_before(0, spec.epochs)
 
 
-def classes_of(
-    ensemble: Ensemble, dataset: Dataset[Any], loss: Loss, *, coupled: bool = False
-) -> int | None:
-    """Run every member on two samples; return the classes that labels must fit."""
-    few = next(in_order(dataset, 2, device=device_of(ensemble)))
-    sizes = output_sizes(ensemble, few.inputs)
-    rule = "have members with equally many outputs where they meet inside the loss"
-    require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
+def few_of(dataset: Dataset[Any], modules: Sequence[nn.Module]) -> Batch:
+    """Return two samples, where the modules lie."""
+    device = device_of(modules[0]) if modules else torch.device("cpu")
+    return next(in_order(dataset, 2, device=device))
+
+
+def classes_of(sizes: Sequence[int], targets: Tensor, loss: Loss) -> int | None:
+    """Return the classes that labels must fit, of members with so many outputs."""
     classifies = isinstance(loss, CrossEntropy)
     classifies |= getattr(loss, "func", loss) is cross_entropy
     if not classifies:
         return None
-    _check_targets(few.targets)
-    return None if few.targets.is_floating_point() else min(sizes)
+    _check_targets(targets)
+    return None if targets.is_floating_point() else min(sizes)
 
 
 def _check_targets(targets: Tensor) -> None:
@@ -156,11 +166,13 @@ def _check_targets(targets: Tensor) -> None:
     require(fits, "labels", rule, f"{targets.dtype} of shape {tuple(targets.shape)}")
 
 
-def output_sizes(ensemble: Ensemble, inputs: Inputs) -> list[int]:
-    """Return how many outputs each member has for some samples."""
-    with evaluating(ensemble), torch.no_grad(), refusal_named(inputs):
-        outputs = [forward(member, inputs) for member in ensemble.members]
-    return [output.shape[-1] for output in outputs]
+def output_sizes(modules: Sequence[nn.Module], inputs: Inputs) -> list[int]:
+    """Return how many outputs each module has for some samples."""
+    sizes = []
+    for module in modules:
+        with evaluating(module), torch.no_grad(), refusal_named(inputs):
+            sizes.append(forward(module, inputs).shape[-1])
+    return sizes
 
 
 def check_labels(

@@ -92,13 +92,7 @@ class MemberPasses:
 
     def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return one loss per sample for outputs already computed."""
-        losses = self.loss(outputs, targets)
-        if losses.shape != targets.shape[:1]:
-            raise ValueError(
-                f"loss must return one value per sample ({len(targets)},), "
-                f"got shape {tuple(losses.shape)}"
-            )
-        return losses
+        return losses_by(self.loss, outputs, targets)
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
         """Yield what of a batch goes through the module at once."""
@@ -234,3 +228,14 @@ class MemberPasses:
 def shard_seed(seed: int, shard: int | None) -> int:
     """Return what seeds the draws of a pass over a shard, or over a whole batch."""
     return seed if shard is None else derive(seed, "shard", shard)
+
+
+def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return one loss per sample, which is what a loss must return."""
+    losses = loss(outputs, targets)
+    if losses.shape != targets.shape[:1]:
+        raise ValueError(
+            f"loss must return one value per sample ({len(targets)},), "
+            f"got shape {tuple(losses.shape)}"
+        )
+    return losses

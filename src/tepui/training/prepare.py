@@ -3,7 +3,6 @@
 import logging
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,17 +11,17 @@ from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.models.base import Model
 from tepui.training.batches import steps_per_epoch
 from tepui.training.coupled import CoupledRunner
+from tepui.training.exchange import Exchange
 from tepui.training.graphs import GraphRunner
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
-from tepui.training.optimizer import SGD, AdamW, capturable
+from tepui.training.optimizer import capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.shards import ALONE, DataGroup, Shards
+from tepui.training.shards import Shards
 from tepui.training.slot_runner import SlotRunner
 from tepui.training.slots import have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
@@ -55,30 +54,28 @@ def compiles(
     return on_cuda and gains and steps >= STEPS_WORTH_COMPILING
 
 
-def _resolved(spec: Any, index: int, members: int) -> Any:
-    """Return one member's optimizer or loss, with its own values where they differ."""
-    differs = isinstance(spec, SGD | AdamW | CrossEntropy)
-    return for_member(spec, index, members) if differs else spec
-
-
 def members_of(
     ensemble: Ensemble,
-    owned: range,
+    exchange: Exchange,
     spec: TrainingSpec,
     execution: ExecutionSpec,
     numerics: Numerics,
     samples: int,
-    group: DataGroup = ALONE,
 ) -> list[TrainingMember]:
     """Prepare the members that this process trains, with their state begun."""
     steps = steps_per_epoch(samples, spec.batch_size)
     all_steps = steps * spec.epochs * len(ensemble)
     compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
+    group = exchange.data_group(numerics.device)
     shards = Shards(spec.virtual_shards, spec.perturbation, spec.batch_norm, group)
     # A compiled module would not notice that its layers normalize together.
     compiled &= shards.batch_norm == "shard"
+    coupled = isinstance(spec.method, CoupledMethod)
+    clones = clones_among([*ensemble.members]) if coupled else []
+    if clones and exchange.writer:
+        warn_of(clones)
     members = []
-    for index in owned:
+    for index in exchange.owned(len(ensemble)):
         module = ensemble.members[index]
         to_device(module, numerics.device)
         parameters = [p for p in module.parameters() if p.requires_grad]
@@ -89,8 +86,8 @@ def members_of(
             index=index,
             seed=ensemble.seeds[index],
             method=for_member(spec.method, index, len(ensemble)),
-            optimizer=_resolved(spec.optimizer, index, len(ensemble))(parameters),
-            loss=_resolved(spec.loss, index, len(ensemble)),
+            optimizer=spec.optimizer_of(index, len(ensemble))(parameters),
+            loss=spec.loss_of(index, len(ensemble)),
             samples=samples,
             steps=steps,
             numerics=numerics,
@@ -103,7 +100,8 @@ def members_of(
         )
         member.offload()
         members.append(member)
-    if isinstance(spec.method, CoupledMethod):
+    if coupled and members:
+        separate([member for member in members if member.index in clones])
         couple(members)
     for member in members:
         member.begin()
@@ -111,66 +109,79 @@ def members_of(
 
 
 def couple(members: Sequence[TrainingMember]) -> None:
-    """Make equal members differ, and give all of them one tensor of joint losses."""
-    break_symmetry(members)
+    """Give all members one tensor of joint losses."""
     joint = torch.zeros_like(members[0].step_losses)
     for member in members:
         member.joint_losses = joint
 
 
-def break_symmetry(members: Sequence[TrainingMember]) -> None:
-    """Add noise to the heads of equal members, with a warning.
+def clones_among(modules: Sequence[nn.Module]) -> list[int]:
+    """Return which modules equal an earlier one."""
+    return [
+        number
+        for number, module in enumerate(modules)
+        if any(_equal(module, earlier) for earlier in modules[:number])
+    ]
+
+
+def warn_of(clones: Sequence[int]) -> None:
+    """Say that equal members of a coupled method are made to differ."""
+    warnings.warn(
+        f"members {list(clones)} start equal to another and share all batches, so "
+        "they could never become different: their heads get noise of "
+        f"{SEPARATION:.0%} of their weights' spread",
+        stacklevel=4,
+    )
+
+
+def separate(clones: Sequence[TrainingMember]) -> None:
+    """Add noise to the heads of members that equal another.
 
     Members that start equal and share all batches have equal gradients under any
     symmetric loss, so that nothing could ever tell them apart.
     """
-    clones = [
-        member
-        for number, member in enumerate(members)
-        if any(_equal(member, earlier) for earlier in members[:number])
-    ]
-    if not clones:
-        return
     for member in clones:
         head = [p for p in member.parameters if p.ndim > 1][-1]
         stream = generator(member.seed, "separation")
         noise = torch.randn(head.shape, generator=stream).to(head)
         with torch.no_grad():
             head.add_(noise * SEPARATION * head.std(correction=0))
-    warnings.warn(
-        f"members {[member.index for member in clones]} start equal to another and "
-        "share all batches, so they could never become different: their heads get "
-        f"noise of {SEPARATION:.0%} of their weights' spread",
-        stacklevel=3,
+
+
+def _equal(first: nn.Module, second: nn.Module) -> bool:
+    one, other = (
+        [p for p in module.parameters() if p.requires_grad]
+        for module in (first, second)
     )
-
-
-def _equal(first: TrainingMember, second: TrainingMember) -> bool:
-    pairs = zip(first.parameters, second.parameters, strict=False)
-    same_count = len(first.parameters) == len(second.parameters)
-    return same_count and all(a.equal(b) for a, b in pairs)
+    same = len(one) == len(other)
+    return same and all(
+        a.equal(b.to(a.device)) for a, b in zip(one, other, strict=True)
+    )
 
 
 def runner_of(
     name: RunnerName, plan: Plan, members: Sequence[TrainingMember]
 ) -> Runner:
-    """Return what runs the steps of an epoch."""
-    coupled = isinstance(members[0].method, CoupledMethod)
-    obstacles = obstacles_to_capture(members)
+    """Return what runs the steps of an epoch; without members, nothing is captured."""
+    coupled = isinstance(plan.spec.method, CoupledMethod)
+    obstacles = obstacles_to_capture(members, len(plan.seeds)) if members else []
     rule = f'be "auto" or "eager", since {" and ".join(obstacles)}'
     require(name != "graph" or not obstacles, "runner", rule, name)
-    if name != "eager" and not obstacles:
+    if members and name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)
-    if name != "eager":
+    if obstacles and name != "eager":
         log.info("steps run eagerly: %s", "; ".join(obstacles))
     return CoupledRunner(plan) if coupled else EagerRunner(plan)
 
 
-def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
+def obstacles_to_capture(
+    members: Sequence[TrainingMember], everywhere: int
+) -> list[str]:
     """Return in words why the members' steps cannot be captured as graphs."""
     first = members[0]
     coupled = isinstance(first.method, CoupledMethod)
     fits = all(capturable(member.optimizer) for member in members)
+    scattered = coupled and len(members) < everywhere
     reasons = {
         "members are not on a GPU": first.device.type != "cuda",
         "their optimizer cannot be captured": not fits,
@@ -178,5 +189,6 @@ def obstacles_to_capture(members: Sequence[TrainingMember]) -> list[str]:
         "they are offloaded": first.offloaded,
         "ranks share their batches by gloo": not first.shards.group.capturable,
         "they are coupled and differ": coupled and not have_same_structure(members),
+        "they are coupled and in several processes": scattered,
     }
     return [reason for reason, holds in reasons.items() if holds]

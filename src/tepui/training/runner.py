@@ -19,6 +19,7 @@ from tepui.training.batches import (
     steps_per_epoch,
     stratified_stream,
 )
+from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
@@ -31,6 +32,8 @@ class Plan:
     source: BatchSource
     unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
     spec: TrainingSpec
+    seeds: Sequence[int]  # those of all members, wherever they train
+    exchange: Exchange  # how members in other processes are reached
     advance: Callable[[int], None]  # called with the number of member-steps just done
     stopping: Callable[[], bool]
     clock: Clock  # to which runners say when they prepare for steps
@@ -39,6 +42,11 @@ class Plan:
     def steps(self) -> int:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)
+
+    @property
+    def coupled_seed(self) -> int:
+        """What the draws that coupled members share derive from."""
+        return derive(*self.seeds, "coupled")
 
     def rows(self, seed: int, step: int, epoch: int) -> Tensor:
         """Return the indices of the steps left in an epoch, ``(steps, batch)``."""

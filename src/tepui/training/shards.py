@@ -33,6 +33,10 @@ class DataGroup(ABC):
     def summed(self, rows: Tensor) -> Tensor:
         """Return the tree's sum of the rows of all ranks, in rank order."""
 
+    @abstractmethod
+    def agreed(self, flag: bool) -> bool:
+        """Return whether any rank raised its flag, the same on all of them."""
+
     @property
     def capturable(self) -> bool:
         """Whether what it does may be part of a captured graph."""
@@ -48,6 +52,10 @@ class Alone(DataGroup):
     def summed(self, rows: Tensor) -> Tensor:
         """Return the tree's sum of the rows."""
         return tree_sum(lambda number: rows[number], range(len(rows)))
+
+    def agreed(self, flag: bool) -> bool:
+        """Return the flag."""
+        return flag
 
 
 ALONE = Alone()

@@ -15,7 +15,6 @@ from tepui.training.coupled import (
     CoupledRunner,
     JointLoss,
     coupled_method,
-    coupled_seed,
     prepare_losses,
     record_losses,
 )
@@ -68,7 +67,7 @@ class SlotRunner(Runner):
         first, last = members[0].step, (epoch + 1) * self.plan.steps
         if first == last:
             return
-        method, seed = coupled_method(members), coupled_seed(members)
+        method, seed = coupled_method(members), self.plan.coupled_seed
         turns = [
             self.plan.turn(method, len(members), seed, step)
             for step in range(first, last)
@@ -115,7 +114,7 @@ class SlotRunner(Runner):
                 loss = slots.step(method, batches)
             else:
                 loss = self._captured.replay(batches, active, step)
-            record_losses(active, loss, step % self.plan.steps)
+            record_losses(members, turn, loss, step % self.plan.steps)
             updated.update(turn.active)
             for member in members:
                 member.step += 1

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
-from tepui.training.coupled import BatchPair, JointLoss, coupled_step
+from tepui.training.coupled import BatchPair, JointLoss, Party, coupled_step
 from tepui.training.member import TrainingMember
 
 
@@ -106,7 +106,10 @@ class Slots:
             stack.gather(self.index)
         for stack in (*self._kept, *self._optimizer.values()):
             stack.gather(updated)
-        loss = coupled_step(method, self.active, self.observed, batches)
+        base = method.base
+        moved = base is not None and base.perturbs(self.active[0])
+        party = Party.here(self.active, self.observed, perturbed=moved)
+        loss = coupled_step(method, party, batches)
         for stack in (*self._module, *self._kept, *self._optimizer.values()):
             stack.scatter(updated)
         return loss

@@ -12,6 +12,7 @@ from typing import Any, Literal, final, get_args
 import torch
 
 from tepui.core.checks import one_of, require
+from tepui.core.per_member import for_member
 from tepui.data.augment import Augmentation
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
@@ -19,7 +20,7 @@ from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
 from tepui.training.numerics import Precision
-from tepui.training.optimizer import SGD, Optimizer
+from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import NEWER, to_jsonable
 from tepui.training.schedule import Cosine, Schedule
@@ -103,6 +104,18 @@ class TrainingSpec:
         object.__setattr__(self, "augment", tuple(self.augment))
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
+
+    def loss_of(self, member: int, members: int) -> Loss:
+        """Return one member's loss, with its own values where they differ."""
+        if isinstance(self.loss, CrossEntropy):
+            return for_member(self.loss, member, members)
+        return self.loss
+
+    def optimizer_of(self, member: int, members: int) -> Optimizer:
+        """Return one member's optimizer, with its own values where they differ."""
+        if isinstance(self.optimizer, SGD | AdamW):
+            return for_member(self.optimizer, member, members)
+        return self.optimizer
 
 
 @final

@@ -1,7 +1,7 @@
 """Carrying out a run: check, prepare, run, finish."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -10,15 +10,17 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.storage import finite_or_none
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.modules.pruning import add_masks
+from tepui.modules.state import tensor_state
+from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
-from tepui.training.data_group import data_ranks
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
@@ -30,12 +32,13 @@ from tepui.training.inputs import (
     divide,
     run_config,
 )
-from tepui.training.interrupt import Interruption
+from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import showing
-from tepui.training.run_folder import EpochRecord, Run, RunFolder
+from tepui.training.ranks import exchange_here
+from tepui.training.run_folder import Checkpoint, EpochRecord, Run, RunFolder
 from tepui.training.runner import Plan
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.timeline import Clock, in_words
@@ -72,19 +75,26 @@ def train(
         out: A run folder.
         resume: Continue the run in ``out``, to the same bits; start it if new.
         branch_from: The folder of a run that began like this one; go on from there.
-        exchange: Which members this process trains, and how others are reached.
+        exchange: Which members this process trains, and how others are reached; by
+            default torchrun's ranks, if there are any.
 
     Returns:
-        The run: trained ensemble, history and folder. One that was told to stop
-            after some epochs has its history and weights so far.
+        The run: trained ensemble, history and folder, the same in every process. One
+            that was told to stop after some epochs has its history and weights so far.
 
     Raises:
         ValueError: If an argument breaks its rule.
         FileExistsError: If ``out`` holds something and ``resume`` is false.
         TrainingDiverged: If a loss becomes infinite or NaN.
+        RankLost: If another process of the run is gone.
     """
     clock = Clock()
+    ranks = execution.data_parallel
+    exchange = exchange_here(ranks) if exchange is None else exchange
     check_execution(spec, execution, validation, out)
+    here = f"which is {exchange.sharing} here"
+    rule = f"be the number of processes that share a batch, {here} (see torchrun)"
+    require(ranks == exchange.sharing, "data_parallel", rule, ranks)
     data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
     folder = None if out is None else RunFolder(out)
     threads = folder.threads() if folder is not None and resume else None
@@ -92,43 +102,102 @@ def train(
         execution.device, execution.precision, execution.deterministic, threads
     )
     config: dict[str, Any] = {}
-    if folder is not None or branch_from is not None:
+    alone = isinstance(exchange, LocalExchange)
+    if folder is not None or branch_from is not None or not alone:
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
     if folder is not None:
         folder.check(config, resume=resume)
     origin = None if branch_from is None else branch_point(branch_from, config, spec)
-    _place(ensemble, spec, execution, numerics)
+    task = Task(ensemble, data, spec, execution, numerics, exchange, folder, origin)
+    _add_masks(ensemble, spec)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
+        task.place(range(len(ensemble)))
         return _finished(ensemble, folder)
-    exchange = LocalExchange() if exchange is None else exchange
-    ready = _prepared(ensemble, data, spec, execution, numerics, exchange)
+    with exchange.attending():
+        if not alone:
+            asked = {"out": str(out), "branch_from": str(branch_from), **task.agreed_on}
+            check_agreement(exchange, config | asked, ensemble)
+        return _carried_out(task, config, callbacks, clock)
+
+
+class Task(NamedTuple):
+    """What was asked for, checked."""
+
+    ensemble: Ensemble
+    data: RunData
+    spec: TrainingSpec
+    execution: ExecutionSpec
+    numerics: Numerics
+    exchange: Exchange
+    folder: RunFolder | None
+    origin: Checkpoint | None
+
+    @property
+    def owned(self) -> Sequence[int]:
+        """The members that this process trains."""
+        return self.exchange.owned(len(self.ensemble))
+
+    @property
+    def agreed_on(self) -> dict[str, Any]:
+        """What processes of one run must agree on, beside what is recorded of it."""
+        saved = None if self.folder is None else self.folder.load_checkpoint()
+        return {
+            "checkpoint": None if saved is None else saved.generation,
+            "checkpoint_every": self.execution.checkpoint_every,
+            "data_parallel": self.execution.data_parallel,
+            "stop_after": self.execution.stop_after,
+        }
+
+    def place(self, members: Iterable[int]) -> None:
+        """Bring members to where they wait or are trained."""
+        offload, device = self.execution.offload, self.numerics.device
+        for index in members:
+            place = torch.device("cpu") if offload else device
+            to_device(self.ensemble.members[index], place)
+
+
+def _carried_out(
+    task: Task,
+    config: dict[str, Any],
+    callbacks: Sequence[Callable[[EpochRecord], None]],
+    clock: Clock,
+) -> Run:
+    """Train from where the run stands to its end."""
+    ensemble, spec, execution = task.ensemble, task.spec, task.execution
+    exchange, folder, numerics = task.exchange, task.folder, task.numerics
+    task.place(task.owned)
+    ready = _prepared(task)
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        steps = len(ready.members[0].step_losses) * spec.epochs * len(ready.members)
+        epoch_steps = steps_per_epoch(ready.source.samples, spec.batch_size)
+        steps = epoch_steps * spec.epochs * len(ready.members)
+        style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         shown = stack.enter_context(
-            showing(execution.progress, title, epochs=spec.epochs, steps=steps)
+            showing(style, title, epochs=spec.epochs, steps=steps)
         )
         plan = Plan(
             source=ready.source,
             unlabeled=ready.unlabeled,
             spec=spec,
+            seeds=ensemble.seeds,
+            exchange=exchange,
             advance=shown.advance,
-            stopping=lambda: interruption.requested,
+            stopping=Stopping(interruption, exchange.data_group(numerics.device)),
             clock=clock,
         )
         training = Training(
             members=ready.members,
             seeds=ensemble.seeds,
             runner=runner_of(execution.runner, plan, ready.members),
-            dataset=data.train,
+            device=numerics.device,
+            dataset=task.data.train,
             validation=ready.validation,
-            exchange=exchange,
             folder=folder,
-            origin=origin,
+            origin=task.origin,
             checkpoint_every=execution.checkpoint_every,
             stop_after=execution.stop_after,
             callbacks=callbacks,
@@ -137,23 +206,29 @@ def train(
         )
         stack.callback(training.runner.release)
         _say_how(training, numerics)
-        if folder is not None:
+        if folder is not None and exchange.writer:
             folder.begin(config)
+        exchange.wait()  # nothing lies in a folder before what says what it is
         with clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
-        if not training.ended:
-            path = None if folder is None else folder.path
-            history, timeline = tuple(training.history), clock.timeline
-            return Run(ensemble, history, (), {}, path, timeline)
-        with clock.during("finishing"):
-            for member in ready.members:
-                training.finish(member)
+        if training.ended:
+            with clock.during("finishing"):
+                for member in ready.members:
+                    training.finish(member)
     with clock.during("finishing"):
+        _reunite(task)
         return _concluded(ensemble, training)
+
+
+def _reunite(task: Task) -> None:
+    """Bring home the weights of members that other processes train."""
+    for index, module in enumerate(task.ensemble.members):
+        task.exchange.share([*tensor_state(module).values()], index)
+    task.place(range(len(task.ensemble)))
 
 
 class Prepared(NamedTuple):
@@ -165,17 +240,11 @@ class Prepared(NamedTuple):
     validation: Callable[[], Iterator[Batch]] | None
 
 
-def _prepared(
-    ensemble: Ensemble,
-    data: RunData,
-    spec: TrainingSpec,
-    execution: ExecutionSpec,
-    numerics: Numerics,
-    exchange: Exchange,
-) -> Prepared:
+def _prepared(task: Task) -> Prepared:
     """Check that data, members and method fit, and get all of them ready."""
-    classes = check_data(ensemble, data, spec)
-    workers, device = execution.workers, numerics.device
+    ensemble, data, spec = task.ensemble, task.data, task.spec
+    classes = check_data(ensemble, data, spec, task.exchange)
+    workers, device = task.execution.workers, task.numerics.device
     source = source_of(data.train, spec.augment, device, workers, classes)
     unlabeled, validation = None, None
     if data.unlabeled is not None:
@@ -191,24 +260,18 @@ def _prepared(
         )
     check_batch(spec, source.samples)
     check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
-    owned = exchange.owned(len(ensemble))
-    group = data_ranks(device, execution.data_parallel)
     members = members_of(
-        ensemble, owned, spec, execution, numerics, source.samples, group
+        ensemble, task.exchange, spec, task.execution, task.numerics, source.samples
     )
     return Prepared(members, source, unlabeled, validation)
 
 
-def _place(
-    ensemble: Ensemble, spec: TrainingSpec, execution: ExecutionSpec, numerics: Numerics
-) -> None:
-    """Give members their masks, and bring them to where they wait or are trained."""
+def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
+    """Give members that will be pruned their masks."""
     if spec.prune is not None:
         for index, module in enumerate(ensemble.members):
             for_member(spec.prune, index, len(ensemble))
             add_masks(module)
-    cpu = torch.device("cpu")
-    to_device(ensemble, cpu if execution.offload else numerics.device)
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:
@@ -225,24 +288,34 @@ def _say_how(training: Training, numerics: Numerics) -> None:
 
 
 def _concluded(ensemble: Ensemble, training: Training) -> Run:
-    """Save what came of the run, and return it."""
-    members, folder, spec = training.members, training.folder, training.spec
-    if folder is not None:
+    """Save what came of the run, and return it; one that has not ended goes on."""
+    folder, clock = training.folder, training.clock
+    path = None if folder is None else folder.path
+    history = tuple(training.history)
+    if not training.ended:
+        return Run(ensemble, history, (), {}, path, clock.timeline)
+    if folder is not None and training.exchange.writer:
         # Before anything of the method's can fail: hours of training are in it.
         ensemble.save(folder.path, overwrite=True)
-    states = [member.state for member in members]
-    summary = finite_or_none(spec.method.summary(states))
-    kept = members if spec.keep == "best" else ()
-    best_epochs = tuple(member.best.epoch for member in kept)
-    timeline = training.clock.timeline
+    best_epochs, summary = _outcome(training)
+    timeline = clock.timeline
     log.info("the run took %s", in_words(timeline))
-    if folder is not None:
+    if folder is not None and training.exchange.writer:
         folder.write_outcome(best_epochs, summary, timeline)
         log.info("the run in %s has ended", folder.path)
+    training.exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
-    path = None if folder is None else folder.path
-    return Run(ensemble, tuple(training.history), best_epochs, summary, path, timeline)
+    return Run(ensemble, history, best_epochs, summary, path, timeline)
+
+
+def _outcome(training: Training) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Return the epochs of the best weights and what the method has to show."""
+    exchange, spec = training.exchange, training.spec
+    states = exchange.collect({m.index: m.state for m in training.members})
+    summary = finite_or_none(spec.method.summary(states))
+    best = exchange.collect({m.index: m.best.epoch for m in training.members})
+    return tuple(best) if spec.keep == "best" else (), summary
 
 
 def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:

@@ -1,0 +1,138 @@
+"""Whether the ranks of a run are there, told by the store that they share.
+
+Ranks may have to wait for each other for as long as a member's epoch takes, so that a
+collective which takes long says nothing. Every rank therefore leaves a beat in the
+store every second, and waits before a collective until all have come; one whose beat
+stops, whose process is gone or who said that it leaves is not waited for.
+"""
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import final
+
+from torch._C._distributed_c10d import Store
+
+BEAT = 1.0  # seconds between two beats
+LOOK = 0.25  # seconds between two looks at the others while waiting
+LONGEST_PAUSE = 0.01  # seconds between two questions whether all have come
+
+GO_ON = (
+    "start the run again with resume=True (--resume) to go on from its last "
+    "checkpoint, with any number of ranks"
+)
+
+
+class RankLost(RuntimeError):  # noqa: N818 - what happened, in plain words
+    """Another process of the run is gone."""
+
+
+@final
+class Presence:
+    """A rank's beat, and what it knows of the others'."""
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._timeout = timeout
+        self._meetings = 0
+        self._run = 0
+        self._beats: dict[int, tuple[int, float]] = {}  # and when they last changed
+        store.set(f"process/{rank}", f"{_machine()} {os.getpid()}")
+        threading.Thread(target=self._beat, name="tepui beat", daemon=True).start()
+
+    def wait_for_all(self) -> None:
+        """Return once all ranks have come here; raise if one never will."""
+        self._meetings += 1
+        meeting = f"arrived/{self._meetings}"
+        with self.unbroken():
+            arrived = self._store.add(meeting, 1)
+            pause, looked = LONGEST_PAUSE / 20, time.monotonic()
+            self._beats.clear()
+            while arrived < self._size:
+                time.sleep(pause)
+                pause = min(1.5 * pause, LONGEST_PAUSE)
+                lost = None
+                if time.monotonic() - looked > LOOK:
+                    lost, looked = self._lost(), time.monotonic()
+                arrived = self._store.add(meeting, 0)
+                # Who came may have gone on, and even have ended, since.
+                if lost is not None and arrived < self._size:
+                    raise RankLost(f"{lost}; {GO_ON}")
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """Tell the others if the block ends in an error."""
+        self._run += 1
+        try:
+            yield
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+            self._store.set(f"left/{self._run}/{self._rank}", text)
+            raise
+
+    @staticmethod
+    @contextmanager
+    def unbroken() -> Iterator[None]:
+        """Say in plain words that the connection to the others broke."""
+        try:
+            yield
+        except RankLost:
+            raise
+        except RuntimeError as error:
+            reason = f"the connection between ranks broke ({error})"
+            raise RankLost(f"{reason}; {GO_ON}") from error
+
+    def _lost(self) -> str | None:
+        """Return who is gone, and how one knows; None if all others are there."""
+        for rank in range(self._size):
+            reason = None if rank == self._rank else self._why_lost(rank)
+            if reason is not None:
+                return f"rank {rank} {reason}"
+        return None
+
+    def _why_lost(self, rank: int) -> str | None:
+        left, process = f"left/{self._run}/{rank}", f"process/{rank}"
+        if self._store.check([left]):
+            return f"left the run with {self._store.get(left).decode()}"
+        if self._store.check([process]):
+            machine, number = self._store.get(process).decode().rsplit(" ", 1)
+            if machine == _machine() and not _is_running(int(number)):
+                return "has died"
+        now, beat = time.monotonic(), self._store.add(f"beat/{rank}", 0)
+        last, since = self._beats.get(rank, (-1, now))
+        if beat != last:
+            self._beats[rank] = beat, now
+        elif now - since > self._timeout:
+            return f"gave no sign of life for {self._timeout:g} s"
+        return None
+
+    def _beat(self) -> None:
+        while True:
+            try:
+                self._store.add(f"beat/{self._rank}", 1)
+            except RuntimeError:
+                return  # the store is gone, and with it the run
+            time.sleep(min(BEAT, self._timeout / 4))
+
+
+def _machine() -> str:
+    """Return what processes have in common that know each other by number."""
+    space = Path("/proc/self/ns/pid")
+    number = space.stat().st_ino if space.exists() else 0
+    return f"{platform.node()}/{number}"
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,315 @@
+"""Members over the processes that torchrun starts, through ``torch.distributed``.
+
+Rank ``r`` of ``R`` trains the members ``r, r + R, …``; rank 0 writes. Where ranks share
+the batches of a member, each so many consecutive ones count as one, a row of a mesh of
+members × data. What steps need
+of each other goes from device to device (gloo on CPUs, nccl on GPUs), all else through
+host memory by gloo.
+"""
+
+import atexit
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache, reduce
+from typing import Any, NamedTuple, TypeVar, final
+
+import torch
+from torch import Tensor, distributed
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed import ProcessGroup
+from torch.utils._pytree import tree_map_only
+
+from tepui.core.checks import require
+from tepui.core.storage import raw_bytes
+from tepui.training.data_group import DataRanks
+from tepui.training.exchange import Exchange, LocalExchange
+from tepui.training.presence import Presence
+from tepui.training.shards import ALONE, DataGroup
+
+T = TypeVar("T")
+
+# Seconds without a sign of life after which a rank counts as lost.
+TIMEOUT_VARIABLE = "TEPUI_RANK_TIMEOUT"
+TIMEOUT = 300.0
+
+
+class Place(NamedTuple):
+    """Which of how many processes this is."""
+
+    rank: int
+    size: int
+
+
+class Form(NamedTuple):
+    """What a member brings to a meeting, beside its values."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@final
+class Ranks(Exchange):
+    """The processes of a group, each with every so-manyth member.
+
+    Args:
+        group: The processes among which members are dealt; all by default.
+        sharing: How many consecutive processes share the batches of each member.
+
+    Raises:
+        ValueError: If ``sharing`` does not divide the number of processes.
+    """
+
+    def __init__(self, group: ProcessGroup | None = None, sharing: int = 1) -> None:
+        size = distributed.get_world_size(group)
+        rule = f"divide the number of processes ({size})"
+        require(size % sharing == 0, "data_parallel", rule, sharing)
+        self._sharing = sharing
+        self._data_groups: dict[str, DataGroup] = {}
+        self._timeout = timeout_of_environment()
+        self._processes = distributed.get_process_group_ranks(group)
+        self._place = Place(distributed.get_rank(group), len(self._processes))
+        self._group = self._new_group(self._processes, "gloo")
+        self._parties: dict[tuple[int, str], Any] = {}
+        self._forms: dict[tuple[int, Any], Form] = {}
+        self._flag = self._met = False
+        name = f"tepui/{'-'.join(map(str, self._processes))}/{sharing}"
+        store = PrefixStore(name, distributed.distributed_c10d._get_default_store())
+        self._presence = Presence(store, *self._place, self._timeout)
+
+    @property
+    def writer(self) -> bool:
+        """Whether this is rank 0."""
+        return self._place.rank == 0
+
+    def owned(self, members: int) -> Sequence[int]:
+        """Return every so-manyth member, from the rank on."""
+        row, rows = (place // self._sharing for place in self._place)
+        return range(row, members, rows)
+
+    @property
+    def sharing(self) -> int:
+        """How many processes share the batches of each member."""
+        return self._sharing
+
+    def data_group(self, device: torch.device) -> DataGroup:
+        """Return this rank's row of the mesh, made when it is first asked for."""
+        if self._sharing == 1:
+            return ALONE
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        if backend not in self._data_groups:
+            first = self._place.rank // self._sharing * self._sharing
+            row = self._processes[first : first + self._sharing]
+            self._data_groups[backend] = DataRanks(self._new_group(row, backend))
+        return self._data_groups[backend]
+
+    def everywhere(self, value: T) -> list[T]:
+        """Gather a value of every rank; its tensors arrive on the CPU."""
+        self._presence.wait_for_all()
+        values: list[Any] = [None] * self._place.size
+        sent = tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), value)
+        with self._presence.unbroken():
+            distributed.all_gather_object(values, sent, group=self._group)
+        return values
+
+    def gather(self, published: Mapping[int, Tensor]) -> list[Tensor]:
+        """Return what all members published, on this rank's device."""
+        gathered = super().gather(published)
+        places = [tensor.device for tensor in published.values()]
+        return [tensor.to(places[0]) if places else tensor for tensor in gathered]
+
+    def share(self, tensors: Sequence[Tensor], member: int) -> None:
+        """Send a member's tensors from its rank to all others, as bytes."""
+        rows = self._place.size // self._sharing
+        owner = member % rows * self._sharing
+        parts = [raw_bytes(tensor) for tensor in tensors]
+        message = torch.cat(parts)
+        self._presence.wait_for_all()
+        with self._presence.unbroken():
+            source = self._processes[owner]
+            distributed.broadcast(message, source, group=self._group)
+        if self._place.rank == owner:
+            return
+        received = message.split([len(part) for part in parts])
+        with torch.no_grad():
+            for tensor, values in zip(tensors, received, strict=True):
+                # Cloned, since a view needs an address that fits its type.
+                tensor.copy_(values.clone().view(tensor.dtype).view(tensor.shape))
+
+    def meet(
+        self,
+        outputs: Mapping[int, Tensor],
+        turn: Sequence[int],
+        targets: Tensor,
+        members: int,
+    ) -> Tensor:
+        """Gather the outputs of a turn from the ranks that have members."""
+        attending = min(self._place.size, members)
+        group = self._party(attending, targets.device)
+        form = self._form(outputs, targets, group)
+        by_rank = [
+            [index for index in turn if index % self._place.size == rank]
+            for rank in range(attending)
+        ]
+        message = Message(max(map(len, by_rank)), form, targets.device)
+        own = [outputs[index] for index in by_rank[self._place.rank]]
+        sent = message.packed(own, self._flag)
+        received = [torch.empty_like(sent) for _ in range(attending)]
+        with self._presence.unbroken():
+            distributed.all_gather(received, sent, group=group)
+        self._met = any(message.flag(each) for each in received)
+        found = {
+            index: row
+            for each, indices in zip(received, by_rank, strict=True)
+            for index, row in zip(indices, message.rows(each), strict=False)
+        }
+        return torch.stack([outputs.get(index, found[index]) for index in turn])
+
+    def agreed_in_step(self, flag: bool) -> bool:
+        """Let a flag travel with the next meeting; return those of the last one."""
+        self._flag = flag
+        return self._met
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """Let other ranks know if this one leaves the block by an error."""
+        self._flag = self._met = False
+        self._forms.clear()
+        with self._presence.attending():
+            yield
+
+    def _party(self, attending: int, device: torch.device) -> Any:
+        """Return the group of the first ranks, made when it is first asked for."""
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        if (attending, backend) not in self._parties:
+            group = self._new_group(self._processes[:attending], backend)
+            self._parties[attending, backend] = group
+        return self._parties[attending, backend]
+
+    def _form(self, outputs: Mapping[int, Tensor], targets: Tensor, group: Any) -> Form:
+        """Return the form of all outputs, also of those that come from elsewhere."""
+        samples = len(targets)
+        if (samples, group) not in self._forms:
+            own = [Form(tuple(t.shape), t.dtype) for t in outputs.values()]
+            forms: list[Any] = [None] * distributed.get_world_size(group)
+            with self._presence.unbroken():
+                distributed.all_gather_object(forms, own, group=group)
+            self._forms[samples, group] = _common(form for own in forms for form in own)
+        return self._forms[samples, group]
+
+    def _new_group(self, processes: Sequence[int], backend: str) -> Any:
+        return distributed.new_group(
+            list(processes),
+            timeout=timedelta(seconds=self._timeout),
+            backend=backend,
+            use_local_synchronization=True,
+        )
+
+
+class Message(NamedTuple):
+    """What every rank sends to a meeting: rows of the same form, and a flag."""
+
+    places: int
+    form: Form
+    device: torch.device
+
+    def packed(self, outputs: Sequence[Tensor], flag: bool) -> Tensor:
+        """Return the bytes of some rows; those that are missing stay zero."""
+        size = self.places * math.prod(self.form.shape) * self.form.dtype.itemsize
+        message = torch.zeros(size + 1, dtype=torch.uint8, device=self.device)
+        message[-1] = flag
+        for row, output in zip(self.rows(message), outputs, strict=False):
+            row.copy_(output.detach())
+        return message
+
+    def rows(self, message: Tensor) -> Tensor:
+        """Return the rows of a message, in its memory."""
+        return message[:-1].view(self.form.dtype).view(self.places, *self.form.shape)
+
+    def flag(self, message: Tensor) -> bool:
+        """Return the flag of a message."""
+        return bool(message[-1])
+
+
+def _common(forms: Iterable[Form]) -> Form:
+    """Return the form that holds all outputs without loss."""
+    shapes, dtypes = zip(*forms, strict=True)
+    return Form(shapes[0], reduce(torch.promote_types, dtypes))
+
+
+def exchange_here(sharing: int = 1) -> Exchange:
+    """Return how this process reaches others: as a rank of many, or not at all.
+
+    Args:
+        sharing: How many processes share the batches of each member.
+
+    Returns:
+        The ranks of the process group that there is, or that torchrun's environment
+        describes; without either, an exchange for this process alone.
+
+    Raises:
+        ValueError: If the environment is set in part, or does not fit.
+    """
+    if not distributed.is_available():
+        return LocalExchange()
+    if not distributed.is_initialized() and place_of_environment().size > 1:
+        _join()
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return LocalExchange()
+    return _ranks_of(distributed.group.WORLD, sharing)
+
+
+@cache
+def _ranks_of(group: ProcessGroup, sharing: int) -> Ranks:
+    """Return the ranks of a group; one object, since making it takes all of them."""
+    return Ranks(group, sharing)
+
+
+def _join() -> None:
+    """Join the process group that the environment describes; leave it at exit."""
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        given = os.environ.get(name)
+        rule = "be set where WORLD_SIZE is, as torchrun does"
+        require(given is not None, name, rule, given)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(_local_device())
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    distributed.init_process_group(backend)
+    atexit.register(distributed.destroy_process_group)
+
+
+def _local_device() -> int:
+    """Return the GPU of this rank, which "cuda" then means."""
+    number, count = os.environ.get("LOCAL_RANK", ""), torch.cuda.device_count()
+    rule = f"name one of the {count} GPUs of this machine (one rank for each)"
+    fits = number.isdecimal() and int(number) < count
+    require(fits, "LOCAL_RANK", rule, number)
+    return int(number)
+
+
+def place_of_environment() -> Place:
+    """Return the rank and the number of ranks that the environment names."""
+    given = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
+    if all(value is None for value in given.values()):
+        return Place(0, 1)
+    for name, value in given.items():
+        rule = "be a number, and RANK and WORLD_SIZE both set or neither (by torchrun)"
+        require(value is not None and value.isdecimal(), name, rule, value)
+    place = Place(*(int(value or 0) for value in given.values()))
+    rule = f"be below WORLD_SIZE ({place.size})"
+    require(place.rank < place.size, "RANK", rule, place.rank)
+    return place
+
+
+def timeout_of_environment() -> float:
+    """Return after how many seconds without a sign of life a rank counts as lost."""
+    text = os.environ.get(TIMEOUT_VARIABLE, str(TIMEOUT))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    rule = "be a positive number of seconds"
+    require(0 < seconds < math.inf, TIMEOUT_VARIABLE, rule, text)
+    return seconds

@@ -67,7 +67,7 @@ def trained(ranks=1, *, members=2, dropout=0.2, dtype=torch.float32, **options):
     run = tepui.fit(
         ensemble,
         data(dtype),
-        **{"epochs": 2, "batch_size": 20, "progress": "none", **options},
+        **{"epochs": 2, "batch_size": 24, "progress": "none", **options},
         data_parallel=ranks,
     )
     state = {name: tensor.clone() for name, tensor in ensemble.state_dict().items()}

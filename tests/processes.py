@@ -16,7 +16,16 @@ def launched(script, folder, processes, timeout=200):
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", script, str(rank), str(folder), str(processes)],
+            [
+                sys.executable,
+                "-W",
+                "error::FutureWarning",
+                "-c",
+                script,
+                str(rank),
+                str(folder),
+                str(processes),
+            ],
             env={**os.environ, "GLOO_SOCKET_IFNAME": loopback},
             stderr=subprocess.PIPE,
             text=True,

@@ -30,15 +30,16 @@ class DataRanks(DataGroup):
         width = -(-length // self.size)
         padded = F.pad(rows, (0, width * self.size - length))
         sent = padded.view(count, self.size, width).transpose(0, 1).contiguous()
+        terms = self._dealt(sent).view(self.size * count, width)
+        own = tree_sum(lambda number: terms[number], range(len(terms)))
+        return self._dealt(own.repeat(self.size))[:length]
+
+    def _dealt(self, sent: Tensor) -> Tensor:
+        """Give every rank its part of what each sends, in rank order."""
         received = torch.empty_like(sent)
         with Presence.unbroken():
             dist.all_to_all_single(received, sent, group=self._group)
-        terms = received.view(self.size * count, width)
-        own = tree_sum(lambda number: terms[number], range(len(terms)))
-        total = own.new_empty(self.size * width)
-        with Presence.unbroken():
-            dist.all_gather_into_tensor(total, own, group=self._group)
-        return total[:length]
+        return received
 
     def agreed(self, flag: bool) -> bool:
         """Return whether any rank raised its flag, the same on all of them."""

@@ -19,7 +19,7 @@ from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
-from tepui.training import SGD, AdamW
+from tepui.training import SGD, AdamW, exchange_here
 
 DEFAULT_METHODS: list[Method] = [
     DeepEnsemble(),
@@ -125,5 +125,7 @@ def compare(
             progress="none" if quiet else "auto",
             **settings,
         )
+    if not exchange_here().writer:
+        return
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")

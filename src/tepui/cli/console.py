@@ -6,10 +6,14 @@ from collections.abc import Collection, Iterable, Sequence
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 
+from tepui.training.ranks import place_of_environment
+
 
 def console() -> Console:
     """Return standard output: as wide as the terminal, or as tables need in a file."""
-    return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    width = None if sys.stdout.isatty() else 140
+    others = place_of_environment().rank > 0  # under torchrun one process speaks
+    return Console(width=width, highlight=False, quiet=others)
 
 
 def table(

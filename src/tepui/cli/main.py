@@ -1,6 +1,7 @@
 """The ``tepui`` command: flags and YAML from the commands' typed signatures."""
 
 import inspect
+import os
 import re
 import sys
 from argparse import Action
@@ -38,9 +39,16 @@ from tepui.cli.parsing import (
     with_data_option,
     with_files_first,
 )
+from tepui.core.checks import require
 from tepui.core.version import __version__
 from tepui.studies.jobs import JobError
-from tepui.training import ExecutionSpec, TrainingDiverged, TrainingSpec
+from tepui.training import (
+    ExecutionSpec,
+    RankLost,
+    TrainingDiverged,
+    TrainingSpec,
+)
+from tepui.training.ranks import place_of_environment
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare.compare, compare.EXAMPLE),
@@ -70,6 +78,8 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
 PRINT = "--print_config"
+# What ends in a message, not in a traceback.
+MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"loss", "progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
@@ -182,15 +192,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = with_files_first(spelled(normalized(with_data_option(written))))
         check_names(words)
         command, values = _read(words)
+        _check_ranks(command)
         command(**values)
-    except (ValueError, OSError, ImportError, TrainingDiverged, JobError) as error:
-        sys.stderr.write(f"tepui: {error}\n")
+    except MISTAKES as error:
+        sys.stderr.write(f"{_speaker()}: {error}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         goes_on = words[:1] in (["reproduce"], ["sweep"])
         way = "; run the same command again to continue" if goes_on else ""
-        sys.stderr.write(f"tepui: interrupted{way}\n")
+        if place_of_environment().rank == 0:
+            sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
+
+
+def _check_ranks(command: Callable[..., None]) -> None:
+    """Refuse commands that would do the same work in every process of torchrun."""
+    size = place_of_environment().size
+    fits = size == 1 or command in (train.train, compare.compare)
+    rule = f"be train or compare under torchrun ({size} ranks); start others without it"
+    require(fits, "command", rule, command.__name__)
+
+
+def _speaker() -> str:
+    """Return who says something on standard error."""
+    rank = os.environ.get("RANK", "0")
+    return "tepui" if rank == "0" else f"tepui (rank {rank})"
 
 
 def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:

@@ -19,7 +19,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.modules.features import cached_features
-from tepui.training import SGD, AdamW, TensorBoard, fit
+from tepui.training import SGD, AdamW, TensorBoard, exchange_here, fit
 from tepui.training.timeline import in_words
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
@@ -84,13 +84,17 @@ def train(
     if extractor is None:
         ensemble = Ensemble.build(fitted(model, learned), count, drawn)
     else:
+        exchange = exchange_here()
         require_free(folder, resume)
+        exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)
         front, head = extractor_and_head(extractor, model)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         read = partial(cached_features, front, folder=folder / "features")
-        learned, beside = read(learned), None if beside is None else read(beside)
+        with exchange.writer_first():
+            learned = read(learned)
+            beside = None if beside is None else read(beside)
     with resumable(folder):
         run = fit(
             ensemble.heads,
@@ -113,7 +117,7 @@ def train(
         done = f"stopped after {len(run.history)} of {epochs} epochs"
         console().print(f"{done}; continue with --resume --out {folder}", markup=False)
         return
-    if extractor is not None:
+    if extractor is not None and exchange_here().writer:
         ensemble.save(folder, overwrite=True)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
     members_in_words = "1 member" if count == 1 else f"{count} members"

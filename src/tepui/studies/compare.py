@@ -42,7 +42,7 @@ from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
-from tepui.training import ExecutionSpec, TrainingSpec
+from tepui.training import ExecutionSpec, TrainingSpec, exchange_here
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
 
@@ -72,6 +72,9 @@ def compare(
     **training: Any,
 ) -> Comparison:
     """Train and evaluate several methods, each with the same seeds.
+
+    Under torchrun the members of each ensemble are dealt to its ranks; rank 0 evaluates
+    and writes.
 
     Args:
         methods: What to compare.
@@ -108,9 +111,11 @@ def compare(
         FileExistsError: If ``out`` holds something and ``resume`` is false.
         ValueError: If an argument breaks its rule.
     """
+    exchange = exchange_here()
     folder, place = Path(out), device_named(device)
     _check(methods, members, ensembles, unlabeled)
     _require_free(folder, resume)
+    exchange.wait()  # from now on the folder is ours
     seeds = member_seeds(seed, members * ensembles)
     if extractor is None and isinstance(shifted, Corrupted):
         shifted = replace(shifted, keep=True).made_on(place)
@@ -123,8 +128,9 @@ def compare(
         )
         front = frozen(extractor).to(place)
         read = partial(cached_features, front, folder=folder / FEATURES)
-        learned, spec = read(train), on_features(on_images, read)
-        beside = None if unlabeled is None else read(unlabeled)
+        with exchange.writer_first():
+            learned, spec = read(train), on_features(on_images, read)
+            beside = None if unlabeled is None else read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = {
         (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
@@ -137,8 +143,13 @@ def compare(
     store = _store(folder, place, plan, training)
     trained: dict[str, list[Trained]] = {}
     for (label, number), job in plan.items():
-        announce(f"{label}, ensemble {number + 1} of {ensembles}")
-        trained.setdefault(label, []).append(_carried_out(job, store, on_images))
+        if exchange.writer:
+            announce(f"{label}, ensemble {number + 1} of {ensembles}")
+            _carry_out(job, store, on_images)
+        else:
+            store.run(job.trial)
+        exchange.wait()  # the writer evaluates
+        trained.setdefault(label, []).append(_read(job, store))
     results = [
         MethodResult(label, to_jsonable(method), tuple(rows))
         for (label, rows), method in zip(trained.items(), methods, strict=True)
@@ -157,7 +168,8 @@ def compare(
         **{name: to_jsonable(value) for name, value in training.items()},
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
-    write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
+    if exchange.writer:
+        write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
     return comparison
 
 
@@ -284,8 +296,8 @@ def _store(
     )
 
 
-def _carried_out(job: Job, store: NamedStore, spec: GivenTest) -> Trained:
-    """Do what is left of a job and read what came of it."""
+def _carry_out(job: Job, store: NamedStore, spec: GivenTest) -> None:
+    """Do what is left of a job."""
     folder = store.folder(job.trial)
     evaluated = store.has(job.trial, spec)
     if not evaluated:
@@ -296,6 +308,11 @@ def _carried_out(job: Job, store: NamedStore, spec: GivenTest) -> Trained:
         store.rescore(job.trial, spec)
     if not (folder / GALLERY).exists():
         write_gallery(folder, spec.test, spec.ood)
+
+
+def _read(job: Job, store: NamedStore) -> Trained:
+    """Return what came of a job."""
+    folder = store.folder(job.trial)
     trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))
     return trained if job.measures else replace(trained, sharpness=None)
 

@@ -7,6 +7,7 @@ What a digest cannot identify, such as a lambda, is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from tepui.studies.specifications import (
     digest,
 )
 from tepui.studies.trained import EVALUATION
-from tepui.training import ExecutionSpec, Run, train
+from tepui.training import ExecutionSpec, Run, exchange_here, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
 BEGINNINGS = "beginnings"
@@ -292,7 +293,10 @@ class Store:
             return folder / f"measure-{request.digest}.json"
         return folder / f"evaluation-{request.digest}" / EVALUATION
 
-    def _lock(self, folder: Path) -> FileLock:
+    def _lock(self, folder: Path) -> AbstractContextManager[object]:
+        """Keep others out of a folder; ranks of one run are in it together."""
+        if not exchange_here().writer:
+            return nullcontext()
         folder.parent.mkdir(parents=True, exist_ok=True)
         return FileLock(folder.with_name(f".{folder.name}.lock"))
 

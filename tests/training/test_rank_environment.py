@@ -1,0 +1,112 @@
+"""What is read of torchrun's environment, and what ranks must agree on."""
+
+import re
+
+import pytest
+import torch
+
+from tepui.training import LocalExchange, exchange_here, ranks
+from tepui.training.agreement import check_same
+from tepui.training.ranks import place_of_environment, timeout_of_environment
+
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """Set some variables of torchrun's, and only those."""
+
+    def change(**values):
+        for name in NAMES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    change()
+    return change
+
+
+def test_without_torchrun_a_process_is_alone(environment):
+    assert place_of_environment() == (0, 1)
+    assert isinstance(exchange_here(), LocalExchange)
+    environment(RANK="0", WORLD_SIZE="1")
+    assert isinstance(exchange_here(), LocalExchange)
+
+
+def test_ranks_are_read(environment):
+    environment(RANK="2", WORLD_SIZE="3")
+    assert place_of_environment() == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"RANK": "1"}, "WORLD_SIZE must be a number, and RANK and WORLD_SIZE both"),
+        (
+            {"WORLD_SIZE": "2"},
+            "RANK must be a number, and RANK and WORLD_SIZE both set",
+        ),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK must be a number.*got 'x'"),
+        (
+            {"RANK": "2", "WORLD_SIZE": "2"},
+            r"RANK must be below WORLD_SIZE \(2\), got 2",
+        ),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2"},
+            "MASTER_ADDR must be set where WORLD_SIZE is",
+        ),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "here"},
+            "MASTER_PORT must be set where WORLD_SIZE is",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_an_environment_set_in_part_is_refused(environment, given, message):
+    environment(**given)
+    with pytest.raises(ValueError, match=message):
+        exchange_here()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "inf"])
+def test_the_timeout_is_a_positive_number_of_seconds(monkeypatch, text):
+    monkeypatch.setenv("TEPUI_RANK_TIMEOUT", text)
+    message = f"TEPUI_RANK_TIMEOUT must be a positive number of seconds, got '{text}'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        timeout_of_environment()
+
+
+def test_every_rank_has_a_gpu_of_its_own(environment, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(ranks.distributed, "init_process_group", chosen.append)
+    monkeypatch.setattr(ranks.atexit, "register", lambda function: None)
+    given = {"MASTER_ADDR": "here", "MASTER_PORT": "1", "WORLD_SIZE": "3", "RANK": "1"}
+    environment(**given, LOCAL_RANK="1")
+    ranks._join()
+    assert chosen == [1, "cpu:gloo,cuda:nccl"]
+    for number in ("2", ""):
+        environment(**given, LOCAL_RANK=number)
+        with pytest.raises(ValueError, match="LOCAL_RANK must name one of the 2 GPUs"):
+            ranks._join()
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"a": {"b": [1, 2]}, "c": None}, "a.b.1 must.* 3 on rank 0 and 2 on rank 2"),
+        ({"a": {"b": [1, 3, 4]}, "c": None}, "a.b.2 must.* None on rank 0 and 4 on"),
+        ({"a": {"b": [1, 3]}, "c": "x"}, "c must be the same.* None on rank 0 and 'x'"),
+        (
+            {"a": {}, "c": None},
+            "a.b.0 must be the same.* 1 on rank 0 and None on rank 2",
+        ),
+    ],
+)
+def test_a_difference_between_ranks_is_named(other, message):
+    first = {"a": {"b": [1, 3]}, "c": None}
+    check_same([first, {**first}])
+    with pytest.raises(ValueError, match=message):
+        check_same([first, {**first}, other])

@@ -1,0 +1,191 @@
+"""Members over ranks: the same bits as in one process."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tepui.core.storage import read_tensors
+from training.cases import assert_same_bits, checkpointed, one_thread
+from training.rank_cases import (
+    CASES,
+    DIFFERENCES,
+    SIZES,
+    SlowLoss,
+    Troubled,
+    launched,
+    outcome,
+    ranks_env,
+    run_case,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+def found_by(folder, size):
+    return [
+        torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(size)
+    ]
+
+
+def assert_all_well(ended):
+    assert [code for code, _, _ in ended] == [0] * len(ended), (
+        ended[0][2] + ended[-1][2]
+    )
+
+
+def assert_same_outcomes(first, second):
+    assert_same_bits(first["weights"], second["weights"])
+    for name in first.keys() - {"weights"}:
+        assert first[name] == second[name], name
+
+
+def assert_same_folders(first, second):
+    """Compare what runs leave on disk, but for times and the command."""
+    for one, other in zip(checkpointed(first), checkpointed(second), strict=True):
+        assert_same_bits(one[0], other[0])
+        assert one[1] == other[1]
+    files = [folder / "ensemble.safetensors" for folder in (first, second)]
+    assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
+    configs = (
+        json.loads((f / "run.json").read_text())["config"] for f in (first, second)
+    )
+    assert next(configs) == next(configs)
+    names = (
+        {re.sub(r"-\d+", "", p.name) for p in folder.rglob("*")}
+        for folder in (first, second)
+    )
+    assert next(names) == next(names)
+
+
+def assert_same_files(first, second):
+    """Compare documents, but for digests and times."""
+    timed = r'"(sha256|seconds|samples_per_second|exchange_seconds)": [^,}]*'
+    one, other = (re.sub(timed, "", file.read_text()) for file in (first, second))
+    assert one.partition('"timeline"')[0] == other.partition('"timeline"')[0]
+
+
+def check_cases(names, size, folder):
+    many, one = folder / "many", folder / "one"
+    many.mkdir()
+    assert_all_well(launched(size, many, *names))
+    found = found_by(many, size)
+    for name in names:
+        alone = outcome(run_case(name, out=one / name))
+        for each in found:
+            assert_same_outcomes(each[name], alone)
+        assert_same_folders(many / name, one / name)
+        for file in ("metrics.jsonl", "outcome.json"):
+            assert_same_files(many / name / file, one / name / file)
+
+
+def test_two_ranks_give_the_bits_of_one_process(tmp_path):
+    check_cases(CASES, 2, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+def test_any_number_of_ranks_gives_the_bits_of_one_process(tmp_path, size):
+    check_cases(CASES, size, tmp_path)
+
+
+# Of nine calls of the loss per member: in the first epoch, at its end, and where
+# SharpBalance has switched.
+STOPS = [
+    "deep ensemble=SIGTERM:1:2",
+    "SharpBalance=SIGTERM:1:5",
+    "SharpBalance=SIGINT:0:9",
+    "SED=SIGTERM:1:4",
+    "A2D, sequential=SIGINT:0:7",
+]
+DIVERGING = ["deep ensemble=nan:1:5", "DivDis=nan:1:8"]
+NAMED = [
+    ("epochs", "3", "4"),
+    ("data.sha256", r"'\w+'", r"'\w+'"),
+    ("seeds.0", r"\d+", r"\d+"),
+    ("checkpoint_every", "1", "2"),
+    ("out", "'.*=out'", "'.*=out-1'"),
+    (r"members.0.1.bias", r"'\(8,\), bytes 0'", r"'\(8,\), bytes \d+'"),
+    ("torch", "'.*'", "'1.0'"),
+]
+FAILING = "SAM=error:1:3"
+
+
+def test_ranks_stop_and_diverge_together_and_tell_each_other_of_errors(tmp_path):
+    """In one launch, since a process takes seconds to start."""
+    different = [f"different={what}" for what in DIFFERENCES]
+    ended = launched(2, tmp_path, *different, *STOPS, *DIVERGING, FAILING)
+    assert_all_well(ended)
+    first, second = found_by(tmp_path, 2)
+    for name, (key, one, other) in zip(different, NAMED, strict=True):
+        rule = (
+            f"{key} must be the same on all ranks, got {one} on rank 0 and {other} on"
+        )
+        assert re.match(f"ValueError: {rule} rank 1", first[name])
+        assert first[name] == second[name]
+        assert not (tmp_path / name).exists()
+    for name in STOPS:
+        case, signalled = name.partition("=")[0], int(name.split(":")[1])
+        said = (first, second)[signalled][name]
+        assert said.startswith(("SystemExit: 143", "KeyboardInterrupt"))
+        assert (first, second)[1 - signalled][name] == "SystemExit: 143"
+        loss = Troubled.named(name)
+        resumed = run_case(case, loss=loss, out=tmp_path / name, resume=True)
+        whole = run_case(case, loss=loss, out=tmp_path / f"whole {name}")
+        assert_same_outcomes(outcome(resumed), outcome(whole))
+        assert_same_folders(resumed.path, whole.path)
+    for name in DIVERGING:
+        assert first[name] == second[name]
+        assert first[name].startswith("TrainingDiverged: loss of member ")
+    assert second[FAILING] == "ArithmeticError: no luck"
+    told = "RankLost: rank 1 left the run with ArithmeticError: no luck; start the run "
+    assert first[FAILING].startswith(told)
+    assert "resume=True" in first[FAILING]
+
+
+@pytest.mark.parametrize("case", ["SharpBalance", "SED"])
+def test_a_rank_that_dies_ends_the_run_of_the_others(tmp_path, case):
+    name = f"{case}=SIGKILL:1:5"
+    survivor, dead = launched(2, tmp_path, name, TEPUI_RANK_TIMEOUT="2")
+    assert (survivor[0], dead[0]) == (0, -9), survivor[2]
+    said = torch.load(tmp_path / "0.pt", weights_only=False)[name]
+    reasons = "RankLost: rank 1 gave no sign", "RankLost: the connection between ranks"
+    assert said.startswith(reasons)
+    assert "resume=True" in said
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
+    """Each resumed with other numbers of ranks; the last time maybe without any."""
+    told = "import sys; from training.rank_kills import main; main(sys.argv[1], 50)"
+    environment = {
+        name: value
+        for name, value in ranks_env(0, 1, 0).items()
+        if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", told, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=1500,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] >= 50
+    for run in found["runs"]:
+        assert set(run["ends"]) == {0}
+        whole = run_case(
+            run["case"],
+            loss=SlowLoss(),
+            out=tmp_path / "whole" / run["case"],
+            resume=True,
+        )
+        assert_same_folders(whole.path, Path(run["out"]))
+        for file in ("metrics.jsonl", "outcome.json"):
+            assert_same_files(whole.path / file, Path(run["out"]) / file)

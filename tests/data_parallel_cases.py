@@ -2,10 +2,11 @@
 
 import torch
 from torch import nn
+from torch.utils.data import Dataset
 
 import tepui
 from tepui.core.seeding import generator
-from tepui.data import Arrays
+from tepui.data import Arrays, HorizontalFlip
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.modules.pruning import Prune
 from tepui.training import AdamW
@@ -19,6 +20,21 @@ def data(dtype=torch.float32):
     labels = torch.arange(40) % CLASSES
     noise = torch.rand(40, 2, 5, 5, generator=stream, dtype=dtype)
     return Arrays((noise + labels[:, None, None, None]) / CLASSES, labels)
+
+
+class Loaded(Dataset):
+    """Hides that data are held in tensors, and counts what is read."""
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+        self.read = 0
+
+    def __len__(self):
+        return len(self.arrays)
+
+    def __getitem__(self, index):
+        self.read += 1
+        return self.arrays[index]
 
 
 def network(dropout=0.2, dtype=torch.float32):
@@ -59,20 +75,26 @@ SYNCHRONIZED = {
 }
 
 
-def trained(ranks=1, *, members=2, dropout=0.2, dtype=torch.float32, **options):
-    """Return weights, buffers and losses of a small run."""
+def trained(
+    ranks=1, *, members=2, dropout=0.2, dtype=torch.float32, loads=False, **options
+):
+    """Return weights, buffers and losses of a small run, and what was read for it."""
+    samples = data(dtype)
+    samples = Loaded(samples) if loads else samples
     ensemble = tepui.Ensemble.build(
         lambda: network(dropout, dtype), members=members, seed=3
     )
     run = tepui.fit(
         ensemble,
-        data(dtype),
+        samples,
         **{"epochs": 2, "batch_size": 24, "progress": "none", **options},
         data_parallel=ranks,
     )
     state = {name: tensor.clone() for name, tensor in ensemble.state_dict().items()}
     losses = [(record.loss, record.validation_loss) for record in run.history]
     state["losses"] = torch.tensor([[*a, *b] for a, b in losses], dtype=torch.float64)
+    if loads:
+        state["read"] = torch.tensor(samples.read)
     return state
 
 
@@ -101,6 +123,25 @@ STOPPED = {
     "keep": "best",
     "validation": 0.2,
 }
+
+
+def loaded(ranks, shards):
+    """Members that learn from data which are read sample by sample."""
+    cases = {
+        "sam": {"method": SAM(), "augment": [HorizontalFlip()]},
+        "divided": {"method": SharpBalance(**SPLIT, select="random")},
+        "divided by shard": {
+            "method": SharpBalance(**SPLIT, select="random"),
+            "perturbation": "shard",
+        },
+        "undivided": {
+            "method": SharpBalance(**SPLIT, select="random", stratified=False)
+        },
+    }
+    return {
+        name: trained(ranks, loads=True, virtual_shards=shards, **case)
+        for name, case in cases.items()
+    }
 
 
 def mesh(ranks, shards):

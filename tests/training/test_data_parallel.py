@@ -31,6 +31,7 @@ results = {{
     ],
     "exact": cases.exact(ranks, shards),
     "synchronized": cases.synchronized(ranks, shards),
+    "loaded": cases.loaded(ranks, shards),
     "mesh": cases.mesh(ranks, shards),
     "refused": cases.refusal(ranks + 1),
 }}
@@ -112,3 +113,16 @@ def test_a_run_stopped_with_ranks_goes_on_without_to_the_same_bits(launch):
 def test_ranks_that_do_not_fit_the_processes_are_refused(ranks):
     for rank in ranks:
         assert "data_parallel must divide the number of processes" in rank["refused"]
+
+
+def test_a_rank_reads_the_samples_of_its_own_shards(ranks):
+    for name, expected in cases.loaded(1, shards(ranks)).items():
+        alone = int(expected.pop("read"))
+        read = [int(rank["loaded"][name]["read"]) for rank in ranks]
+        for rank in ranks:
+            for key, tensor in expected.items():
+                assert torch.equal(rank["loaded"][name][key], tensor), (name, key)
+        if name == "undivided":
+            assert read == [alone] * len(ranks)
+        else:
+            assert max(read) < alone * (1 / len(ranks) + 0.1), (name, read, alone)

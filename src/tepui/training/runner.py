@@ -15,12 +15,15 @@ from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
     BatchSource,
+    TensorSource,
     index_stream,
     steps_per_epoch,
     stratified_stream,
 )
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
+from tepui.training.own_rows import own_batches
+from tepui.training.shards import ALONE
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
 
@@ -74,7 +77,13 @@ class Plan:
         """Yield the batches that a member has left in an epoch."""
         rows = self.member_rows(member, epoch)
         division = None if member.split is None else member.split.division
-        for batch in self.source.batches(rows, member.seed, epoch):
+        key, shards = (member.seed, epoch), member.shards
+        batches = self.source.batches(rows, *key)
+        # A method whose shapes change may divide batches by itself.
+        divides = shards.group is not ALONE and member.method.fixed_shapes
+        if divides and not isinstance(self.source, TensorSource):
+            batches = own_batches(self.source, rows, division, shards, *key)
+        for batch in batches:
             yield batch._replace(division=division)
 
     def pairs(

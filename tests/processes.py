@@ -8,10 +8,11 @@ import sys
 import torch
 
 
-def launched(script, folder, processes, timeout=200):
+def launched(script, folder, processes, timeout=200, lost=()):
     """Run a script once per rank; return what each saved as ``<rank>.pt``.
 
-    The script is given its rank, the folder and the number of processes.
+    The script is given its rank, the folder and the number of processes. Ranks that are
+    to be lost leave nothing.
     """
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     ranks = [
@@ -37,8 +38,6 @@ def launched(script, folder, processes, timeout=200):
     finally:
         for rank in ranks:
             rank.kill()
-    assert [rank.returncode for rank in ranks] == [0] * processes, errors
-    return [
-        torch.load(folder / f"{rank}.pt", weights_only=True)
-        for rank in range(processes)
-    ]
+    left = [rank for rank in range(processes) if rank not in lost]
+    assert [ranks[rank].returncode for rank in left] == [0] * len(left), errors
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in left]

@@ -1,5 +1,6 @@
 """Ranks that share the batches of a member, against one process."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 import data_parallel_cases as cases
 from processes import launched
+from tepui.training.run_folder import RunFolder
 from tepui.training.shards import tree_sum
 
 WORKER = f"""
@@ -38,6 +40,29 @@ results = {{
 cases.trained(ranks, **cases.STOPPED, out=f"{{folder}}/run", stop_after=1)
 torch.save(results, f"{{folder}}/{{rank}}.pt")
 distributed.destroy_process_group()
+"""
+TROUBLE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import signal
+import torch
+from torch import distributed
+import data_parallel_cases as cases
+from tepui.training import RankLost
+
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.set_num_threads(1)
+distributed.init_process_group(
+    "gloo", init_method=f"file://{{folder}}/store", rank=rank, world_size=2
+)
+if rank == 1:
+    cases.trouble["signal"] = signal.Signals(SIGNAL)
+try:
+    cases.trained(2, **cases.TROUBLED, out=f"{{folder}}/run")
+    ended = "well"
+except (SystemExit, RankLost) as error:
+    ended = str(error)
+torch.save(ended, f"{{folder}}/{{rank}}.pt")
 """
 SUMS = ((1, 1), (1, 10), (2, 7), (3, 101))
 
@@ -126,3 +151,29 @@ def test_a_rank_reads_the_samples_of_its_own_shards(ranks):
             assert read == [alone] * len(ranks)
         else:
             assert max(read) < alone * (1 / len(ranks) + 0.1), (name, read, alone)
+
+
+def resumed_bits(folder):
+    found = cases.trained(1, **cases.TROUBLED, out=folder / "run", resume=True)
+    for key, tensor in cases.trained(1, **cases.TROUBLED).items():
+        assert torch.equal(found[key], tensor), key
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_rank_stops_all_between_the_same_steps(tmp_path):
+    script = TROUBLE.replace("SIGNAL", str(int(signal.SIGTERM)))
+    assert launched(script, tmp_path, processes=2) == ["143", "143"]
+    saved = RunFolder(tmp_path / "run").load_checkpoint()
+    steps = [saved.member(index)[1]["step"] for index in range(2)]
+    assert steps[0] == 10
+    assert 0 < steps[1] < 10
+    resumed_bits(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_rank_that_dies_within_a_step_ends_the_run_of_the_others(tmp_path):
+    script = TROUBLE.replace("SIGNAL", str(int(signal.SIGKILL)))
+    (told,) = launched(script, tmp_path, processes=2, lost=[1])
+    assert "the connection between ranks broke" in told
+    assert "--resume" in told
+    resumed_bits(tmp_path)

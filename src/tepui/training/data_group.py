@@ -1,6 +1,6 @@
 """Ranks of ``torch.distributed`` that share the batches of a member."""
 
-from typing import final
+from typing import Any, final
 
 import torch
 import torch.distributed as dist
@@ -16,11 +16,17 @@ class DataRanks(DataGroup):
     """The ranks of a process group, summing in the order of a tree.
 
     Every rank adds up its share of the positions and sends the sums to all: as many
-    bytes as a ring's all-reduce, in an order that does not depend on the ring.
+    bytes as a ring's all-reduce, in an order that does not depend on the ring. What they
+    agree on goes through host memory, past what a GPU has yet to do.
+
+    Args:
+        group: The ranks, where the members' tensors lie; all by default.
+        host: The same ranks, reached by gloo; all by default.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, group: Any = None, host: Any = None) -> None:
         self._group = group
+        self._host = host
         self.rank = dist.get_rank(group)
         self.size = dist.get_world_size(group)
 
@@ -43,10 +49,9 @@ class DataRanks(DataGroup):
 
     def agreed(self, flag: bool) -> bool:
         """Return whether any rank raised its flag, the same on all of them."""
-        device = "cuda" if self.capturable else "cpu"
-        flags = torch.tensor(float(flag), device=device)
+        flags = torch.tensor(float(flag))
         with Presence.unbroken():
-            dist.all_reduce(flags, dist.ReduceOp.MAX, group=self._group)
+            dist.all_reduce(flags, dist.ReduceOp.MAX, group=self._host)
         return bool(flags)
 
     @property

@@ -102,7 +102,8 @@ class Ranks(Exchange):
         if backend not in self._data_groups:
             first = self._place.rank // self._sharing * self._sharing
             row = self._processes[first : first + self._sharing]
-            self._data_groups[backend] = DataRanks(self._new_group(row, backend))
+            groups = self._new_group(row, backend), self._new_group(row, "gloo")
+            self._data_groups[backend] = DataRanks(*groups)
         return self._data_groups[backend]
 
     def everywhere(self, value: T) -> list[T]:

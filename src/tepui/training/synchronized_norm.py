@@ -34,7 +34,7 @@ def normalized_together(norm: Any, group: DataGroup, x: Tensor) -> Tensor:
     wide = x.float() if x.dtype.itemsize < 4 else x
     axes = [axis for axis in range(x.ndim) if axis != 1]
     shape = [1, -1, *[1] * (x.ndim - 2)]
-    count = wide.new_tensor([x.numel() // x.shape[1]])
+    count = wide.new_full((1,), x.numel() // x.shape[1])
     sums = _added(torch.cat([wide.sum(axes), count]), group)
     total = sums[-1].detach()
     mean = sums[:-1] / total

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
+import tepui
 from processes import launched
 from tepui.optim import SAM
 
@@ -18,11 +19,16 @@ WORKER = """
 import sys
 import torch
 from torch import distributed, nn
-from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
+import tepui
 from tepui.optim import SAM
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
@@ -112,9 +118,39 @@ def stored():
     return state["exp_avg"].full_tensor()
 
 
+def refused_by_fit():
+    net = wrapped("fsdp")
+    try:
+        data = tepui.data.Arrays(x, y[:, 0])
+        tepui.fit(tepui.Ensemble([net]), data, method=tepui.methods.SAM(), epochs=1)
+    except ValueError as error:
+        return str(error)
+
+
+def gathered():
+    # A member trained in parts, whole again on every rank.
+    net = wrapped("fsdp")
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        (net(mine) - own).square().mean().backward()
+
+    optimizer.step(closure)
+    options = StateDictOptions(full_state_dict=True)
+    state = get_model_state_dict(net, options=options)
+    every = [None, None]
+    distributed.all_gather_object(every, state)
+    member = started()
+    member.load_state_dict(every[0])
+    return tepui.Ensemble([member]).predict(x).logits
+
+
 results = {name: carried_out(*case) for name, case in cases.items()}
 results["refused"] = [refusal(kind) for kind in ("ddp", "fsdp")]
 results["stored"] = stored()
+results["refused by fit"] = refused_by_fit()
+results["predicted"] = gathered()
 torch.save(results, f"{folder}/{rank}.pt")
 distributed.destroy_process_group()
 """
@@ -242,3 +278,17 @@ def test_shards_need_a_module_that_every_process_holds_a_copy_of(module):
 def test_another_word_for_the_perturbation_is_refused():
     with pytest.raises(ValueError, match="perturbation must be"):
         SAM(nn.Linear(1, 1).parameters(), torch.optim.SGD, perturbation="local")
+
+
+def test_fit_refuses_members_that_are_divided(ranks):
+    for rank in ranks:
+        assert "0.weight of member 0 must be a plain tensor" in rank["refused by fit"]
+
+
+def test_members_trained_in_parts_become_an_ensemble(ranks):
+    net = started()
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+    optimizer.step(closure_of(net, optimizer, *data()))
+    expected = tepui.Ensemble([net]).predict(data()[0]).logits
+    for rank in ranks:
+        close(rank["predicted"], expected)

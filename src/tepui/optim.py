@@ -331,7 +331,7 @@ class SAM(torch.optim.Optimizer):
         self._moved = False
 
 
-def _is_sharded(parameter: Tensor) -> bool:
+def is_sharded(parameter: Tensor) -> bool:
     """Return whether a parameter is a wrapper around a part of it, as DTensor is."""
     return bool(is_traceable_wrapper_subclass(parameter))
 
@@ -351,7 +351,7 @@ def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     sharded = [
         (p, TensorWeakRef(p.grad))
         for p in parameters
-        if _is_sharded(p) and p.grad is not None
+        if is_sharded(p) and p.grad is not None
     ]
 
     def watch(parameter: Tensor, gradient: Tensor) -> tuple[Any, Any]:
@@ -371,7 +371,7 @@ def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     watched = [
         watch(p, p.grad)
         for p in parameters
-        if p.requires_grad and p.grad is not None and not _is_sharded(p)
+        if p.requires_grad and p.grad is not None and not is_sharded(p)
     ]
     try:
         yield

@@ -14,15 +14,16 @@ from pathlib import Path
 import torch
 
 from tepui.training.ranks import Ranks
+from tepui.training.run_folder import RunFolder
 from training.rank_cases import SlowLoss, free_port, ranks_env, run_case
 
 CASES = ("SharpBalance", "SED", "deep ensemble", "A2D, sequential")
 SIZES = (2, 3, 5)
-MEETINGS = 45  # of a whole run, about: kills lie before, at and after exchanges
+MEETINGS = 14  # until a kill, at most: about an epoch's, with or without an exchange
 
 
 def train(case, out):
-    return run_case(case, loss=SlowLoss(), out=out, resume=True)
+    return run_case(case, epochs=6, loss=SlowLoss(), out=out, resume=True)
 
 
 def dying_at(meeting, after):
@@ -54,6 +55,9 @@ def forked(case, out, rank, size, port, before=lambda: None):
         sys.stderr = (out.parent / f"{out.name}-{rank}.log").open("a")
         train(case, out)
         code = 0
+    except BaseException as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.stderr.flush()
     finally:
         os._exit(code)
 
@@ -98,15 +102,14 @@ def main(folder, kills):
     while done < kills:
         case = CASES[len(runs) % len(CASES)]
         out = folder / f"run{len(runs)}"
-        for _ in range(5):
+        while done < kills and not RunFolder(out).finished:
             size = moments.choice(SIZES)
             if moments.random() < 0.5:
                 ends = kill_at_a_meeting(case, out, size, moments)
             else:
-                ends = kill_at_a_time(case, out, size, moments, length + 0.5)
+                ends = kill_at_a_time(case, out, size, moments, length)
             done += -signal.SIGKILL in ends
-        size = moments.choice((1, *SIZES))
-        port = free_port()
+        size, port = moments.choice((1, *SIZES)), free_port()
         ends = ends_of([forked(case, out, rank, size, port) for rank in range(size)])
         runs.append({"case": case, "out": str(out), "ends": ends})
     sys.stdout.write(json.dumps({"kills": done, "runs": runs}))

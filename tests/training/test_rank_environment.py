@@ -5,9 +5,10 @@ import re
 import pytest
 import torch
 
-from tepui.training import LocalExchange, exchange_here, ranks
+from tepui.training import LocalExchange, RankLost, exchange_here, ranks
 from tepui.training.agreement import check_same
 from tepui.training.ranks import place_of_environment, timeout_of_environment
+from training.rank_cases import free_port
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -76,12 +77,24 @@ def test_the_timeout_is_a_positive_number_of_seconds(monkeypatch, text):
         timeout_of_environment()
 
 
+def test_ranks_that_never_come_are_not_waited_for(environment, monkeypatch):
+    environment(
+        RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
+    )
+    monkeypatch.setenv("TEPUI_RANK_TIMEOUT", "1")
+    with pytest.raises(RankLost, match=r"not all ranks came within 1 s \(TEPUI_RANK_T"):
+        exchange_here()
+
+
 def test_every_rank_has_a_gpu_of_its_own(environment, monkeypatch):
     chosen = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    monkeypatch.setattr(ranks.distributed, "init_process_group", chosen.append)
+    join = "init_process_group"
+    monkeypatch.setattr(
+        ranks.distributed, join, lambda way, timeout: chosen.append(way)
+    )
     monkeypatch.setattr(ranks.atexit, "register", lambda function: None)
     given = {"MASTER_ADDR": "here", "MASTER_PORT": "1", "WORLD_SIZE": "3", "RANK": "1"}
     environment(**given, LOCAL_RANK="1")

@@ -15,13 +15,13 @@ from training.rank_cases import (
     CASES,
     DIFFERENCES,
     SIZES,
-    SlowLoss,
     Troubled,
     launched,
     outcome,
     ranks_env,
     run_case,
 )
+from training.rank_kills import train
 
 single = pytest.fixture(autouse=True)(one_thread)
 
@@ -153,7 +153,10 @@ def test_a_rank_that_dies_ends_the_run_of_the_others(tmp_path, case):
     survivor, dead = launched(2, tmp_path, name, TEPUI_RANK_TIMEOUT="2")
     assert (survivor[0], dead[0]) == (0, -9), survivor[2]
     said = torch.load(tmp_path / "0.pt", weights_only=False)[name]
-    reasons = "RankLost: rank 1 gave no sign", "RankLost: the connection between ranks"
+    reasons = (
+        "RankLost: rank 1 has died",
+        "RankLost: the connection between ranks broke",
+    )
     assert said.startswith(reasons)
     assert "resume=True" in said
 
@@ -180,12 +183,7 @@ def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
     assert found["kills"] >= 50
     for run in found["runs"]:
         assert set(run["ends"]) == {0}
-        whole = run_case(
-            run["case"],
-            loss=SlowLoss(),
-            out=tmp_path / "whole" / run["case"],
-            resume=True,
-        )
+        whole = train(run["case"], tmp_path / "whole" / run["case"])
         assert_same_folders(whole.path, Path(run["out"]))
         for file in ("metrics.jsonl", "outcome.json"):
             assert_same_files(whole.path / file, Path(run["out"]) / file)

@@ -16,8 +16,8 @@ class DataRanks(DataGroup):
     """The ranks of a process group, summing in the order of a tree.
 
     Every rank adds up its share of the positions and sends the sums to all: as many
-    bytes as a ring's all-reduce, in an order that does not depend on the ring. What they
-    agree on goes through host memory, past what a GPU has yet to do.
+    bytes as a ring's all-reduce, in an order that does not depend on the ring. What
+    they agree on goes through host memory, past what a GPU has yet to do.
 
     Args:
         group: The ranks, where the members' tensors lie; all by default.

@@ -18,6 +18,7 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description
+from tepui.optim import is_sharded
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.run_folder import fingerprint, to_jsonable
@@ -48,6 +49,18 @@ def check_execution(
     rule = f"lie within the run ({spec.epochs} epochs)"
     require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
     check_shards(spec, execution.data_parallel)
+
+
+def check_members(ensemble: Ensemble) -> None:
+    """Refuse members whose gradients could not be taken: they would be zero."""
+    rule = (
+        "be a plain tensor, not divided by fully_shard, whose members need a loop of "
+        "their own (with tepui.optim.SAM)"
+    )
+    for index, module in enumerate(ensemble.members):
+        for name, parameter in module.named_parameters():
+            what = f"{name} of member {index}"
+            require(not is_sharded(parameter), what, rule, type(parameter).__name__)
 
 
 def check_shards(spec: TrainingSpec, ranks: int) -> None:

@@ -11,7 +11,7 @@ import platform
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import final
 
@@ -73,7 +73,8 @@ class Presence:
             yield
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"
-            self._store.set(f"left/{self._run}/{self._rank}", text)
+            with suppress(RuntimeError):  # of a store that is gone too
+                self._store.set(f"left/{self._run}/{self._rank}", text)
             raise
 
     @staticmethod
@@ -131,8 +132,10 @@ def _machine() -> str:
 def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
+        # One that ended stays in the table until its parent asks for it.
+        status = Path(f"/proc/{process}/stat").read_text()
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
-    return True
+    except OSError:
+        return True  # another user's, or a system without such files
+    return status.rpartition(")")[2].split()[0] not in ("Z", "X")

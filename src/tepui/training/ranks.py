@@ -26,12 +26,12 @@ from tepui.core.checks import require
 from tepui.core.storage import raw_bytes
 from tepui.training.data_group import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.presence import Presence
+from tepui.training.presence import Presence, RankLost
 from tepui.training.shards import ALONE, DataGroup
 
 T = TypeVar("T")
 
-# Seconds without a sign of life after which a rank counts as lost.
+# Seconds without a sign of life after which a rank counts as lost, also at the start.
 TIMEOUT_VARIABLE = "TEPUI_RANK_TIMEOUT"
 TIMEOUT = 300.0
 
@@ -277,7 +277,12 @@ def _join() -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(_local_device())
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    distributed.init_process_group(backend)
+    seconds = timeout_of_environment()
+    try:
+        distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
+    except RuntimeError as error:
+        late = f"not all ranks came within {seconds:g} s ({TIMEOUT_VARIABLE})"
+        raise RankLost(f"{late}: {error}") from error
     atexit.register(distributed.destroy_process_group)
 
 

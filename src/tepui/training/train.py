@@ -29,6 +29,7 @@ from tepui.training.inputs import (
     check_data,
     check_execution,
     check_length,
+    check_members,
     divide,
     run_config,
 )
@@ -92,6 +93,7 @@ def train(
     ranks = execution.data_parallel
     exchange = exchange_here(ranks) if exchange is None else exchange
     check_execution(spec, execution, validation, out)
+    check_members(ensemble)
     here = f"which is {exchange.sharing} here"
     rule = f"be the number of processes that share a batch, {here} (see torchrun)"
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)

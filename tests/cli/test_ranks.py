@@ -1,0 +1,99 @@
+"""``torchrun … -m tepui``: one run, one voice, the folders of one process."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tepui.cli.main import main
+from tepui.core.storage import read_tensors
+from training.cases import assert_same_bits, one_thread
+from training.rank_cases import ranks_env
+
+single = pytest.fixture(autouse=True)(one_thread)
+SMALL = ["--data", "Digits", "--model", "MLP", "--model.hidden", "[8]"]
+TRAIN = ["train", *SMALL, "--method", "SharpBalance", "--members", "3", "--epochs", "2"]
+METHODS = ["--methods", "DeepEnsemble", "SED"]
+COMPARE = ["compare", *SMALL, *METHODS, "--members", "3", "--ensembles", "1"]
+COMPARE += ["--epochs", "2", "--corruptions", "none", "--sharpness", "20"]
+
+
+def torchrun(folder, *words, size=2):
+    """Run a command in a folder under torchrun; return what was said."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    environment = ranks_env(0, 1, 0)
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        del environment[name]
+    return subprocess.run(
+        [*launch, f"--nproc-per-node={size}", "-m", "tepui", *map(str, words)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+
+
+def weights(folder):
+    return read_tensors(folder / "ensemble.safetensors", "ensemble")[0]
+
+
+def test_train_needs_no_other_flag_and_one_rank_speaks(tmp_path):
+    done = torchrun(tmp_path, *TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall("trained 3 members", done.stdout)) == 1
+    assert len(re.findall("epoch 2/2", done.stderr)) == 1
+    assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["train-001"]
+    main([*TRAIN, "--out", str(tmp_path / "one"), "--quiet"])
+    assert_same_bits(
+        weights(tmp_path / "runs" / "train-001"), weights(tmp_path / "one")
+    )
+
+
+@pytest.mark.slow
+def test_compare_gives_the_comparison_of_one_process(tmp_path):
+    done = torchrun(tmp_path, *COMPARE, "--out", "many", size=3)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall("report: ", done.stdout)) == 1
+    main([*COMPARE, "--out", str(tmp_path / "one"), "--quiet"])
+    many, one = tmp_path / "many", tmp_path / "one"
+    for run in ("DeepEnsemble/0", "SED/0"):
+        assert_same_bits(weights(many / run), weights(one / run))
+        for file in ("evaluation.json", "sharpness.json"):
+            texts = [(folder / run / file).read_text() for folder in (many, one)]
+            assert texts[0] == texts[1]
+    assert {p.name for p in many.iterdir()} == {p.name for p in one.iterdir()}
+    again = torchrun(tmp_path, *COMPARE, "--out", "many", "--resume", size=2)
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.slow
+def test_heads_on_an_extractor_are_trained_over_ranks(tmp_path):
+    main([*TRAIN, "--out", str(tmp_path / "body"), "--quiet"])
+    words = ["train", "--extractor", str(tmp_path / "body"), "--epochs", "2"]
+    done = torchrun(tmp_path, *words, "--out", "many")
+    assert done.returncode == 0, done.stderr
+    main([*words, "--out", str(tmp_path / "one"), "--quiet"])
+    assert_same_bits(weights(tmp_path / "many"), weights(tmp_path / "one"))
+
+
+def test_other_commands_are_refused_and_mistakes_name_their_rank(
+    monkeypatch, capsys, tmp_path
+):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", str(tmp_path)])
+    said = capsys.readouterr().err
+    assert said.startswith("tepui (rank 1): command must be train or compare under")
+
+
+def test_an_environment_set_in_part_ends_in_a_message(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SystemExit, match="2"):
+        main([*TRAIN, "--out", str(tmp_path / "run")])
+    assert "tepui: RANK must be a number" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

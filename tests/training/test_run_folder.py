@@ -91,6 +91,7 @@ def same_loss(outputs, targets):
         ("validation", images(4), images(5), "validation .*: 4.*: 5"),
         ("precision", "float32", "bfloat16", "precision .*'float32'.*'bfloat16'"),
         ("deterministic", False, True, r"deterministic .*\(False\).*got True"),
+        ("cpu_kernels", None, "native", r"cpu_kernels .*\(None\).*got 'native'"),
         ("seed", [1, 2], [1, 3], r"seeds .*\[1, 2\].*\[1, 3\]"),
         ("members", 1, 2, r"models must be what"),
         ("factory", noisy_net, convnet, "models .*Sequential.*ConvNet"),

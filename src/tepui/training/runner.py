@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
 from typing import final
 
@@ -41,7 +41,7 @@ class Plan:
     stopping: Callable[[], bool]
     clock: Clock  # to which runners say when they prepare for steps
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)
@@ -74,17 +74,26 @@ class Plan:
         )
 
     def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
-        """Yield the batches that a member has left in an epoch."""
+        """Return the batches that a member has left in an epoch."""
         rows = self.member_rows(member, epoch)
-        division = None if member.split is None else member.split.division
-        key, shards = (member.seed, epoch), member.shards
-        batches = self.source.batches(rows, *key)
-        # A method whose shapes change may divide batches by itself.
-        divides = shards.group is not ALONE and member.method.fixed_shapes
-        if divides and not isinstance(self.source, TensorSource):
-            batches = own_batches(self.source, rows, division, shards, *key)
-        for batch in batches:
-            yield batch._replace(division=division)
+        if self._divides(member):
+            division = None if member.split is None else member.split.division
+            key = division, member.shards, member.seed, epoch
+            batches = own_batches(self.source, rows, *key)
+        else:
+            batches = self.source.batches(rows, member.seed, epoch)
+        if member.split is None:
+            return batches
+        division = member.split.division
+        return (batch._replace(division=division) for batch in batches)
+
+    def _divides(self, member: TrainingMember) -> bool:
+        """Return whether a member's rank needs to load but a part of each batch.
+
+        A method whose shapes change may divide batches by itself.
+        """
+        shared = member.shards.group is not ALONE and member.method.fixed_shapes
+        return shared and not isinstance(self.source, TensorSource)
 
     def pairs(
         self, seed: int, step: int, epoch: int

@@ -1,6 +1,10 @@
 """Ranks that share the batches of a member, against one process."""
 
+import os
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -177,3 +181,49 @@ def test_a_rank_that_dies_within_a_step_ends_the_run_of_the_others(tmp_path):
     assert "the connection between ranks broke" in told
     assert "--resume" in told
     resumed_bits(tmp_path)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "many_machines.md"
+SCRIPTS = [
+    script
+    for script in re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.S)
+    if "init_process_group" in script
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.split()[1])
+def test_loops_of_the_page_run_in_two_processes(script, tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node=2", str(file)],
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rank 0" in done.stdout or "tensor([" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_command_of_the_page_gives_the_bits_of_one_process(tmp_path):
+    words = ["-m", "tepui", "train", "--method", "SAM", "--members", "2"]
+    words += ["--epochs", "1", "--quiet"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    commands = {
+        "many": [*torchrun, *words, "--data-parallel", "2"],
+        "one": [*words, "--virtual-shards", "2"],
+    }
+    for name, command in commands.items():
+        subprocess.run(
+            [sys.executable, *command, "--out", str(tmp_path / name)],
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+            check=True,
+            timeout=200,
+        )
+    one, many = (tmp_path / name / "ensemble.safetensors" for name in ("one", "many"))
+    assert one.read_bytes() == many.read_bytes()

@@ -1,7 +1,7 @@
 """What of a batch a rank has to load: the rows of its own shards.
 
 The batch keeps its size, so that all else is as in one process. Rows of other ranks'
-shards hold NaN, or -1 in whole numbers: whoever reads them notices.
+shards hold NaN, or -1 in whole numbers that have a sign: whoever reads them notices.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def spread(batch: Batch, rows: Tensor, index: Tensor) -> Batch:
     place = rows.to(batch.targets.device, non_blocking=True)
 
     def spread_out(tensor: Tensor) -> Tensor:
-        missing = torch.nan if tensor.is_floating_point() else -1
+        missing = torch.nan if tensor.is_floating_point() else -tensor.dtype.is_signed
         whole = tensor.new_full((len(index), *tensor.shape[1:]), missing)
         return whole.index_copy_(0, place, tensor)
 

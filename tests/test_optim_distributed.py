@@ -1,74 +1,198 @@
-"""SAM under DistributedDataParallel, in two real processes."""
+"""SAM in loops of two real processes: DistributedDataParallel and fully_shard.
 
-import os
-import socket
-import subprocess
-import sys
+One launch runs all cases; each is compared with one process that does the same.
+"""
 
+import copy
+from functools import partial
+
+import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector
 
+import tepui
+from processes import launched
 from tepui.optim import SAM
 
 WORKER = """
 import sys
 import torch
 from torch import distributed, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector
+import tepui
 from tepui.optim import SAM
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(1)
-start, x, y = torch.load(f"{folder}/start.pt", weights_only=True)
+weights, x, y, cases = torch.load(f"{folder}/start.pt", weights_only=True)
 distributed.init_process_group(
     "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
 )
-results = {}
-for sync in (True, False):
-    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)).double()
-    net.load_state_dict(start)
-    parallel = DistributedDataParallel(net)
+mesh = init_device_mesh("cpu", (2,))
+mine, own = x[rank::2], y[rank::2]
+
+
+def flat(net):
+    values = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in net]
+    return parameters_to_vector([value.detach() for value in values])
+
+
+def started():
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    net.load_state_dict(weights)
+    return net
+
+
+def wrapped(kind):
+    net = started()
+    if kind == "ddp":
+        return DistributedDataParallel(net)
+    for part in (net[0], net[2], net):
+        fully_shard(part, mesh=mesh)
+    return net
+
+
+def waiting(kind, net, waits):
+    # As other people's loops accumulate: averaged with the last part of a batch.
+    if kind == "fsdp":
+        net.set_requires_gradient_sync(not waits)
+    elif waits:
+        with net.no_sync():
+            yield
+        return
+    yield
+
+
+def carried_out(kind, parts, options):
+    net = wrapped(kind)
+    parameters = list(net.parameters())
     optimizer = SAM(
-        parallel.parameters(), torch.optim.SGD, rho=0.5, lr=0.1, momentum=0.9,
-        module=parallel, sync_perturbation=sync,
+        parameters, torch.optim.SGD, lr=0.1, momentum=0.9, module=net, **options
     )
     passes = []
+
     def closure():
         optimizer.zero_grad()
-        passes.append(nn.utils.parameters_to_vector(net.parameters()).detach())
-        (parallel(x[rank::2]) - y[rank::2]).square().mean().backward()
+        passes.append(flat(parameters))
+        blocks = list(zip(mine.chunk(parts), own.chunk(parts)))
+        for number, (inputs, targets) in enumerate(blocks, 1):
+            for _ in waiting(kind, net, number < parts):
+                ((net(inputs) - targets).square().mean() / parts).backward()
+
+    seen = {}
+    for name in ("one", "two"):
+        optimizer.step(closure)
+        seen[name] = flat(parameters)
+    momentum = [optimizer.state[p]["momentum_buffer"] for p in parameters]
+    return {**seen, "perturbed": passes[1], "momentum": flat(momentum)}
+
+
+def refusal(kind):
+    net = wrapped(kind)
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+    try:
+        optimizer.step(lambda: (net(mine) - own).square().mean().backward())
+    except RuntimeError as error:
+        return str(error)
+
+
+def stored():
+    net = wrapped("fsdp")
+    optimizer = SAM(net.parameters(), torch.optim.Adam, lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        (net(mine) - own).square().mean().backward()
+
     optimizer.step(closure)
-    one = nn.utils.parameters_to_vector(net.parameters()).detach()
+    state = get_optimizer_state_dict(net, optimizer)["state"]["0.weight"]
+    return state["exp_avg"].full_tensor()
+
+
+def refused_by_fit():
+    net = wrapped("fsdp")
+    try:
+        data = tepui.data.Arrays(x, y[:, 0])
+        tepui.fit(tepui.Ensemble([net]), data, method=tepui.methods.SAM(), epochs=1)
+    except ValueError as error:
+        return str(error)
+
+
+def gathered():
+    # A member trained in parts, whole again on every rank.
+    net = wrapped("fsdp")
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        (net(mine) - own).square().mean().backward()
+
     optimizer.step(closure)
-    two = nn.utils.parameters_to_vector(net.parameters()).detach()
-    results[sync] = {"perturbed": passes[1], "one": one, "two": two}
+    options = StateDictOptions(full_state_dict=True)
+    state = get_model_state_dict(net, options=options)
+    every = [None, None]
+    distributed.all_gather_object(every, state)
+    member = started()
+    member.load_state_dict(every[0])
+    return tepui.Ensemble([member]).predict(x).logits
+
+
+results = {name: carried_out(*case) for name, case in cases.items()}
+results["refused"] = [refusal(kind) for kind in ("ddp", "fsdp")]
+results["stored"] = stored()
+results["refused by fit"] = refused_by_fit()
+results["predicted"] = gathered()
 torch.save(results, f"{folder}/{rank}.pt")
 distributed.destroy_process_group()
 """
 
+PLAIN = {"rho": 0.5}
+ASAM = {"rho": 0.5, "adaptive": True, "max_grad_norm": 0.3}
+SHARD = {"rho": 0.5, "perturbation": "shard"}
+CASES = {
+    "ddp": ("ddp", 1, PLAIN),
+    "ddp, adaptive and clipped": ("ddp", 1, ASAM),
+    "ddp, accumulated": ("ddp", 2, PLAIN),
+    "ddp, by shard": ("ddp", 1, SHARD),
+    "ddp, by shard, accumulated": ("ddp", 2, SHARD),
+    "fsdp": ("fsdp", 1, PLAIN),
+    "fsdp, adaptive and clipped": ("fsdp", 1, ASAM),
+    "fsdp, accumulated": ("fsdp", 2, PLAIN),
+}
+TOGETHER = [name for name in CASES if "shard" not in name]
+BY_SHARD = [name for name in CASES if "shard" in name]
+close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-10)
 
-def two_processes(folder):
-    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(rank), str(folder)],
-            env={**os.environ, "GLOO_SOCKET_IFNAME": loopback},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        errors = [rank.communicate(timeout=100)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0], errors
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+def started():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+
+
+def data():
+    stream = torch.Generator().manual_seed(1)
+    x, y = torch.randn(16, 3, generator=stream), torch.randn(16, 1, generator=stream)
+    return x.double(), y.double()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.save((started().state_dict(), *data(), CASES), folder / "start.pt")
+    return launched(WORKER, folder, processes=2)
 
 
 def flat(net):
-    return nn.utils.parameters_to_vector(net.parameters()).detach()
+    return parameters_to_vector(net.parameters()).detach()
 
 
 def closure_of(net, optimizer, x, y):
@@ -79,44 +203,92 @@ def closure_of(net, optimizer, x, y):
     return closure
 
 
-def shard_step(net, start, x, y):
-    """The weights after one step in which every shard perturbs by its own gradient."""
-    total = 0
-    for rank in range(2):
-        net.load_state_dict(start)
-        optimizer = SAM(net.parameters(), Gradient, 0.5, lr=0.1)
-        optimizer.step(closure_of(net, optimizer, x[rank::2], y[rank::2]))
-        total = total + optimizer.base_optimizer.seen
-    return flat(net) - 0.1 * total / 2
+@pytest.mark.parametrize("name", TOGETHER)
+def test_two_processes_that_perturb_together_do_what_one_does(ranks, name):
+    net = started()
+    options = CASES[name][2]
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9, **options)
+    for step in ("one", "two"):
+        optimizer.step(closure_of(net, optimizer, *data()))
+        for rank in ranks:
+            close(rank[name][step], flat(net))
+    momentum = [optimizer.state[p]["momentum_buffer"] for p in net.parameters()]
+    close(ranks[0][name]["momentum"], parameters_to_vector(momentum))
+    assert torch.equal(ranks[0][name]["perturbed"], ranks[1][name]["perturbed"])
 
 
-class Gradient(torch.optim.SGD):
-    """Remembers the gradient it was given, and leaves the weights alone."""
+def shard_gradient(net, x, y, rho):
+    """The gradient of one shard where its own gradient leads, from the definition."""
+    there = copy.deepcopy(net)
+    values = torch.autograd.grad((net(x) - y).square().mean(), list(net.parameters()))
+    norm = parameters_to_vector(values).norm()
+    with torch.no_grad():
+        for parameter, value in zip(there.parameters(), values, strict=True):
+            parameter.add_(rho * value / norm)
+    loss = (there(x) - y).square().mean()
+    return parameters_to_vector(torch.autograd.grad(loss, list(there.parameters())))
 
-    def step(self, closure=None):
-        parameters = self.param_groups[0]["params"]
-        self.seen = nn.utils.parameters_to_vector([p.grad for p in parameters])
+
+@pytest.mark.parametrize("name", BY_SHARD)
+def test_two_processes_that_perturb_by_shard_average_what_each_finds(ranks, name):
+    net, (x, y) = started(), data()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for step in ("one", "two"):
+        shards = [shard_gradient(net, x[r::2], y[r::2], 0.5) for r in range(2)]
+        mean = torch.stack(shards).mean(0)
+        sizes = [p.numel() for p in net.parameters()]
+        for parameter, part in zip(net.parameters(), mean.split(sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
+        optimizer.step()
+        for rank in ranks:
+            close(rank[name][step], flat(net))
+    apart = ranks[0][name]["perturbed"] - ranks[1][name]["perturbed"]
+    assert apart.norm() > 1e-3
 
 
-def test_two_processes_perturb_together_or_by_shard_and_end_alike(tmp_path):
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)).double()
-    x, y = torch.randn(16, 3).double(), torch.randn(16, 2).double()
-    start = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    torch.save((start, x, y), tmp_path / "start.pt")
-    ranks = two_processes(tmp_path)
+def test_the_two_ways_of_perturbing_are_two_methods(ranks):
+    apart = ranks[0]["ddp"]["one"] - ranks[0]["ddp, by shard"]["one"]
+    assert apart.norm() > 1e-4
 
-    together = [rank[True] for rank in ranks]
-    optimizer = SAM(net.parameters(), torch.optim.SGD, 0.5, lr=0.1, momentum=0.9)
-    for name in ("one", "two"):
-        optimizer.step(closure_of(net, optimizer, x, y))
-        for rank in together:
-            torch.testing.assert_close(rank[name], flat(net), rtol=1e-10, atol=1e-10)
-    assert torch.equal(together[0]["perturbed"], together[1]["perturbed"])
 
-    by_shard = [rank[False] for rank in ranks]
-    expected = shard_step(net, start, x, y)
-    assert (by_shard[0]["perturbed"] - by_shard[1]["perturbed"]).norm() > 1e-3
-    torch.testing.assert_close(by_shard[0]["one"], expected, rtol=1e-10, atol=1e-10)
-    for name in ("one", "two"):
-        assert torch.equal(by_shard[0][name], by_shard[1][name])
+def test_gradients_left_from_before_are_refused_in_both_kinds_of_loop(ranks):
+    for rank in ranks:
+        for message in rank["refused"]:
+            assert "closure must zero gradients" in message
+
+
+def test_state_of_the_base_optimizer_is_what_distributed_checkpoints_find(ranks):
+    net = started()
+    optimizer = SAM(net.parameters(), torch.optim.Adam, lr=0.1)
+    optimizer.step(closure_of(net, optimizer, *data()))
+    close(ranks[1]["stored"], optimizer.state[net[0].weight]["exp_avg"])
+
+
+@pytest.mark.parametrize("module", [None, nn.Linear(1, 1)])
+def test_shards_need_a_module_that_every_process_holds_a_copy_of(module):
+    with pytest.raises(ValueError, match='perturbation must be "global" unless'):
+        SAM(
+            nn.Linear(1, 1).parameters(),
+            torch.optim.SGD,
+            module=module,
+            perturbation="shard",
+        )
+
+
+def test_another_word_for_the_perturbation_is_refused():
+    with pytest.raises(ValueError, match="perturbation must be"):
+        SAM(nn.Linear(1, 1).parameters(), torch.optim.SGD, perturbation="local")
+
+
+def test_fit_refuses_members_that_are_divided(ranks):
+    for rank in ranks:
+        assert "0.weight of member 0 must be a plain tensor" in rank["refused by fit"]
+
+
+def test_members_trained_in_parts_become_an_ensemble(ranks):
+    net = started()
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+    optimizer.step(closure_of(net, optimizer, *data()))
+    expected = tepui.Ensemble([net]).predict(data()[0]).logits
+    for rank in ranks:
+        close(rank["predicted"], expected)

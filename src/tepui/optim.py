@@ -23,19 +23,22 @@ References:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.parallel import DistributedDataParallel as Parallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef
 
 from tepui.core import foreach
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 
 __all__ = ["SAM", "sam_perturbation"]
+
+Perturbation = Literal["global", "shard"]
 
 EPSILON = 1e-12
 
@@ -96,6 +99,11 @@ class SAM(torch.optim.Optimizer):
     the perturbed weights must start from none. Training loops that leave gradients from
     one closure to the next (``accumulate_grad_batches`` of Lightning) cannot use it.
 
+    It works as it is in loops of several processes that average gradients while they
+    backpropagate: DistributedDataParallel, also with ``no_sync`` around all but the
+    last part of a batch, and ``torch.distributed.fsdp.fully_shard``, whose gradients
+    the closure must set to None (as ``zero_grad`` does by default).
+
     Args:
         params: Parameters or parameter groups; groups may set their own ``rho``.
         base_optimizer: Class of the optimizer that makes the step.
@@ -104,9 +112,11 @@ class SAM(torch.optim.Optimizer):
         module: If given, its buffers (BatchNorm's running statistics) are left by
             the perturbed pass as the first pass set them.
         max_grad_norm: Clip the final gradient to this norm.
-        sync_perturbation: With ``module`` wrapped in DistributedDataParallel: average
-            the first gradient over processes too, so that all move the same way. If
-            False every process perturbs by its own shard's gradient.
+        perturbation: Where several processes share a batch: ``"global"`` moves all of
+            them along the gradient of the whole batch, as one process would;
+            ``"shard"`` moves each along the gradient of its own part (m-SAM), another
+            method with a result of its own. The latter needs ``module`` wrapped in
+            DistributedDataParallel.
         base_kwargs: Arguments of the base optimizer.
 
     Example:
@@ -132,17 +142,24 @@ class SAM(torch.optim.Optimizer):
         *,
         module: nn.Module | None = None,
         max_grad_norm: float | None = None,
-        sync_perturbation: bool = True,
+        perturbation: Perturbation = "global",
         **base_kwargs: Any,
     ) -> None:
         require(rho >= 0, "rho", "be non-negative", rho)
+        one_of("perturbation", perturbation, get_args(Perturbation))
+        rule = (
+            'be "global" unless module is a DistributedDataParallel, of which every '
+            "process holds a copy of the weights that it can move alone"
+        )
+        alone = perturbation == "global" or isinstance(module, Parallel)
+        require(alone, "perturbation", rule, perturbation)
         super().__init__(params, {"rho": rho, "adaptive": adaptive, **base_kwargs})
         self.base_optimizer = base_optimizer(self.param_groups, **base_kwargs)
         self.defaults = {**self.base_optimizer.defaults, **self.defaults}
         self._adopt_base_state()
         self._module = module
         self._max_grad_norm = max_grad_norm
-        self._sync_perturbation = sync_perturbation
+        self._perturbs_by = perturbation
         self._before: list[tuple[Tensor, Tensor]] = []
         self._moved = False
 
@@ -235,7 +252,7 @@ class SAM(torch.optim.Optimizer):
         states = [(stream, stream.get_state()) for stream in self._streams()]
         with ExitStack() as first_pass:
             first_pass.enter_context(torch.enable_grad())
-            if not self._sync_perturbation and isinstance(self._module, Parallel):
+            if self._perturbs_by == "shard" and isinstance(self._module, Parallel):
                 first_pass.enter_context(self._module.no_sync())
             loss = closure()
         buffers = list(self._module.buffers()) if self._module is not None else []
@@ -314,15 +331,28 @@ class SAM(torch.optim.Optimizer):
         self._moved = False
 
 
+def is_sharded(parameter: Tensor) -> bool:
+    """Return whether a parameter is a wrapper around a part of it, as DTensor is."""
+    return bool(is_traceable_wrapper_subclass(parameter))
+
+
 @contextmanager
 def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     """Refuse a block that adds to gradients from before it.
 
     A gradient is old if, when the block adds to it, it is the same object as before,
     was not written to, and is not zero. Values are read only where the rest holds, so
-    that no GPU is waited for; references are weak, so that zeroing frees memory.
+    that no GPU is waited for; references are weak, so that zeroing frees memory. What
+    fully_shard adds to a gradient passes no node of it: there, one that is the same
+    object after the block is old.
     """
     kept: list[Tensor] = []
+    parameters = list(parameters)
+    sharded = [
+        (p, TensorWeakRef(p.grad))
+        for p in parameters
+        if is_sharded(p) and p.grad is not None
+    ]
 
     def watch(parameter: Tensor, gradient: Tensor) -> tuple[Any, Any]:
         reference, version = TensorWeakRef(gradient), gradient._version
@@ -339,13 +369,16 @@ def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
         return node, node.register_prehook(before_adding)
 
     watched = [
-        watch(p, p.grad) for p in parameters if p.requires_grad and p.grad is not None
+        watch(p, p.grad)
+        for p in parameters
+        if p.requires_grad and p.grad is not None and not is_sharded(p)
     ]
     try:
         yield
     finally:
         for _, handle in watched:
             handle.remove()
+    kept += [p for p, before in sharded if p.grad is not None and p.grad is before()]
     if kept:
         raise RuntimeError(
             "closure must zero gradients before it backpropagates, but it added to "

@@ -36,6 +36,9 @@ CHANGES = {
     "loss": CrossEntropy(label_smoothing=0.1),
     "prune": Prune(sparsity=0.5),
     "unlabeled": Samples(Digits),
+    "virtual_shards": 4,
+    "perturbation": "shard",
+    "batch_norm": "synchronized",
 }
 
 

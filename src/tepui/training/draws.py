@@ -13,7 +13,7 @@ from typing import final
 
 import torch
 
-from tepui.training.passes import MemberPasses
+from tepui.training.passes import MemberPasses, shard_seed
 
 
 @final
@@ -23,6 +23,7 @@ class Draws:
     def __init__(self, default: torch.Generator) -> None:
         self._default = default
         self._states: list[torch.Generator] = []
+        self._shards: list[int | None] = []  # over which each pass goes
         self._begun = 0
 
     @property
@@ -39,17 +40,18 @@ class Draws:
         """Let the next pass be the first again."""
         self._begun = 0
 
-    def begin_pass(self) -> None:
+    def begin_pass(self, shard: int | None) -> None:
         """Let what is drawn from now on come from the next pass's state."""
         if self._begun == len(self._states):
             self._states.append(self._default.clone_state().manual_seed(0))
+            self._shards.append(shard)
         self._default.graphsafe_set_state(self._states[self._begun])
         self._begun += 1
 
     def seed(self, seed: int) -> None:
         """Let every pass of the next replay draw as after this seed."""
-        for state in self._states:
-            state.manual_seed(seed)
+        for state, shard in zip(self._states, self._shards, strict=True):
+            state.manual_seed(shard_seed(seed, shard))
 
 
 @contextmanager

@@ -215,8 +215,9 @@ class Training:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size = self.spec.batch_size
-            member.split = None if mask is None else BatchSplit.of(mask, size)
+            size, shards = self.spec.batch_size, self.spec.virtual_shards
+            member.split = None if mask is None else BatchSplit.of(mask, size, shards)
+            member.check_split()
 
     def _record(self, epoch: int) -> None:
         rows = self.exchange.collect(self._rows(epoch))
@@ -328,9 +329,10 @@ class Training:
     def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
         for member in self.members:
-            folder.write_member(
-                member.index, self.generation, tensors_of(member), document_of(member)
-            )
+            if member.shards.group.rank == 0:
+                document = document_of(member)
+                tensors = tensors_of(member)
+                folder.write_member(member.index, self.generation, tensors, document)
         self.exchange.wait()
         if self.exchange.writer:
             timeline = self.clock.timeline

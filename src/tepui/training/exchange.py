@@ -12,6 +12,8 @@ from typing import TypeVar, final
 import torch
 from torch import Tensor
 
+from tepui.training.shards import ALONE, DataGroup
+
 T = TypeVar("T")
 
 
@@ -87,6 +89,22 @@ class Exchange(ABC):
         Returns:
             The same for all processes that met; maybe one step late.
         """
+
+    @property
+    def sharing(self) -> int:
+        """How many processes share the batches of each member."""
+        return 1
+
+    def data_group(self, device: torch.device) -> DataGroup:
+        """Return the processes that share the batches of this process's members.
+
+        Args:
+            device: Where the members are trained.
+
+        Returns:
+            The group, of which this process alone is one.
+        """
+        return ALONE
 
     @contextmanager
     def attending(self) -> Iterator[None]:

@@ -12,12 +12,14 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import Prune
+from tepui.optim import Perturbation
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.schedule import Cosine, Schedule
+from tepui.training.shards import BatchNormPolicy
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
 from tepui.training.train import train
 
@@ -42,6 +44,9 @@ def fit(
     clip_norm: float | None = None,
     prune: Prune | None = None,
     average: float | None = None,
+    virtual_shards: int = 1,
+    perturbation: Perturbation = "global",
+    batch_norm: BatchNormPolicy = "shard",
     device: str | torch.device | None = None,
     precision: Precision = "auto",
     deterministic: bool = False,
@@ -50,6 +55,7 @@ def fit(
     compile: bool | None = None,
     workers: int = 0,
     offload: bool = False,
+    data_parallel: int = 1,
     callbacks: Sequence[Callable[[EpochRecord], None]] = (),
     out: str | Path | None = None,
     resume: bool = False,
@@ -84,6 +90,13 @@ def fit(
         average: Share of the run, at its end, over which each member's weights are
             averaged; the mean is what is validated, kept and predicted with. With
             ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
+        virtual_shards: Divide every batch into this many shards, whose gradients are
+            summed in one order, for the same weights however many ranks compute them;
+            one for each of them by default.
+        perturbation: Sharpness-aware methods move the weights along the ``"global"``
+            gradient of a batch, or for every ``"shard"`` along its own (m-SAM).
+        batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
+            ``"synchronized"`` over the whole batch.
         device: Where to train; a GPU if there is one.
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
             on a GPU and float32 elsewhere.
@@ -98,6 +111,7 @@ def fit(
         workers: Processes that load a data set not held in tensors.
         offload: Keep only one member at a time on the device, the others in host
             memory; slower, to the same sets and weights.
+        data_parallel: Ranks that share every batch of a member, under torchrun.
         callbacks: Called with the record of every epoch; under torchrun by rank 0.
         out: A run folder for configuration, metrics, checkpoints and the ensemble.
         resume: Continue the run in ``out``, to the same bits; start it if new.
@@ -131,6 +145,20 @@ def fit(
         >>> len(run.history)
         2
     """
+    execution = ExecutionSpec(
+        device=device,
+        precision=precision,
+        deterministic=deterministic,
+        cpu_kernels=cpu_kernels,
+        runner=runner,
+        compile=compile,
+        workers=workers,
+        offload=offload,
+        data_parallel=data_parallel,
+        checkpoint_every=checkpoint_every,
+        stop_after=stop_after,
+        progress=progress,
+    )
     spec = TrainingSpec(
         method=method,
         epochs=epochs,
@@ -144,19 +172,9 @@ def fit(
         clip_norm=clip_norm,
         prune=prune,
         average=average,
-    )
-    execution = ExecutionSpec(
-        device=device,
-        precision=precision,
-        deterministic=deterministic,
-        cpu_kernels=cpu_kernels,
-        runner=runner,
-        compile=compile,
-        workers=workers,
-        offload=offload,
-        checkpoint_every=checkpoint_every,
-        stop_after=stop_after,
-        progress=progress,
+        virtual_shards=data_parallel if virtual_shards == 1 else virtual_shards,
+        perturbation=perturbation,
+        batch_norm=batch_norm,
     )
     return train(
         ensemble,

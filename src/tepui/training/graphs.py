@@ -20,6 +20,7 @@ from tepui.training.feeds import Feed, feed_of
 from tepui.training.member import TrainingMember
 from tepui.training.recording import NotCapturable, Recording, record
 from tepui.training.runner import EagerRunner, Plan, Runner, member_step
+from tepui.training.shards import ALONE
 from tepui.training.streams import lane
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,8 @@ def warn_of_eager_steps(reason: NotCapturable) -> None:
 
 def capture(member: TrainingMember, feed: Feed) -> Captured:
     """Capture a member's step, leaving its state as it was."""
-    stream = lane(member.device, member.index)
+    # Collectives of two streams could meet in another order on another rank.
+    stream = lane(member.device, member.index if member.shards.group is ALONE else 0)
     step = partial(fed_step, member, feed)
     recording = record(step, [member], feed.batch(), taken_back(member), stream)
     return Captured(recording, feed)

@@ -18,9 +18,11 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description
+from tepui.optim import is_sharded
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.run_folder import fingerprint, to_jsonable
+from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 
 
@@ -46,6 +48,51 @@ def check_execution(
     require(stop is None or out is not None, "out", rule, out)
     rule = f"lie within the run ({spec.epochs} epochs)"
     require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
+    check_shards(spec, execution.data_parallel)
+
+
+def check_members(ensemble: Ensemble) -> None:
+    """Refuse members whose gradients could not be taken: they would be zero."""
+    rule = (
+        "be a plain tensor, not divided by fully_shard, whose members need a loop of "
+        "their own (with tepui.optim.SAM)"
+    )
+    for index, module in enumerate(ensemble.members):
+        for name, parameter in module.named_parameters():
+            what = f"{name} of member {index}"
+            require(not is_sharded(parameter), what, rule, type(parameter).__name__)
+
+
+def check_shards(spec: TrainingSpec, ranks: int) -> None:
+    """Check that the shards of a batch go together with their policies and ranks."""
+    shards, name = spec.virtual_shards, type(spec.method).__name__
+    rule = f"be a multiple of data_parallel ({ranks})"
+    require(shards % ranks == 0, "virtual_shards", rule, shards)
+    alone, together = spec.perturbation == "shard", spec.batch_norm == "synchronized"
+    rule = 'be "{}" where a batch is one shard (virtual_shards is 1)'
+    divided = shards > 1
+    require(divided or not alone, "perturbation", rule.format("global"), "shard")
+    require(divided or not together, "batch_norm", rule.format("shard"), "synchronized")
+    rule = 'be "shard" with {}: shards that are normalized together go in step'
+    for reason, holds in {
+        'perturbation="shard"': alone,
+        "accumulate > 1": spec.accumulate > 1,
+        f"a {name} whose batches change their shapes": not spec.method.fixed_shapes,
+    }.items():
+        require(
+            not (together and holds), "batch_norm", rule.format(reason), "synchronized"
+        )
+
+
+def check_batch(spec: TrainingSpec, samples: int) -> None:
+    """Check that every shard of a batch has samples enough."""
+    size, shards = min(spec.batch_size, samples), spec.virtual_shards
+    exact = spec.perturbation == "shard" or spec.batch_norm == "synchronized"
+    kinds = 2 if exact and isinstance(spec.method, ExchangingMethod) else 1
+    least = FEWEST_SAMPLES * shards * kinds
+    each = "each shard" if kinds == 1 else "each shard and kind"
+    rule = f"give two samples to {each} ({least} to {shards} shards)"
+    require(shards == 1 or size >= least, "batch_size", rule, size)
 
 
 def divide(
@@ -160,7 +207,8 @@ def run_config(
     numerics: Numerics,
 ) -> dict[str, Any]:
     """Return what was asked for, as a run folder records it."""
-    config = {name: to_jsonable(value) for name, value in vars(spec).items()}
+    config: dict[str, Any] = to_jsonable(spec)
+    del config["class"]
     config |= {
         "seeds": list(ensemble.seeds),
         "runner": execution.runner,

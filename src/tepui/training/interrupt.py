@@ -5,6 +5,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import final
+
+from tepui.training.shards import ALONE, DataGroup
+
+# Asking ranks costs as much as a small message, and waits for a GPU.
+STEPS_BETWEEN_QUESTIONS = 20
 
 
 class Interruption:
@@ -47,3 +53,26 @@ class Interruption:
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + (self.signal or signal.SIGTERM))
+
+
+@final
+class Stopping:
+    """Whether to stop after this step, answered alike to ranks that share batches.
+
+    They ask equally often, and one of them may be the only one that saw a signal.
+    """
+
+    def __init__(self, interruption: Interruption, group: DataGroup) -> None:
+        self._interruption = interruption
+        self._group = group
+        self._asked = 0
+        self._agreed = False
+
+    def __call__(self) -> bool:
+        """Return whether all stop here."""
+        if self._group is ALONE:
+            return self._interruption.requested
+        self._asked += 1
+        if not self._agreed and self._asked % STEPS_BETWEEN_QUESTIONS == 0:
+            self._agreed = self._group.agreed(self._interruption.requested)
+        return self._agreed

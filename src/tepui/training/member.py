@@ -25,6 +25,7 @@ from tepui.training.batches import BatchSplit
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
 from tepui.training.passes import MemberPasses
+from tepui.training.shards import FEWEST_SAMPLES, WHOLE, Shards
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
@@ -60,6 +61,7 @@ class TrainingMember(MemberPasses):
         clip_norm: float | None = None,
         average: float | None = None,
         offload_device: torch.device | None = None,
+        shards: Shards = WHOLE,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
         if not isinstance(rate, Tensor):
@@ -72,6 +74,7 @@ class TrainingMember(MemberPasses):
             autocast=numerics.autocast,
             accumulate=accumulate,
             compiled=compiled,
+            shards=shards,
         )
         self.index = index
         self.seed = seed
@@ -126,6 +129,17 @@ class TrainingMember(MemberPasses):
             "keep the tensors that start returned and change them in place",
             f"other tensors under {sorted(changed)}",
         )
+
+    def check_split(self) -> None:
+        """Raise if a shard that goes its own way would lack samples of one kind."""
+        split, shards = self.split, self.shards
+        exact = shards.perturbation == "shard" or shards.batch_norm == "synchronized"
+        if split is None or not split.is_proper or shards.whole or not exact:
+            return
+        fewest = min(len(split.first), len(split.second))
+        rule = f"leave two samples of each kind to every shard of member {self.index}"
+        fits = fewest >= FEWEST_SAMPLES * shards.count
+        require(fits, "virtual_shards", rule, f"{shards.count} for {fewest} samples")
 
     def clone(self) -> Self:
         """Return a member with copies of all that this one changes in a step."""

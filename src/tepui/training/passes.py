@@ -3,19 +3,24 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tepui.core import foreach
+from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import blocks, forward
 from tepui.training.casts import CastModule
+from tepui.training.shard_passes import summed_gradient
+from tepui.training.shards import WHOLE, Shards
 from tepui.training.streams import beside
+from tepui.training.synchronized_norm import normalizing
 
 
 class MemberPasses:
@@ -31,6 +36,7 @@ class MemberPasses:
         autocast: torch.dtype | None = None,  # None keeps the weights' own
         accumulate: int = 1,
         compiled: bool = False,
+        shards: Shards = WHOLE,
     ) -> None:
         self.loss = loss
         self.learning_rate = learning_rate
@@ -42,7 +48,9 @@ class MemberPasses:
         # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None
         # Does so in its stead while a step is captured, when no seed can be set.
-        self.begin_captured_pass: Callable[[], None] | None = None
+        self.begin_captured_pass: Callable[[int | None], None] | None = None
+        self.shards = shards
+        self._shard: int | None = None  # the shard whose passes are running
         self._autocast = autocast
         self._accumulate = accumulate
         self._compiled = compiled
@@ -92,15 +100,54 @@ class MemberPasses:
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.
 
-        As if the batch had gone through at once; only BatchNorm sees the parts into
-        which the batch is split.
+        As if the batch had gone through at once; only BatchNorm sees the shards and
+        parts into which the batch is split.
         """
+        if self.shards.whole or self._shard is not None:
+            return self._gradient_at_once(batch, len(batch.targets))
+        at_once = partial(self._gradient_at_once, samples=len(batch.targets))
+        return self._over_shards(batch, at_once)
+
+    def mean_over_shards(
+        self, batch: Batch, gradient: Callable[[Batch], Gradient]
+    ) -> Gradient:
+        """Return the mean of what a function finds for shards, each by its size.
+
+        To the function every shard is a batch of its own.
+        """
+
+        def share_of(shard: Batch) -> Gradient:
+            share = len(shard.targets) / len(batch.targets)
+            loss, values = gradient(shard)
+            return Gradient(loss * share, foreach.scale(values, share))
+
+        return self._over_shards(batch, share_of)
+
+    def _over_shards(
+        self, batch: Batch, gradient: Callable[[Batch], Gradient]
+    ) -> Gradient:
+        """Return the sum of what a function finds for shards."""
+
+        def of_shard(number: int, shard: Batch) -> Gradient:
+            self._shard = number
+            try:
+                return gradient(shard)
+            finally:
+                self._shard = None
+
+        with normalizing(self.module, self.shards):
+            return summed_gradient(
+                self.shards, batch, of_shard, self.parameters, self.buffers
+            )
+
+    def _gradient_at_once(self, batch: Batch, samples: int) -> Gradient:
+        """Return what a batch adds to the mean loss of some samples, differentiated."""
         self._begin_pass()
         total: Tensor | None = None
         summed: list[Tensor] = []
         for part in self.parts(batch):
             losses = self.losses_of(self.unseeded_outputs(part), part.targets)
-            loss = losses.sum() / len(batch.targets)
+            loss = losses.sum() / samples
             values = self._differentiated(loss)
             if total is None:
                 total, summed = loss.detach(), values
@@ -118,7 +165,7 @@ class MemberPasses:
         second; forward passes, which may change buffers, keep their order.
         """
         captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
-        if not captured or self._accumulate > 1:
+        if not captured or self._accumulate > 1 or not self.shards.whole:
             return self.gradient(first), self.gradient(second)
         here = torch.cuda.current_stream()
         aside = beside(here)
@@ -174,12 +221,18 @@ class MemberPasses:
     def _begin_pass(self) -> None:
         """Let the draws of a pass be those of its step."""
         if self.begin_captured_pass is not None:
-            self.begin_captured_pass()
+            self.begin_captured_pass(self._shard)
         elif self.noise_seed is not None:
-            torch.default_generator.manual_seed(self.noise_seed)
+            seed = shard_seed(self.noise_seed, self._shard)
+            torch.default_generator.manual_seed(seed)
             device = self.learning_rate.device
             if device.type == "cuda":
-                torch.cuda.default_generators[device.index].manual_seed(self.noise_seed)
+                torch.cuda.default_generators[device.index].manual_seed(seed)
+
+
+def shard_seed(seed: int, shard: int | None) -> int:
+    """Return what seeds the draws of a pass over a shard, or over a whole batch."""
+    return seed if shard is None else derive(seed, "shard", shard)
 
 
 def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
+from tepui.training.shards import Shards
 from tepui.training.slot_runner import SlotRunner
 from tepui.training.slots import have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
@@ -65,6 +66,10 @@ def members_of(
     steps = steps_per_epoch(samples, spec.batch_size)
     all_steps = steps * spec.epochs * len(ensemble)
     compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
+    group = exchange.data_group(numerics.device)
+    shards = Shards(spec.virtual_shards, spec.perturbation, spec.batch_norm, group)
+    # A compiled module would not notice that its layers normalize together.
+    compiled &= shards.batch_norm == "shard"
     coupled = isinstance(spec.method, CoupledMethod)
     clones = clones_among([*ensemble.members]) if coupled else []
     if clones and exchange.writer:
@@ -91,6 +96,7 @@ def members_of(
             clip_norm=spec.clip_norm,
             average=spec.average,
             offload_device=torch.device("cpu") if execution.offload else None,
+            shards=shards,
         )
         member.offload()
         members.append(member)
@@ -181,6 +187,7 @@ def obstacles_to_capture(
         "their optimizer cannot be captured": not fits,
         "their method changes its shapes": not first.method.fixed_shapes,
         "they are offloaded": first.offloaded,
+        "ranks share their batches by gloo": not first.shards.group.capturable,
         "they are coupled and differ": coupled and not have_same_structure(members),
         "they are coupled and in several processes": scattered,
     }

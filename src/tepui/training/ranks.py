@@ -1,6 +1,8 @@
 """Members over the processes that torchrun starts, through ``torch.distributed``.
 
-Rank ``r`` of ``R`` trains the members ``r, r + R, …``; rank 0 writes. What steps need
+Rank ``r`` of ``R`` trains the members ``r, r + R, …``; rank 0 writes. Where ranks share
+the batches of a member, each so many consecutive ones count as one, a row of a mesh of
+members × data. What steps need
 of each other goes from device to device (gloo on CPUs, nccl on GPUs), all else through
 host memory by gloo.
 """
@@ -11,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import lru_cache, reduce
+from functools import cache, reduce
 from typing import Any, NamedTuple, TypeVar, final
 
 import torch
@@ -22,8 +24,10 @@ from torch.utils._pytree import tree_map_only
 
 from tepui.core.checks import require
 from tepui.core.storage import raw_bytes
+from tepui.training.data_group import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.presence import Presence, RankLost, unbroken
+from tepui.training.shards import ALONE, DataGroup
 
 T = TypeVar("T")
 
@@ -51,11 +55,19 @@ class Ranks(Exchange):
     """The processes of a group, each with every so-manyth member.
 
     Args:
-        group: The processes among which members are dealt; all by default. In a mesh of
-            members × data it is the axis of members.
+        group: The processes among which members are dealt; all by default.
+        sharing: How many consecutive processes share the batches of each member.
+
+    Raises:
+        ValueError: If ``sharing`` does not divide the number of processes.
     """
 
-    def __init__(self, group: ProcessGroup | None = None) -> None:
+    def __init__(self, group: ProcessGroup | None = None, sharing: int = 1) -> None:
+        size = distributed.get_world_size(group)
+        rule = f"divide the number of processes ({size})"
+        require(size % sharing == 0, "data_parallel", rule, sharing)
+        self._sharing = sharing
+        self._data_groups: dict[str, DataGroup] = {}
         self._timeout = timeout_of_environment()
         self._processes = distributed.get_process_group_ranks(group)
         self._place = Place(distributed.get_rank(group), len(self._processes))
@@ -63,7 +75,7 @@ class Ranks(Exchange):
         self._parties: dict[tuple[int, str], Any] = {}
         self._forms: dict[tuple[int, Any], Form] = {}
         self._flag = self._met = False
-        name = f"tepui/{'-'.join(map(str, self._processes))}"
+        name = f"tepui/{'-'.join(map(str, self._processes))}/{sharing}"
         store = PrefixStore(name, distributed.distributed_c10d._get_default_store())
         self._presence = Presence(store, *self._place, self._timeout)
 
@@ -74,7 +86,25 @@ class Ranks(Exchange):
 
     def owned(self, members: int) -> Sequence[int]:
         """Return every so-manyth member, from the rank on."""
-        return range(self._place.rank, members, self._place.size)
+        row, rows = (place // self._sharing for place in self._place)
+        return range(row, members, rows)
+
+    @property
+    def sharing(self) -> int:
+        """How many processes share the batches of each member."""
+        return self._sharing
+
+    def data_group(self, device: torch.device) -> DataGroup:
+        """Return this rank's row of the mesh, made when it is first asked for."""
+        if self._sharing == 1:
+            return ALONE
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        if backend not in self._data_groups:
+            first = self._place.rank // self._sharing * self._sharing
+            row = self._processes[first : first + self._sharing]
+            groups = self._new_group(row, backend), self._new_group(row, "gloo")
+            self._data_groups[backend] = DataRanks(*groups)
+        return self._data_groups[backend]
 
     def everywhere(self, value: T) -> list[T]:
         """Gather a value of every rank; its tensors arrive on the CPU."""
@@ -93,7 +123,8 @@ class Ranks(Exchange):
 
     def share(self, tensors: Sequence[Tensor], member: int) -> None:
         """Send a member's tensors from its rank to all others, as bytes."""
-        owner = member % self._place.size
+        rows = self._place.size // self._sharing
+        owner = member % rows * self._sharing
         parts = [raw_bytes(tensor) for tensor in tensors]
         message = torch.cat(parts)
         self._presence.wait_for_all()
@@ -209,8 +240,11 @@ def _common(forms: Iterable[Form]) -> Form:
     return Form(shapes[0], reduce(torch.promote_types, dtypes))
 
 
-def exchange_here() -> Exchange:
+def exchange_here(sharing: int = 1) -> Exchange:
     """Return how this process reaches others: as a rank of many, or not at all.
+
+    Args:
+        sharing: How many processes share the batches of each member.
 
     Returns:
         The ranks of the process group that there is, or that torchrun's environment
@@ -225,14 +259,14 @@ def exchange_here() -> Exchange:
         _join()
     if not distributed.is_initialized() or distributed.get_world_size() == 1:
         return LocalExchange()
-    return _ranks_of(distributed.group.WORLD)
+    return _ranks_of(distributed.group.WORLD, sharing)
 
 
-@lru_cache(maxsize=1)
-def _ranks_of(group: ProcessGroup) -> Ranks:
+@cache
+def _ranks_of(group: ProcessGroup, sharing: int) -> Ranks:
     """Return the ranks of a group; one object, since making it takes all of them."""
     with unbroken():
-        return Ranks(group)
+        return Ranks(group, sharing)
 
 
 def _join() -> None:

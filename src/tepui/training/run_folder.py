@@ -32,6 +32,9 @@ from tepui.data.loading import as_arrays, length
 from tepui.ensembles.ensemble import FILE, RUN, Ensemble
 from tepui.training.timeline import Span
 
+# Metadata of a field that came after runs and studies were stored without it.
+NEWER = {"newer": True}
+
 
 @dataclass(frozen=True)
 class EpochRecord:
@@ -314,7 +317,9 @@ def environment_of(device: torch.device) -> dict[str, Any]:
 def to_jsonable(value: Any) -> Any:
     """Return a hyperparameter in a form JSON can hold.
 
-    Fields that do not count when values are compared are left out.
+    Fields that do not count when values are compared are left out, and so are those
+    marked as :data:`NEWER` that have their default: what was described before they
+    existed keeps its description.
 
     Example:
         >>> from tepui.methods import SAM
@@ -322,8 +327,11 @@ def to_jsonable(value: Any) -> Any:
         0.2
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        compared = [f.name for f in dataclasses.fields(value) if f.compare]
-        shown = {name: to_jsonable(getattr(value, name)) for name in compared}
+        shown = {
+            field.name: to_jsonable(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if field.compare and not _left_out(field, getattr(value, field.name))
+        }
         return {"class": path_of(type(value)), **shown}
     if isinstance(value, functools.partial):
         arguments = {name: to_jsonable(item) for name, item in value.keywords.items()}
@@ -374,6 +382,10 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         identity["sha256"] = digest.hexdigest()
         identity["normalize"] = to_jsonable(arrays.normalize)
     return identity
+
+
+def _left_out(field: "dataclasses.Field[Any]", value: object) -> bool:
+    return field.metadata == NEWER and value == field.default
 
 
 def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:

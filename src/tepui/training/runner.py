@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from typing import final
 
@@ -15,12 +15,15 @@ from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
     BatchSource,
+    TensorSource,
     index_stream,
     steps_per_epoch,
     stratified_stream,
 )
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
+from tepui.training.own_rows import own_batches
+from tepui.training.shards import ALONE
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
 
@@ -73,11 +76,24 @@ class Plan:
     def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
         """Return the batches that a member has left in an epoch."""
         rows = self.member_rows(member, epoch)
-        batches = self.source.batches(rows, member.seed, epoch)
+        if self._divides(member):
+            division = None if member.split is None else member.split.division
+            key = division, member.shards, member.seed, epoch
+            batches = own_batches(self.source, rows, *key)
+        else:
+            batches = self.source.batches(rows, member.seed, epoch)
         if member.split is None:
             return batches
         division = member.split.division
         return (batch._replace(division=division) for batch in batches)
+
+    def _divides(self, member: TrainingMember) -> bool:
+        """Return whether a member's rank needs to load but a part of each batch.
+
+        A method whose shapes change may divide batches by itself.
+        """
+        shared = member.shards.group is not ALONE and member.method.fixed_shapes
+        return shared and not isinstance(self.source, TensorSource)
 
     def pairs(
         self, seed: int, step: int, epoch: int
@@ -159,6 +175,10 @@ class EagerRunner(Runner):
 def member_step(member: TrainingMember, batch: Batch) -> Tensor:
     """Update an independent member; return its loss. All of this may be captured."""
     assert isinstance(member.method, MemberMethod)
-    loss, gradients = member.method.gradient(member, batch)
+    gradient = partial(member.method.gradient, member)
+    if member.shards.perturbation == "shard" and not member.shards.whole:
+        loss, gradients = member.mean_over_shards(batch, gradient)
+    else:
+        loss, gradients = gradient(batch)
     member.take_step(gradients)
     return loss

@@ -18,11 +18,13 @@ from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
+from tepui.optim import Perturbation
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
-from tepui.training.run_folder import to_jsonable
+from tepui.training.run_folder import NEWER, to_jsonable
 from tepui.training.schedule import Cosine, Schedule
+from tepui.training.shards import BatchNormPolicy
 
 Keep = Literal["last", "best"]
 RunnerName = Literal["auto", "eager", "graph"]
@@ -47,6 +49,14 @@ class TrainingSpec:
         prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
         average: Share of the run, at its end, over which each member's weights are
             averaged.
+        virtual_shards: Divide every batch into this many shards, whose gradients are
+            summed in one order: the weights are the same for any number of ranks that
+            compute them (``data_parallel``), or none.
+        perturbation: Where sharpness-aware methods move the weights: along the
+            ``"global"`` gradient of a batch, or for every ``"shard"`` along its own
+            (m-SAM).
+        batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
+            ``"synchronized"`` over the whole batch.
     """
 
     method: Method
@@ -61,12 +71,15 @@ class TrainingSpec:
     clip_norm: float | None = None
     prune: Prune | None = None
     average: float | None = None
+    virtual_shards: int = field(default=1, metadata=NEWER)
+    perturbation: Perturbation = field(default="global", metadata=NEWER)
+    batch_norm: BatchNormPolicy = field(default="shard", metadata=NEWER)
 
     def __post_init__(self) -> None:
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
         rule = "be a method, such as SAM()"
         require(isinstance(method, Method), "method", rule, method)
-        for name in ("epochs", "batch_size", "accumulate"):
+        for name in ("epochs", "batch_size", "accumulate", "virtual_shards"):
             _positive_integer(name, getattr(self, name))
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
         builds = callable(optimizer) and not isinstance(
@@ -81,9 +94,13 @@ class TrainingSpec:
         require(bound is None or bound > 0, "clip_norm", "be positive", bound)
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
-        splits = self.accumulate > 1 and isinstance(method, CoupledMethod)
+        one_of("perturbation", self.perturbation, get_args(Perturbation))
+        one_of("batch_norm", self.batch_norm, get_args(BatchNormPolicy))
+        coupled = isinstance(method, CoupledMethod)
         rule = "be 1 where members are coupled inside the loss"
-        require(not splits, "accumulate", rule, self.accumulate)
+        for name in ("accumulate", "virtual_shards"):
+            value = getattr(self, name)
+            require(value == 1 or not coupled, name, rule, value)
         object.__setattr__(self, "augment", tuple(self.augment))
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
@@ -124,6 +141,7 @@ class ExecutionSpec:
             enough to repay it.
         workers: Processes that load data not held in tensors.
         offload: Keep only one member at a time on the device.
+        data_parallel: Ranks that share every batch of a member, under torchrun.
         checkpoint_every: Epochs between checkpoints.
         stop_after: Leave after this many epochs, with a checkpoint to go on from.
         progress: How the run is shown to a person.
@@ -137,6 +155,7 @@ class ExecutionSpec:
     compile: bool | None = None
     workers: int = 0
     offload: bool = False
+    data_parallel: int = 1
     checkpoint_every: int = 1
     stop_after: int | None = None
     progress: Style = "auto"
@@ -148,6 +167,7 @@ class ExecutionSpec:
         one_of("runner", self.runner, get_args(RunnerName))
         one_of("progress", self.progress, get_args(Style))
         require(self.workers >= 0, "workers", "be non-negative", self.workers)
+        _positive_integer("data_parallel", self.data_parallel)
         _positive_integer("checkpoint_every", self.checkpoint_every)
         if self.stop_after is not None:
             _positive_integer("stop_after", self.stop_after)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.storage import finite_or_none
 from tepui.data.arrays import Batch
@@ -24,13 +25,15 @@ from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
     RunData,
+    check_batch,
     check_data,
     check_execution,
     check_length,
+    check_members,
     divide,
     run_config,
 )
-from tepui.training.interrupt import Interruption
+from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
@@ -87,8 +90,13 @@ def train(
         RankLost: If another process of the run is gone.
     """
     clock = Clock()
-    exchange = exchange_here() if exchange is None else exchange
+    ranks = execution.data_parallel
+    exchange = exchange_here(ranks) if exchange is None else exchange
     check_execution(spec, execution, validation, out)
+    check_members(ensemble)
+    here = f"which is {exchange.sharing} here"
+    rule = f"be the number of processes that share a batch, {here} (see torchrun)"
+    require(ranks == exchange.sharing, "data_parallel", rule, ranks)
     data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
     folder = None if out is None else RunFolder(out)
     threads = folder.threads() if folder is not None and resume else None
@@ -143,6 +151,7 @@ class Task(NamedTuple):
         return {
             "checkpoint": None if saved is None else saved.generation,
             "checkpoint_every": self.execution.checkpoint_every,
+            "data_parallel": self.execution.data_parallel,
             "stop_after": self.execution.stop_after,
         }
 
@@ -183,7 +192,7 @@ def _carried_out(
             seeds=ensemble.seeds,
             exchange=exchange,
             advance=shown.advance,
-            stopping=lambda: interruption.requested,
+            stopping=Stopping(interruption, exchange.data_group(numerics.device)),
             clock=clock,
         )
         training = Training(
@@ -255,6 +264,7 @@ def _prepared(task: Task) -> Prepared:
             workers=workers,
             num_classes=classes,
         )
+    check_batch(spec, source.samples)
     check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     members = members_of(
         ensemble, task.exchange, spec, task.execution, task.numerics, source.samples

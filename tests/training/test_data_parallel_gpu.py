@@ -1,0 +1,106 @@
+"""Captured steps that hold the exchange between ranks, at world size one by nccl."""
+
+import logging
+
+import pytest
+import torch
+from torch import distributed, nn
+
+import tepui
+from tepui.data import Arrays
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
+from tepui.training.data_group import DataRanks
+from tepui.training.exchange import LocalExchange
+from training.cases import assert_same_bits
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+CASES = {
+    "plain": {"method": DeepEnsemble()},
+    "sam": {"method": SAM(rho=0.1)},
+    "sam by shard": {"method": SAM(rho=0.1), "perturbation": "shard"},
+    "sharpbalance": {"method": SharpBalance(rho=0.1, switch_at=1)},
+    "synchronized": {"method": SAM(rho=0.1), "batch_norm": "synchronized"},
+}
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    store = tmp_path_factory.mktemp("ranks") / "store"
+    device = torch.device("cuda", 0)
+    distributed.init_process_group(
+        "nccl", init_method=f"file://{store}", rank=0, world_size=1, device_id=device
+    )
+    yield DataRanks(None, distributed.new_group(backend="gloo"))
+    distributed.destroy_process_group()
+
+
+@pytest.fixture(autouse=True)
+def _cublas(monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+class Sharing(LocalExchange):
+    """One process that reaches itself through nccl."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+
+    def data_group(self, device):
+        return self.ranks
+
+
+def network():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(8 * 36, 5),
+    )
+
+
+def trained(exchange=None, **options):
+    stream = torch.Generator().manual_seed(0)
+    images = torch.rand(96, 3, 8, 8, generator=stream)
+    ensemble = tepui.Ensemble.build(network, members=2, seed=3)
+    settings = {
+        "epochs": 2,
+        "batch_size": 32,
+        "virtual_shards": 2,
+        "precision": "float32",
+        "device": "cuda",
+        "deterministic": True,
+        "progress": "none",
+        **options,
+    }
+    data = Arrays(images, torch.arange(96) % 5)
+    tepui.fit(ensemble, data, exchange=exchange, **settings)
+    return {name: t.detach().cpu() for name, t in ensemble.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_graphs_hold_the_exchange_between_ranks(ranks, name, caplog):
+    options = CASES[name]
+    with caplog.at_level(logging.INFO, logger="tepui"):
+        graph = trained(Sharing(ranks), runner="graph", **options)
+    assert "captured the steps of 2 members" in caplog.text
+    assert_same_bits(graph, trained(Sharing(ranks), runner="eager", **options))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "synchronized"])
+@pytest.mark.parametrize("runner", ["graph", "eager"])
+def test_one_rank_gives_the_bits_of_one_process(ranks, name, runner):
+    options = {**CASES[name], "runner": runner}
+    assert_same_bits(trained(Sharing(ranks), **options), trained(**options))
+
+
+def test_sums_over_nccl_are_exact(ranks):
+    rows = torch.randn(3, 101, device="cuda")
+    assert torch.equal(ranks.summed(rows), rows[0] + (rows[1] + rows[2]))
+    assert ranks.agreed(True)
+    assert not ranks.agreed(False)

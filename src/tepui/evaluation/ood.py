@@ -16,9 +16,9 @@ from torch.utils.data import Dataset
 from tepui import metrics
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
-from tepui.data.image_files import ImageFiles
 from tepui.data.loading import at_rows, length
 from tepui.data.prepared_like import whole
+from tepui.data.stored import StoredData
 
 BINS = 40
 
@@ -163,6 +163,6 @@ def _form(dataset: Dataset[Any]) -> tuple[object, object]:
     if not isinstance(inputs, Tensor):
         return sorted(inputs), None
     source = whole(dataset)
-    if not isinstance(source, Arrays | ImageFiles) or inputs.ndim != 4:
+    if not isinstance(source, Arrays | StoredData) or inputs.ndim != 4:
         return tuple(inputs.shape[1:]), None
     return tuple(inputs.shape[1:]), source.normalize or "none"

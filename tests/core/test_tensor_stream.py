@@ -60,10 +60,11 @@ def test_a_changed_bit_is_found(tmp_path):
 
 
 def test_a_file_that_is_not_finished_is_not_there(tmp_path):
-    with (
-        pytest.raises(KeyboardInterrupt),
-        writing_tensors(tmp_path / "x", "logits", ["a"], {}) as file,
-    ):
-        file.begin("a", (1, 2, 3), torch.float32)
-        raise KeyboardInterrupt
+    def stopped():
+        with writing_tensors(tmp_path / "x", "logits", ["a"], {}) as file:
+            file.begin("a", (1, 2, 3), torch.float32)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
     assert not list(tmp_path.iterdir())

@@ -1,7 +1,7 @@
 """A tensor file that is written piece by piece, for tensors too large to hold.
 
-The file is of the format of :mod:`tepui.core.storage`, and its reader reads it. Room for
-the header is left at the beginning and filled at the end, when all offsets and the
+The file is of the format of :mod:`tepui.core.storage`, and its reader reads it. Room
+for the header is left at the beginning and filled at the end, when all offsets and the
 digest are known; what is left over is blank, as safetensors allows.
 """
 
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from tepui.core.storage import (
     FILLER,
-    described,
     begin_digest,
+    described,
     header_of,
     raw_bytes,
     replacing,
@@ -78,13 +78,13 @@ class TensorStream:
 
         Args:
             name: A tensor that has begun.
-            values: ``(members, some samples, classes)``, or all of a vector.
+            values: ``(members, some samples, classes)``, or ``(some samples,)``.
             start: The first of the samples.
         """
         region = self._regions[name]
         rows = values.detach().to("cpu", region.dtype)
         if rows.ndim == 1:
-            self._write(region.start, rows)
+            self._write(region.start + start * region.dtype.itemsize, rows)
             return
         _, samples, classes = region.shape
         for member, part in enumerate(rows):

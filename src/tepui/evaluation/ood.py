@@ -113,13 +113,15 @@ def histograms(
 
 
 def detections_and_histograms(
-    logits: Tensor, unfamiliar: Mapping[str, Mapping[str, Tensor]]
+    familiar: Mapping[str, Tensor],
+    unfamiliar: Mapping[str, Mapping[str, Tensor]],
+    *,
+    members: int,
+    classes: int,
 ) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
-    """Return how well unfamiliar samples are distinguished from those of the logits."""
+    """Return how well unfamiliar samples are distinguished from familiar ones."""
     if not unfamiliar:
         return {}, {}
-    familiar = metrics.ood_scores(logits)
-    members, _, classes = logits.shape
     detected = {name: detections(familiar, far) for name, far in unfamiliar.items()}
     counted = histograms(familiar, unfamiliar, members=members, classes=classes)
     return detected, counted

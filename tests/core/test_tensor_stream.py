@@ -16,11 +16,10 @@ def write(path, tensors, size, document=DOCUMENT):
     with writing_tensors(path, "logits", [*tensors], document) as file:
         for name, tensor in tensors.items():
             file.begin(name, tensor.shape, tensor.dtype)
-            if tensor.ndim == 1:
-                file.put(name, tensor)
-                continue
-            for start in range(0, tensor.shape[1], size):
-                file.put(name, tensor[:, start : start + size], start)
+            axis = 1 if tensor.ndim == 3 else 0
+            for start in range(0, tensor.shape[axis], size):
+                part = tensor.narrow(axis, start, min(size, tensor.shape[axis] - start))
+                file.put(name, part, start, axis=axis)
 
 
 @modest
@@ -36,6 +35,7 @@ def test_any_pieces_give_the_tensors_back(tmp_path_factory, shape, size, dtype):
         "labels/clean": torch.arange(shape[1]),
         "logits/clean": torch.randn(shape).to(dtype),
         "labels/fog/3": torch.arange(shape[1] + 1),
+        "features": torch.randn(*shape, 2).to(dtype),
     }
     write(path, tensors, size)
     read, document = read_tensors(path, "logits")

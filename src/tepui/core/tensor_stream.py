@@ -26,9 +26,14 @@ from tepui.core.storage import (
 )
 
 _NAMES = {
+    torch.bool: "BOOL",
     torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.int32: "I32",
     torch.int64: "I64",
     torch.float16: "F16",
+    torch.bfloat16: "BF16",
     torch.float32: "F32",
     torch.float64: "F64",
 }
@@ -73,23 +78,21 @@ class TensorStream:
             self._add(f"{FILLER}{name}", (short,), torch.uint8)
         self._add(name, tuple(shape), dtype)
 
-    def put(self, name: str, values: Tensor, start: int = 0) -> None:
-        """Fill some samples of a tensor.
+    def put(self, name: str, values: Tensor, start: int = 0, *, axis: int = 0) -> None:
+        """Fill some rows of a tensor.
 
         Args:
             name: A tensor that has begun.
-            values: ``(members, some samples, classes)``, or ``(some samples,)``.
-            start: The first of the samples.
+            values: Its rows, some along ``axis`` and all along every other axis.
+            start: The first of them.
+            axis: The axis that is cut into pieces, 0 or 1.
         """
         region = self._regions[name]
         rows = values.detach().to("cpu", region.dtype)
-        if rows.ndim == 1:
-            self._write(region.start + start * region.dtype.itemsize, rows)
-            return
-        _, samples, classes = region.shape
-        for member, part in enumerate(rows):
-            place = (member * samples + start) * classes * region.dtype.itemsize
-            self._write(region.start + place, part)
+        row_bytes = math.prod(region.shape[axis + 1 :]) * region.dtype.itemsize
+        for number, part in enumerate(rows if axis else [rows]):
+            first = number * region.shape[axis] + start
+            self._write(region.start + first * row_bytes, part)
 
     def finish(self, kind: str, document: Mapping[str, Any]) -> None:
         """Write the header, with the digest of everything.

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
 from tepui.data.class_names import class_subset
-from tepui.data.loading import in_order, inputs_to
+from tepui.data.loading import at_rows, in_order, inputs_to
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.running import device_of, evaluating, refusal_named
 
@@ -38,11 +38,19 @@ def logit_batches(
     batch_size: int = 1024,
     workers: int = 0,
     precision: Precision = "tf32",
+    samples: range | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield every member's logits on the batches of a data set, with the labels."""
+    """Yield every member's logits on the batches of a data set, with the labels.
+
+    Without ``samples``, which are consecutive, all samples are read.
+    """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
-    for batch in in_order(dataset, batch_size, device=device, workers=workers):
+    batches = in_order(dataset, batch_size, device=device, workers=workers)
+    if samples is not None:
+        rows = torch.arange(samples.start, samples.stop).split(batch_size)
+        batches = at_rows(dataset, rows, device=device, workers=workers)
+    for batch in batches:
         with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):
             inputs = inputs_to(batch.inputs, device)
             with refusal_named(inputs):

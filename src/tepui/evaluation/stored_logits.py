@@ -17,7 +17,7 @@ from tepui.metrics import Rule, pairwise_disagreement
 Cell = tuple[str, int]
 LogitType = Literal["float32", "float16"]
 LOGITS = "logits.safetensors"
-_TYPES = {"float32": torch.float32, "float16": torch.float16}
+TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +94,12 @@ def read_logits(folder: str | Path) -> StoredLogits:
     return StoredLogits(rule, clean, shifted, ood)
 
 
+def within(logits: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return logits in a type; those beyond its range become its largest numbers."""
+    limit = torch.finfo(dtype).max
+    return logits.clamp(-limit, limit).to(dtype)
+
+
 class LogitStore:
     """A file of logits in the making, which takes them run by run."""
 
@@ -108,8 +114,8 @@ class LogitStore:
         if start == 0:
             members, _, classes = logits.shape
             self._file.begin(f"{kind}/{name}", (members, samples, classes), self._dtype)
-        limit = torch.finfo(self._dtype).max
-        self._file.put(f"{kind}/{name}", logits.clamp(-limit, limit), start)
+        values = within(logits, self._dtype)
+        self._file.put(f"{kind}/{name}", values, start, axis=1)
         if labels is None:
             return
         if start == 0:
@@ -134,7 +140,7 @@ def storing_logits(
     names += [f"ood/{name}" for name in ood]
     document = {"rule": rule, "cells": [list(cell) for cell in cells], "ood": [*ood]}
     with writing_tensors(file, "logits", names, document) as stream:
-        yield LogitStore(stream, _TYPES[logits_in])
+        yield LogitStore(stream, TYPES[logits_in])
 
 
 def _checked(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:

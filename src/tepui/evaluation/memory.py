@@ -1,9 +1,9 @@
 """What an evaluation takes in memory, reckoned before anything is computed.
 
-The reckoning follows the code: a batch of inputs and its copies that are read ahead, the
-widest layer's activations of one member, the batch's logits twice while members are
-stacked, and what metrics derive from a run of samples. None of these grows with the
-number of samples; the scores that are ranked do, by a few numbers per sample.
+The reckoning follows the code: a batch of inputs and those that are read ahead, what the
+forward pass of one member holds, the batch's logits twice while members are stacked and
+those of the batch before, and what metrics derive from a run of samples. None of these
+grows with the number of samples; scores that are ranked do, a few numbers per sample.
 """
 
 from typing import NamedTuple, get_args
@@ -83,14 +83,15 @@ def evaluation_memory(
     run = min(max(LOGITS_AT_ONCE * _FLOAT, of_sample), max(samples, 1) * of_sample)
     # A batch is on its way while another is used.
     inputs = 2 * batch * sample_bytes
-    ranked = (
+    scored = samples + ood_samples if ood_samples else 0
+    ranked = len(get_args(Score)) * _FLOAT * scored
         len(get_args(Score)) * _FLOAT * (samples + ood_samples if ood_samples else 0)
     )
     device = (
         weight_bytes
         + inputs
         + batch * activation_bytes
-        + 2 * batch * of_sample
+        + 3 * batch * of_sample
         + _OF_A_RUN * run
         + 2 * ranked  # in runs, and joined
         + (2 * samples * of_sample if own_metrics else 0)

@@ -25,7 +25,7 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
-from tepui.data.loading import as_arrays, length, targets_of
+from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.dataset_logits import logit_batches
@@ -253,9 +253,7 @@ def _begin(plan: ShardedPredictions) -> None:
         return
     begun = vars(ShardedPredictions.open(plan.path))
     for name, value in document.items():
-        rule = (
-            f"be what the predictions in {plan.path} were begun with, {begun[name]!r}"
-        )
+        rule = f"be what {plan.path} was begun with ({begun[name]!r}) to go on there"
         require(begun[name] == value, name, rule, value)
 
 
@@ -270,15 +268,14 @@ def _weights_digest(ensemble: Ensemble) -> str:
 
 
 def _data_digest(dataset: Dataset[Any]) -> str:
-    arrays, tensors = as_arrays(dataset), {}
+    arrays = as_arrays(dataset)
     if arrays is not None:
         inputs = arrays.inputs
         named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
-        tensors |= named
-    elif isinstance(dataset, StoredData):
-        return hashlib.sha256(repr(dataset.identity()).encode()).hexdigest()
-    targets = targets_of(dataset)
-    return _digest(tensors if targets is None else {**tensors, "targets": targets})
+        return _digest({**named, "targets": arrays.targets})
+    stored = isinstance(dataset, StoredData)
+    identity = dataset.identity() if stored else type(dataset).__qualname__
+    return hashlib.sha256(repr(identity).encode()).hexdigest()
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

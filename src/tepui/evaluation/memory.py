@@ -1,9 +1,9 @@
 """What an evaluation takes in memory, reckoned before anything is computed.
 
-The reckoning follows the code: a batch of inputs and those that are read ahead, what the
-forward pass of one member holds, the batch's logits twice while members are stacked and
-those of the batch before, and what metrics derive from a run of samples. None of these
-grows with the number of samples; scores that are ranked do, a few numbers per sample.
+The reckoning follows the code: a batch of inputs and those that are read ahead, what
+the forward pass of one member holds, the batch's logits twice while members are stacked
+and those of the batch before, and what metrics derive from a run of samples. None of
+these grows with the number of samples; scores that are ranked do, a few numbers each.
 """
 
 from typing import NamedTuple, get_args
@@ -85,8 +85,6 @@ def evaluation_memory(
     inputs = 2 * batch * sample_bytes
     scored = samples + ood_samples if ood_samples else 0
     ranked = len(get_args(Score)) * _FLOAT * scored
-        len(get_args(Score)) * _FLOAT * (samples + ood_samples if ood_samples else 0)
-    )
     device = (
         weight_bytes
         + inputs

@@ -273,8 +273,9 @@ def _data_digest(dataset: Dataset[Any]) -> str:
         inputs = arrays.inputs
         named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
         return _digest({**named, "targets": arrays.targets})
-    stored = isinstance(dataset, StoredData)
-    identity = dataset.identity() if stored else type(dataset).__qualname__
+    identity: object = type(dataset).__qualname__
+    if isinstance(dataset, StoredData):
+        identity = dataset.identity()
     return hashlib.sha256(repr(identity).encode()).hexdigest()
 
 

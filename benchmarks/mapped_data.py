@@ -86,7 +86,9 @@ def main() -> None:
         ]
         size = (folder / "x.npy").stat().st_size
     memory, disk = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print("| file, GB | in memory, ms a step | on disk, ms a step | ratio | growth, MB |")
+    print(
+        "| file, GB | in memory, ms a step | on disk, ms a step | ratio | growth, MB |"
+    )
     print("|---:|---:|---:|---:|---:|")
     steps = [1000 * value / options.steps for value in (memory, disk)]
     numbers = f"{steps[0]:.1f} | {steps[1]:.1f} | {disk / memory:.3f}"

@@ -114,6 +114,18 @@ def features_of(
     return Arrays(parts["features"], parts["targets"], classes=_classes(dataset))
 
 
+def feature_batches(
+    extractor: nn.Module, dataset: Dataset[Any], how: "Reading"
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield an extractor's outputs and the targets, batch after batch, on the CPU."""
+    device = device_of(extractor)
+    for number in range(how.passes):
+        for batch in how.batches(dataset, number, device):
+            with evaluating(extractor), torch.no_grad():
+                features = forward(extractor, batch.inputs).cpu()
+            yield features, batch.targets.cpu()
+
+
 @dataclass(frozen=True)
 class Reading:
     """How the samples of a data set are read; see :func:`cached_features`."""
@@ -208,13 +220,7 @@ def _classes(dataset: Dataset[Any]) -> tuple[str, ...]:
 def _extracted(
     extractor: nn.Module, dataset: Dataset[Any], how: Reading
 ) -> dict[str, Tensor]:
-    rows, targets = [], []
-    device = device_of(extractor)
-    with evaluating(extractor), torch.no_grad():
-        for number in range(how.passes):
-            for batch in how.batches(dataset, number, device):
-                rows.append(forward(extractor, batch.inputs).cpu())
-                targets.append(batch.targets.cpu())
+    rows, targets = zip(*feature_batches(extractor, dataset, how), strict=True)
     return {"features": torch.cat(rows), "targets": torch.cat(targets)}
 
 

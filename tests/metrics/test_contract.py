@@ -220,6 +220,8 @@ SHARED = {
     "dtype_of",
     "map_samples",
     "mass_bins",
+    "regrouped",
+    "samples_at_once",
     "spread",
     "wide",
     "width_bins",

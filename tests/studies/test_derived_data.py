@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tepui.data import Arrays, Digits, corrupt
+from tepui.data import Arrays, ArraysOnDisk, Digits, corrupt
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
 from tepui.papers.reproduce import check_needs
@@ -67,12 +67,22 @@ def test_features_are_what_the_classifier_sees(store):
 def test_features_are_computed_once(store, monkeypatch):
     source = Features(EXTRACTOR, Samples(Digits, "test", count=10))
     first = source.load(store)
-    monkeypatch.setattr(derived, "features_of", None)
+    monkeypatch.setattr(derived, "feature_batches", None)
     again = source.load(Store(store.path, device="cpu"))
     assert torch.equal(first.inputs, again.inputs)
     assert torch.equal(first.targets, again.targets)
     with pytest.raises(TypeError):
         Features(EXTRACTOR, Samples(Digits, "test", count=11)).load(store)
+
+
+def test_features_beyond_memory_stay_on_disk(store, monkeypatch):
+    source = Features(EXTRACTOR, Samples(Digits, "test", count=12))
+    held = source.load(store)
+    monkeypatch.setattr(derived, "MEMORY", held.inputs.nbytes - 1)
+    on_disk = source.load(store)
+    assert isinstance(on_disk, ArraysOnDisk)
+    assert torch.equal(on_disk.raw(torch.arange(12)), held.inputs)
+    assert torch.equal(on_disk.targets, held.targets)
 
 
 def test_features_of_images_of_another_form(store):

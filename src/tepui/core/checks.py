@@ -57,7 +57,9 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
     )
 
 
-def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
+def logits_shape(
+    logits: Tensor, *, min_members: int = 1, first_sample: int = 0
+) -> None:
     """Check that logits are ``(members, samples, classes)``, floating and not NaN."""
     rule = "have shape (members, samples, classes)"
     require(logits.ndim == 3, "logits", rule, tuple(logits.shape))
@@ -72,7 +74,7 @@ def logits_shape(logits: Tensor, *, min_members: int = 1) -> None:
         member, sample, _ = bad.nonzero()[0].tolist()
         raise ValueError(
             f"logits must not be NaN, got {int(bad.sum())} NaN value(s), "
-            f"the first at member {member}, sample {sample}"
+            f"the first at member {member}, sample {first_sample + sample}"
         )
 
 

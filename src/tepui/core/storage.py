@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tepui.core.checks import require
 FORMAT = 2
 _HEADER = "tepui"
 _SEAL = ("kind", "format", "sha256")
+FILLER = "filler/"  # before the names of bytes that only keep the next tensor aligned
 
 
 @contextmanager
@@ -120,9 +121,8 @@ def write_tensors(
             stored[name] = tensor.detach().to("cpu", copy=True).contiguous()
     content = {"document": dict(document), "aliases": aliases}
     digest = _digest(kind, content, stored)
-    header = {"kind": kind, "format": FORMAT, "sha256": digest, **content}
     with replacing(path) as temporary:
-        save_file(stored, temporary, metadata={_HEADER: _as_json(header)})
+        save_file(stored, temporary, metadata=header_of(kind, digest, content))
     return digest
 
 
@@ -146,7 +146,8 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     _check_digest(header, _digest(kind, content, tensors), str(path))
     for name, owner in header["aliases"].items():
         tensors[name] = tensors[owner]
-    return tensors, header["document"]
+    named = {n: tensor for n, tensor in tensors.items() if not n.startswith(FILLER)}
+    return named, header["document"]
 
 
 def tensors_digest(path: Path) -> str:
@@ -196,12 +197,28 @@ def _digest(
     kind: str, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None
 ) -> str:
     """Return the SHA-256 of a document and of every byte of some tensors."""
-    digest = hashlib.sha256(_as_json([kind, FORMAT, document]).encode())
+    digest = hashlib.sha256()
+    begin_digest(digest, kind, document)
     for name, tensor in sorted((tensors or {}).items()):
-        about = [name, str(tensor.dtype), list(tensor.shape)]
-        digest.update(_as_json(about).encode())
+        digest.update(described(name, tensor.dtype, tensor.shape))
         digest.update(raw_bytes(tensor).numpy().data)
     return digest.hexdigest()
+
+
+def begin_digest(digest: Any, kind: str, document: Mapping[str, Any]) -> None:
+    """Add what a file says of itself to a digest, before its tensors."""
+    digest.update(_as_json([kind, FORMAT, document]).encode())
+
+
+def described(name: str, dtype: torch.dtype, shape: Sequence[int]) -> bytes:
+    """Return what a digest says of a tensor before the tensor's bytes."""
+    return _as_json([name, str(dtype), list(shape)]).encode()
+
+
+def header_of(kind: str, digest: str, content: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a tensor file says of itself, as safetensors keeps it."""
+    header = {"kind": kind, "format": FORMAT, "sha256": digest, **content}
+    return {_HEADER: _as_json(header)}
 
 
 def _as_json(value: object) -> str:

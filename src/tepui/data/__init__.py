@@ -1,6 +1,7 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
 from tepui.data.arrays import Arrays, Batch, Division, Normalize
+from tepui.data.arrays_on_disk import ArraysOnDisk
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
@@ -21,6 +22,7 @@ from tepui.data.files.corrupted_files import (
 from tepui.data.files.image_folder import ImageFolder
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
+from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -43,6 +45,8 @@ from tepui.data.sets.released_corruptions import (
 from tepui.data.sets.svhn import SVHN
 from tepui.data.sets.tiny_imagenet import TinyImageNet
 from tepui.data.splits import split, split_at
+from tepui.data.stored import StoredData
+from tepui.data.stored_array import StoredArray
 from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
 
 __all__ = [
@@ -56,6 +60,7 @@ __all__ = [
     "SVHN",
     "ArrayFile",
     "Arrays",
+    "ArraysOnDisk",
     "Augmentation",
     "Batch",
     "Corrupted",
@@ -69,6 +74,7 @@ __all__ = [
     "Frame",
     "GaussianNoise",
     "HorizontalFlip",
+    "HuggingFace",
     "HuggingFaceTokenizer",
     "ImageFiles",
     "ImageFolder",
@@ -80,6 +86,8 @@ __all__ = [
     "Normalize",
     "RandomCrop",
     "RandomResizedCrop",
+    "StoredArray",
+    "StoredData",
     "TinyImageNet",
     "TinyImageNetC",
     "Tokenizer",

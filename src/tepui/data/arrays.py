@@ -131,6 +131,13 @@ def to_float(images: Tensor) -> Tensor:
     return images.float().div_(255) if images.dtype == torch.uint8 else images
 
 
+def prepared(inputs: Inputs, normalize: Normalize | None) -> Inputs:
+    """Return images as normalized floats; dict inputs as they are."""
+    if not isinstance(inputs, Tensor):
+        return inputs
+    return normalize(inputs) if normalize else to_float(inputs)
+
+
 @dataclass(frozen=True, eq=False)
 class Arrays(Dataset[tuple[Inputs, Tensor]]):
     """A map-style data set of ``(x, y)`` held in tensors.
@@ -190,9 +197,7 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         Returns:
             Images as normalized floats; dict inputs as they are.
         """
-        if not isinstance(inputs, Tensor):
-            return inputs
-        return self.normalize(inputs) if self.normalize else to_float(inputs)
+        return prepared(inputs, self.normalize)
 
     def like(self, inputs: Inputs, targets: Tensor) -> "Arrays":
         """Return other samples with the same normalization and classes.

@@ -5,21 +5,24 @@ any other held in tensors; a larger one is decoded sample by sample.
 """
 
 import functools
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Arrays, Normalize, to_float
+from tepui.core.storage import raw_bytes
+from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.origins import require_file
+from tepui.data.stored import StoredData
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -49,7 +52,7 @@ class Frame:
         require(self.margin >= 1, "margin", "be at least 1", self.margin)
 
 
-class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
+class ImageFiles(StoredData):
     """A map-style data set of images in files.
 
     Args:
@@ -87,13 +90,48 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         self.frame = frame
         self.gray = gray
 
-    def __len__(self) -> int:
-        return len(self.files)
+    def raw(self, index: Tensor) -> Tensor:
+        """Decode some of the images.
 
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        image = decode(self.files[index], self.frame, self.gray)[None]
-        ready = self.normalize(image) if self.normalize else to_float(image)
-        return ready[0], self.targets[index]
+        Args:
+            index: Their positions.
+
+        Returns:
+            Bytes ``(samples, channels, height, width)``.
+        """
+        files = [self.files[row] for row in index.tolist()]
+        images = [decode(file, self.frame, self.gray) for file in files]
+        for file, image in zip(files, images, strict=True):
+            _check_size(files[0], images[0], file, image)
+        return torch.stack(images)
+
+    def subset(self, index: Tensor | Sequence[int]) -> Self:
+        """Return some of the images, without reading them.
+
+        Args:
+            index: Their positions.
+
+        Returns:
+            A data set of the same kind, in the order of ``index``.
+        """
+        rows = torch.as_tensor(index)
+        part = copy(self)
+        vars(part).pop("held", None)
+        part.files = tuple(self.files[row] for row in rows.tolist())
+        part.targets = self.targets[rows]
+        return part
+
+    def identity(self) -> dict[str, Any]:
+        """Return a hash of names, sizes and labels, not of what the files contain.
+
+        Returns:
+            The hash, and how images are read.
+        """
+        digest = hashlib.sha256(raw_bytes(self.targets).numpy().data)
+        for file in self.files:
+            digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+        frame = None if self.frame is None else asdict(self.frame)
+        return {"files": digest.hexdigest(), "frame": frame, "gray": self.gray}
 
     @functools.cached_property
     def held(self) -> Arrays | None:
@@ -111,11 +149,18 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
 
     try:
         with Image.open(path) as opened:
-            image = opened.convert("L" if gray else "RGB")
+            return pixels_of(opened, frame, gray)
     except FileNotFoundError:
         raise
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} must be a valid image: {error}") from error
+
+
+def pixels_of(
+    image: "Image.Image", frame: Frame | None = None, gray: bool = False
+) -> Tensor:
+    """Return an opened image as bytes ``(channels, height, width)``."""
+    image = image.convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)
     pixels = torch.from_numpy(np.array(image))
@@ -132,11 +177,7 @@ def decode_all(
 
     def fill(number: int) -> None:
         image = decode(files[number], frame, gray)
-        if image.shape != first.shape:
-            raise ValueError(
-                f"images must have the same size unless a size is given, got "
-                f"{_size(first)} in {files[0]} and {_size(image)} in {files[number]}"
-            )
+        _check_size(files[0], first, files[number], image)
         images[number] = image
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -196,6 +237,14 @@ def _framed(image: "Image.Image", frame: Frame) -> "Image.Image":
     left, top = (width - frame.size) // 2, (height - frame.size) // 2
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
     return resized.crop((left, top, left + frame.size, top + frame.size))
+
+
+def _check_size(first: Path, image: Tensor, second: Path, other: Tensor) -> None:
+    if image.shape != other.shape:
+        raise ValueError(
+            f"images must have the same size unless a size is given, got "
+            f"{_size(image)} in {first} and {_size(other)} in {second}"
+        )
 
 
 def _size(image: Tensor) -> str:

@@ -1,12 +1,12 @@
 """Batches from any map-style data set, in the order asked for.
 
-A data set held in tensors is indexed where it lies; any other goes through a
-``DataLoader``. Random draws inside a data set's own transforms are seeded per
-(key, sample), so that they depend on neither the order nor the number of workers.
+A data set held in tensors is indexed where it lies, one that stays in storage is read
+ahead, and any other goes through a ``DataLoader``. Random draws inside a data set's own
+transforms are seeded per (key, sample), so that they depend on neither the order nor
+the number of workers.
 """
 
 import random
-import signal
 from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
@@ -25,6 +25,8 @@ from tepui.core.checks import class_indices, require
 from tepui.core.seeding import Key, derive
 from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs
 from tepui.data.image_files import ImageFiles
+from tepui.data.reading import ignore_signals, read_ahead
+from tepui.data.stored import StoredData
 
 
 class Indexed(Dataset[Any]):
@@ -81,7 +83,7 @@ def loaded(
         collate_fn=default_collate,
         pin_memory=device.type == "cuda",
         generator=torch.Generator().manual_seed(0),
-        worker_init_fn=_ignore_signals,
+        worker_init_fn=ignore_signals,
     )
     for inputs, targets, index in loader:
         if num_classes is not None:
@@ -91,12 +93,6 @@ def loaded(
             targets.to(device, non_blocking=True),
             index.to(device, non_blocking=True),
         )
-
-
-def _ignore_signals(_worker: int) -> None:
-    """Leave signals to the main process, which stops its workers itself."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def in_order(
@@ -129,6 +125,12 @@ def at_rows(
     A data set's own random transforms draw the same numbers at every call.
     """
     arrays = as_arrays(dataset)
+    if arrays is None and isinstance(dataset, StoredData):
+        if num_classes is not None:
+            class_indices(dataset.targets[torch.cat([*rows]).cpu()], num_classes)
+        for batch in read_ahead(dataset, rows, device=device, workers=workers):
+            yield batch._replace(inputs=dataset.prepare(batch.inputs))
+        return
     if arrays is None:
         indices = [row.tolist() for row in rows]
         key = ("in order",)
@@ -151,6 +153,14 @@ def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
     if type(dataset) is TensorDataset and len(dataset.tensors) == 2:
         return Arrays(*dataset.tensors)
     return None
+
+
+def targets_of(dataset: Dataset[Any]) -> Tensor | None:
+    """Return all targets where they are held, and None for any other data set."""
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        return arrays.targets
+    return dataset.targets if isinstance(dataset, StoredData) else None
 
 
 def length(dataset: Dataset[Any]) -> int:

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, Subset
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import Frame, ImageFiles
+from tepui.data.stored import StoredData
 
 _AT_ONCE = 1024
 # ITU-R 601: how bright red, green and blue look; what Pillow's gray is made of.
@@ -31,8 +32,8 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
     Args:
         dataset: The images: ``Arrays``, ``ImageFiles``, or a ``Subset`` of either. Any
             other set is returned as it is, since only its own code can prepare it.
-        like: The set that gives the form, of the same kinds; with any other, the images
-            are returned as they are.
+        like: The set that gives the form, of the same kinds or any that stays in
+            storage; with any other, the images are returned as they are.
 
     Returns:
         The images, in the same order; the same object where nothing has to change.
@@ -51,8 +52,8 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
         parent = prepared_like(dataset.dataset, like)
         return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
     form = whole(like)
-    shape = image_shape(form) if isinstance(form, Arrays | ImageFiles) else None
-    if not isinstance(form, Arrays | ImageFiles) or shape is None:
+    shape = image_shape(form) if isinstance(form, Arrays | StoredData) else None
+    if not isinstance(form, Arrays | StoredData) or shape is None:
         return dataset
     if isinstance(dataset, Arrays):
         return _arrays_like(dataset, form, shape)
@@ -76,7 +77,7 @@ def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
 
 
 def _arrays_like(
-    dataset: Arrays, like: Arrays | ImageFiles, shape: tuple[int, ...]
+    dataset: Arrays, like: Arrays | StoredData, shape: tuple[int, ...]
 ) -> Arrays:
     present = image_shape(dataset)
     if present is None or (present == shape and dataset.normalize == like.normalize):
@@ -90,7 +91,7 @@ def _arrays_like(
 
 
 def _files_like(
-    dataset: ImageFiles, like: Arrays | ImageFiles, shape: tuple[int, ...]
+    dataset: ImageFiles, like: Arrays | StoredData, shape: tuple[int, ...]
 ) -> ImageFiles:
     channels, height, width = shape
     framed = dataset.frame is not None and image_shape(dataset) == shape

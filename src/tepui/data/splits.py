@@ -14,6 +14,7 @@ from tepui.core.seeding import generator
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import length
+from tepui.data.stored import StoredData
 
 D = TypeVar("D", Arrays, Dataset[Any])
 
@@ -31,7 +32,8 @@ def split(dataset: D, fraction: float, *, seed: int) -> tuple[D, D]:
     Returns:
         A part of ``n - round(fraction * n)`` samples, then one of ``round(fraction *
         n)``. Both are ``Arrays`` if the data set is, or if it holds image files that
-        fit into memory; otherwise ``torch.utils.data.Subset``.
+        fit into memory; of the data set's own kind if it stays in storage; otherwise
+        ``torch.utils.data.Subset``.
 
     Raises:
         ValueError: If the data set has no length, ``fraction`` is not in (0, 1), or a
@@ -96,4 +98,8 @@ def _part(dataset: D, rows: Tensor) -> D:
     if isinstance(dataset, Arrays):
         return dataset.subset(index)
     held = dataset.held if isinstance(dataset, ImageFiles) else None
-    return Subset(dataset, index) if held is None else held.subset(index)
+    if held is not None:
+        return held.subset(index)
+    if isinstance(dataset, StoredData):
+        return dataset.subset(index)
+    return Subset(dataset, index)

@@ -8,9 +8,12 @@ from tepui.evaluation.combining import (
 )
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement, measure
+from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.sample_statistics import sample_statistics
 from tepui.evaluation.scores import Scores
+from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
 
@@ -20,14 +23,19 @@ __all__ = [
     "EnsembleMeasurement",
     "Evaluation",
     "GreedySoup",
+    "MemoryPrice",
     "OracleSelection",
     "Scores",
+    "ShardedPredictions",
     "StoredLogits",
     "aggregations",
     "evaluate",
+    "evaluation_memory",
     "greedy_soup",
     "measure",
     "oracle_selection",
+    "predict_shards",
     "read_logits",
+    "sample_statistics",
     "uniform_soup",
 ]

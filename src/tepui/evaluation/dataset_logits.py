@@ -1,5 +1,6 @@
 """Every member's logits on a data set, and between which classes members choose."""
 
+from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import torch
@@ -9,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
 from tepui.data.class_names import class_subset
-from tepui.data.loading import in_order, inputs_to
+from tepui.data.loading import at_rows, in_order, inputs_to
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.running import device_of, evaluating, refusal_named
 
@@ -25,16 +26,36 @@ def dataset_logits(
     precision: Precision = "tf32",
 ) -> tuple[Tensor, Tensor]:
     """Return every member's logits on a data set, with the labels."""
+    how = {"batch_size": batch_size, "workers": workers, "precision": precision}
+    batches = logit_batches(ensemble, dataset, **how)  # type: ignore[arg-type]
+    logits, labels = zip(*batches, strict=True)
+    return torch.cat(logits, dim=1), torch.cat(labels)
+
+
+def logit_batches(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    batch_size: int = 1024,
+    workers: int = 0,
+    precision: Precision = "tf32",
+    samples: range | None = None,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield every member's logits on the batches of a data set, with the labels.
+
+    Without ``samples``, which are consecutive, all samples are read.
+    """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
-    logits, labels = [], []
-    with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):
-        for batch in in_order(dataset, batch_size, device=device, workers=workers):
+    batches = in_order(dataset, batch_size, device=device, workers=workers)
+    if samples is not None:
+        rows = torch.arange(samples.start, samples.stop).split(batch_size)
+        batches = at_rows(dataset, rows, device=device, workers=workers)
+    for batch in batches:
+        with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):
             inputs = inputs_to(batch.inputs, device)
             with refusal_named(inputs):
-                logits.append(ensemble(inputs).float())
-            labels.append(batch.targets)
-    return torch.cat(logits, dim=1), torch.cat(labels)
+                logits = ensemble(inputs).float()
+        yield logits, batch.targets
 
 
 def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:

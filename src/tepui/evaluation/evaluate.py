@@ -1,6 +1,12 @@
-"""Evaluating an ensemble: outputs once per data set, then every metric from them."""
+"""Evaluating an ensemble: outputs once per data set, and every metric from them.
 
-from collections.abc import Callable, Iterable, Mapping
+Outputs go by in runs of samples. What is kept are sums, and of unfamiliar data and the
+test data beside them a few numbers per sample; how many samples there are does not
+matter for the memory.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -9,20 +15,20 @@ import torch  # noqa: F401 - the example uses it
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import class_indices, one_of, require
+from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
-from tepui.core.storage import write_tensors
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
-from tepui.evaluation.dataset_logits import Classes, classes_left, dataset_logits
+from tepui.evaluation.dataset_logits import Classes, classes_left, logit_batches
 from tepui.evaluation.dead_members import warn_of_dead_members
+from tepui.evaluation.examiner import Examiner, Labeled
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
-from tepui.evaluation.scores import TAKEN_NAMES, Scores, scores_and_bins
-from tepui.evaluation.stored_logits import LOGITS, Cell
-from tepui.metrics import Reliability, Rule, ood_scores, restrict_classes
+from tepui.evaluation.scores import TAKEN_NAMES
+from tepui.evaluation.stored_logits import LOGITS, Cell, LogitType, storing_logits
+from tepui.metrics import Rule
 from tepui.modules.running import device_of
 
 
@@ -40,8 +46,12 @@ def evaluate(
     precision: Precision = "tf32",
     out: str | Path | None = None,
     overwrite: bool = False,
+    logits_in: LogitType = "float32",
 ) -> Evaluation:
     """Evaluate an ensemble of classifiers.
+
+    Memory does not grow with the data, unless ``metrics`` are given: these are called
+    with all logits of a data set.
 
     Args:
         ensemble: What to evaluate, where it lies.
@@ -69,6 +79,8 @@ def evaluate(
         out: A folder for the logits of every data set between the classes left, in
             one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
+        logits_in: The type of the stored logits; ``"float16"`` takes half the space and
+            changes no score of this evaluation.
 
     Returns:
         The scores.
@@ -94,6 +106,7 @@ def evaluate(
     _check_cells({} if shifted is None else shifted)
     check_ood({} if ood is None else ood, dataset)
     check_metrics({} if metrics is None else metrics, TAKEN_NAMES)
+    one_of("logits_in", logits_in, get_args(LogitType))
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
@@ -101,83 +114,42 @@ def evaluate(
     if isinstance(shifted, Corrupted):
         shifted = shifted.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    ask = partial(dataset_logits, ensemble, precision=precision, **how)
-    outputs = _Outputs(ask, classes, dataset, stored=file is not None)
-    scored = partial(scores_and_bins, rule=rule, metrics=metrics)
-    logits, labels = outputs.labeled("clean", dataset, "dataset")
-    clean, clean_bins = scored(logits, labels)
-    cells: dict[Cell, Scores] = {}
-    shifted_bins: list[Reliability] = []
-    for (kind, severity), data in (shifted or {}).items():
-        argument = f"shifted[{kind!r}, {severity}]"
-        same_classes(argument, class_names(data), class_names(dataset), "dataset")
-        copy = outputs.labeled(f"{kind}/{severity}", data, argument)
-        cells[kind, severity], bins = scored(*copy)
-        shifted_bins.append(bins)
-    reliability = {"clean": clean_bins}
-    if shifted_bins:
-        reliability["shifted"] = pooled(shifted_bins)
-    unfamiliar = {
-        name: ood_scores(outputs.unlabeled(name, data))
-        for name, data in (ood or {}).items()
-    }
-    if file is not None:
-        outputs.write(file, rule, cells, unfamiliar)
-    members, samples, choices = logits.shape
-    warn_of_dead_members(clean.member_nlls, choices, stacklevel=2)
-    detected = detections_and_histograms(logits, unfamiliar)
-    sizes = members, samples, choices
+    cells, others = shifted or {}, ood or {}
+    with ExitStack() as stack:
+        stored = None
+        if file is not None:
+            stored = stack.enter_context(
+                storing_logits(file, rule, [*cells], [*others], logits_in)
+            )
+        examiner = Examiner(
+            partial(logit_batches, ensemble, precision=precision, **how),
+            classes,
+            classes_left(classes, dataset),
+            rule,
+            {} if metrics is None else metrics,
+            stored,
+        )
+        clean = examiner.labeled("clean", dataset, "dataset", familiar=bool(others))
+        copies: dict[Cell, Labeled] = {}
+        for (kind, severity), data in cells.items():
+            argument = f"shifted[{kind!r}, {severity}]"
+            same_classes(argument, class_names(data), class_names(dataset), "dataset")
+            copy = examiner.labeled(f"{kind}/{severity}", data, argument)
+            copies[kind, severity] = copy
+        unfamiliar = {
+            name: examiner.unlabeled(name, data) for name, data in others.items()
+        }
+    reliability = {"clean": clean.bins}
+    if copies:
+        reliability["shifted"] = pooled([copy.bins for copy in copies.values()])
+    members, _, choices = sizes = clean.shape
+    warn_of_dead_members(clean.scores.member_nlls, choices, stacklevel=2)
+    detected = detections_and_histograms(
+        clean.unfamiliarity, unfamiliar, members=members, classes=choices
+    )
+    scores = {cell: copy.scores for cell, copy in copies.items()}
     used = precision_on(device, precision)
-    return Evaluation(rule, *sizes, clean, cells, reliability, *detected, used)
-
-
-class _Outputs:
-    """Logits of each data set between the classes left, kept if they are stored."""
-
-    def __init__(
-        self,
-        ask: Callable[[Dataset[Any]], tuple[Tensor, Tensor]],
-        classes: Classes | Tensor,
-        dataset: Dataset[Any],
-        *,
-        stored: bool,
-    ) -> None:
-        self._ask, self._classes, self._stored = ask, classes, stored
-        self._mask = classes_left(classes, dataset)
-        self._tensors: dict[str, Tensor] = {}
-
-    def labeled(
-        self, name: str, data: Dataset[Any], argument: str
-    ) -> tuple[Tensor, Tensor]:
-        """Return logits and labels of test data."""
-        logits, labels = self._ask(data)
-        subset = classes_left(self._classes, data)
-        mask = self._mask if subset is None else subset
-        if mask is not None:
-            logits, labels = restrict_classes(logits, labels, mask.to(logits.device))
-        class_indices(labels, logits.shape[-1], f"labels of {argument}")
-        self._keep({f"logits/{name}": logits, f"labels/{name}": labels})
-        return logits, labels
-
-    def unlabeled(self, name: str, data: Dataset[Any]) -> Tensor:
-        """Return logits of unfamiliar data, between the classes of the test data."""
-        logits, _ = self._ask(data)
-        if self._mask is not None:
-            logits = logits[..., self._mask.to(logits.device)]
-        self._keep({f"ood/{name}": logits})
-        return logits
-
-    def write(
-        self, file: Path, rule: Rule, cells: Iterable[Cell], ood: Iterable[str]
-    ) -> None:
-        """Write what was kept, as :func:`tepui.read_logits` reads it."""
-        shifted = [list(cell) for cell in cells]
-        document = {"rule": rule, "cells": shifted, "ood": list(ood)}
-        write_tensors(file, "logits", self._tensors, document)
-
-    def _keep(self, tensors: Mapping[str, Tensor]) -> None:
-        if self._stored:
-            self._tensors |= {name: tensor.cpu() for name, tensor in tensors.items()}
+    return Evaluation(rule, *sizes, clean.scores, scores, reliability, *detected, used)
 
 
 def _check_cells(shifted: object) -> None:

@@ -16,9 +16,9 @@ from torch.utils.data import Dataset
 from tepui import metrics
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
-from tepui.data.image_files import ImageFiles
 from tepui.data.loading import at_rows, length
 from tepui.data.prepared_like import whole
+from tepui.data.stored import StoredData
 
 BINS = 40
 
@@ -113,13 +113,15 @@ def histograms(
 
 
 def detections_and_histograms(
-    logits: Tensor, unfamiliar: Mapping[str, Mapping[str, Tensor]]
+    familiar: Mapping[str, Tensor],
+    unfamiliar: Mapping[str, Mapping[str, Tensor]],
+    *,
+    members: int,
+    classes: int,
 ) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
-    """Return how well unfamiliar samples are distinguished from those of the logits."""
+    """Return how well unfamiliar samples are distinguished from familiar ones."""
     if not unfamiliar:
         return {}, {}
-    familiar = metrics.ood_scores(logits)
-    members, _, classes = logits.shape
     detected = {name: detections(familiar, far) for name, far in unfamiliar.items()}
     counted = histograms(familiar, unfamiliar, members=members, classes=classes)
     return detected, counted
@@ -163,6 +165,6 @@ def _form(dataset: Dataset[Any]) -> tuple[object, object]:
     if not isinstance(inputs, Tensor):
         return sorted(inputs), None
     source = whole(dataset)
-    if not isinstance(source, Arrays | ImageFiles) or inputs.ndim != 4:
+    if not isinstance(source, Arrays | StoredData) or inputs.ndim != 4:
         return tuple(inputs.shape[1:]), None
     return tuple(inputs.shape[1:]), source.normalize or "none"

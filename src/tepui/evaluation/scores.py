@@ -95,22 +95,41 @@ def scores_and_bins(
     metrics: Mapping[str, Metric] | None = None,
 ) -> tuple[Scores, Reliability]:
     """Return all scores, and confidence and accuracy in bins, from one pass."""
-    values = _one_pass(logits, labels, rule)
-    bins = values.pop("reliability")
-    accuracies = tuple(values["individual_accuracy"].tolist())
-    nlls = tuple(values.pop("individual_nll").tolist())
-    values["individual_accuracy"] = values["individual_accuracy"].mean()
-    scalars = {name: float(value) for name, value in values.items()}
-    scalars["improvement"] = scalars["accuracy"] - scalars["individual_accuracy"]
-    undefined = dict.fromkeys(SCORE_NAMES, math.nan)
-    custom = metric_values(metrics or {}, logits, labels)
-    measured = Scores(
-        **undefined | scalars,
-        member_accuracies=accuracies,
-        member_nlls=nlls,
-        custom=custom,
-    )
-    return measured, bins
+    stream = ScoreStream(len(logits), rule)
+    stream.update(logits, labels)
+    return stream.result(metric_values(metrics or {}, logits, labels))
+
+
+class ScoreStream:
+    """All scores of logits that come in runs of samples."""
+
+    def __init__(self, members: int, rule: Rule) -> None:
+        self._together = metrics.Collection(**_streams(members, rule))
+
+    def update(self, logits: Tensor, labels: Tensor) -> None:
+        """Take in some samples."""
+        self._together.update(logits, labels)
+
+    def result(self, custom: Mapping[str, float]) -> tuple[Scores, Reliability]:
+        """Return the scores with the caller's own, and the bins."""
+        with warnings.catch_warnings():
+            # A member without errors leaves ratios undefined; the scores say NaN.
+            warnings.simplefilter("ignore", UserWarning)
+            values = self._together.compute()
+        bins = values.pop("reliability")
+        accuracies = tuple(values["individual_accuracy"].tolist())
+        nlls = tuple(values.pop("individual_nll").tolist())
+        values["individual_accuracy"] = values["individual_accuracy"].mean()
+        scalars = {name: float(value) for name, value in values.items()}
+        scalars["improvement"] = scalars["accuracy"] - scalars["individual_accuracy"]
+        undefined = dict.fromkeys(SCORE_NAMES, math.nan)
+        measured = Scores(
+            **undefined | scalars,
+            member_accuracies=accuracies,
+            member_nlls=nlls,
+            custom=custom,
+        )
+        return measured, bins
 
 
 def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
@@ -133,8 +152,8 @@ def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
     return Scores(**mean)
 
 
-def _one_pass(logits: Tensor, labels: Tensor, rule: Rule) -> dict[str, Any]:
-    """Return what the metrics give; those of pairs only where there are pairs."""
+def _streams(members: int, rule: Rule) -> dict[str, metrics.LogitsStreaming[Any]]:
+    """Return the metrics; those of pairs only where there are pairs."""
     streams: dict[str, metrics.LogitsStreaming[Any]] = {
         "reliability": metrics.ReliabilityDiagram(rule=rule),
         "individual_accuracy": metrics.IndividualAccuracy(),
@@ -146,16 +165,11 @@ def _one_pass(logits: Tensor, labels: Tensor, rule: Rule) -> dict[str, Any]:
         "ece": metrics.ECE(rule=rule),
         "brier": metrics.Brier(rule=rule),
     }
-    if len(logits) > 1:
+    if members > 1:
         streams |= {
             "disagreement": metrics.Disagreement(),
             "der": metrics.DER(),
             "logit_variance": metrics.LogitVariance(),
             "mean_kl": metrics.MeanKL(),
         }
-    together = metrics.Collection(**streams)
-    together.update(logits, labels)
-    with warnings.catch_warnings():
-        # A member without errors leaves ratios undefined; the scores say NaN.
-        warnings.simplefilter("ignore", UserWarning)
-        return together.compute()
+    return streams

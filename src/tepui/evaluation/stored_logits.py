@@ -1,18 +1,23 @@
 """Logits that an evaluation stored, for metrics that need no model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from tepui.core.checks import labels_match, logits_shape, require
 from tepui.core.storage import read_tensors
+from tepui.core.tensor_stream import TensorStream, writing_tensors
 from tepui.metrics import Rule, pairwise_disagreement
 
 Cell = tuple[str, int]
+LogitType = Literal["float32", "float16"]
 LOGITS = "logits.safetensors"
+TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +92,55 @@ def read_logits(folder: str | Path) -> StoredLogits:
         rule = f"{file} must hold an evaluation's logits"
         raise ValueError(f"{rule}, but: {error!r}") from error
     return StoredLogits(rule, clean, shifted, ood)
+
+
+def within(logits: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return logits in a type; those beyond its range become its largest numbers."""
+    limit = torch.finfo(dtype).max
+    return logits.clamp(-limit, limit).to(dtype)
+
+
+class LogitStore:
+    """A file of logits in the making, which takes them run by run."""
+
+    def __init__(self, file: TensorStream, dtype: torch.dtype) -> None:
+        self._file, self._dtype = file, dtype
+
+    def put(
+        self, name: str, samples: int, start: int, logits: Tensor, labels: Tensor | None
+    ) -> None:
+        """Store a run of a data set of so many samples."""
+        kind = "ood" if labels is None else "logits"
+        if start == 0:
+            members, _, classes = logits.shape
+            self._file.begin(f"{kind}/{name}", (members, samples, classes), self._dtype)
+        values = within(logits, self._dtype)
+        self._file.put(f"{kind}/{name}", values, start, axis=1)
+        if labels is None:
+            return
+        if start == 0:
+            self._file.begin(f"labels/{name}", (samples,), torch.int64)
+        self._file.put(f"labels/{name}", labels, start)
+
+
+@contextmanager
+def storing_logits(
+    file: Path,
+    rule: Rule,
+    cells: Sequence[Cell],
+    ood: Sequence[str],
+    logits_in: LogitType,
+) -> Iterator[LogitStore]:
+    """Yield what takes the logits of an evaluation, as :func:`read_logits` reads them.
+
+    The file is there once all of them are.
+    """
+    sets = ["clean", *(f"{kind}/{severity}" for kind, severity in cells)]
+    names = [f"{part}/{name}" for name in sets for part in ("logits", "labels")]
+    names += [f"ood/{name}" for name in ood]
+    document = {"rule": rule, "cells": [list(cell) for cell in cells], "ood": [*ood]}
+    with writing_tensors(file, "logits", names, document) as stream:
+        yield LogitStore(stream, TYPES[logits_in])
 
 
 def _checked(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:

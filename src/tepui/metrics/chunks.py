@@ -6,7 +6,7 @@ softmax.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -215,11 +215,49 @@ def wide(values: Tensor) -> Tensor:
 
 def chunks_of(logits: Tensor, labels: Tensor | None = None) -> Iterator[Chunk]:
     """Yield runs of samples, without gradient, in at least 32 bits."""
-    samples = max(1, LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
+    samples = samples_at_once(logits)
     for start in range(0, logits.shape[1], samples):
         part = logits.detach()[:, start : start + samples].to(dtype_of(logits))
         answers = None if labels is None else labels[start : start + samples].long()
         yield Chunk(part, answers)
+
+
+def samples_at_once(logits: Tensor) -> int:
+    """Return how many samples of so many members and classes make a run."""
+    return max(1, LOGITS_AT_ONCE // (logits.shape[0] * logits.shape[2]))
+
+
+def regrouped(
+    batches: Iterable[tuple[Tensor, Tensor]],
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of logits and labels as the runs that the whole is cut into.
+
+    Sums over these runs, one after the other, are those over the whole to the bit,
+    whatever the batches are.
+    """
+    held: list[tuple[Tensor, Tensor]] = []
+    size = 0
+    for logits, labels in batches:
+        run, start = samples_at_once(logits), 0
+        while size + logits.shape[1] - start >= run:
+            end = start + run - size
+            held.append((logits[:, start:end], labels[start:end]))
+            yield _joined(held)
+            held, size, start = [], 0, end
+        if start < logits.shape[1]:
+            # A copy of the rest, so that the batch can go.
+            rest = logits[:, start:].clone() if start else logits
+            held.append((rest, labels[start:]))
+            size += rest.shape[1]
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    if len(parts) == 1:
+        return parts[0]
+    logits, labels = zip(*parts, strict=True)
+    return torch.cat(logits, dim=1), torch.cat(labels)
 
 
 def map_samples(

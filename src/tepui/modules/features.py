@@ -24,7 +24,17 @@ from tepui.core.seeding import generator
 from tepui.core.storage import raw_bytes, read_tensors, write_tensors
 from tepui.data.arrays import Arrays, Batch, Inputs, to_float
 from tepui.data.augment import Augmentation, augmented
-from tepui.data.loading import as_arrays, in_order, inputs_to, length, loaded
+from tepui.data.class_names import class_names
+from tepui.data.loading import (
+    as_arrays,
+    in_order,
+    inputs_to,
+    length,
+    loaded,
+    targets_of,
+)
+from tepui.data.reading import read_ahead
+from tepui.data.stored import StoredData
 from tepui.modules.running import device_of, evaluating, forward
 
 
@@ -104,6 +114,18 @@ def features_of(
     return Arrays(parts["features"], parts["targets"], classes=_classes(dataset))
 
 
+def feature_batches(
+    extractor: nn.Module, dataset: Dataset[Any], how: "Reading"
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield an extractor's outputs and the targets, batch after batch, on the CPU."""
+    device = device_of(extractor)
+    for number in range(how.passes):
+        for batch in how.batches(dataset, number, device):
+            with evaluating(extractor), torch.no_grad():
+                features = forward(extractor, batch.inputs).cpu()
+            yield features, batch.targets.cpu()
+
+
 @dataclass(frozen=True)
 class Reading:
     """How the samples of a data set are read; see :func:`cached_features`."""
@@ -117,7 +139,7 @@ class Reading:
     def check(self, dataset: Dataset[Any]) -> None:
         """Raise unless several passes would differ."""
         require(self.passes > 0, "passes", "be positive", self.passes)
-        differ = bool(self.augmentations) or as_arrays(dataset) is None
+        differ = bool(self.augmentations) or targets_of(dataset) is None
         rule = "be 1 unless inputs are random (augment=, or a data set that draws)"
         require(self.passes == 1 or differ, "passes", rule, self.passes)
 
@@ -130,6 +152,8 @@ class Reading:
         draws = torch.rand(length(dataset), columns, generator=stream)
         arrays = as_arrays(dataset)
         prepare = _floating if arrays is None else arrays.prepare
+        if arrays is None and isinstance(dataset, StoredData):
+            prepare = dataset.prepare
         raw = self._raw(dataset, arrays, number, device)
         for batch, uniform in zip(raw, draws.split(self.batch_size), strict=True):
             changed = augmented(batch.inputs, self.augmentations, uniform.to(device))
@@ -143,6 +167,10 @@ class Reading:
         device: torch.device,
     ) -> Iterator[Batch]:
         rows = torch.arange(length(dataset)).split(self.batch_size)
+        if arrays is None and isinstance(dataset, StoredData):
+            workers = self.workers
+            yield from read_ahead(dataset, rows, device=device, workers=workers)
+            return
         if arrays is None:
             indices = [row.tolist() for row in rows]
             key = ("in order", number) if number else ("in order",)
@@ -186,20 +214,13 @@ def _floating(inputs: Inputs) -> Inputs:
 
 
 def _classes(dataset: Dataset[Any]) -> tuple[str, ...]:
-    arrays = as_arrays(dataset)
-    return () if arrays is None else arrays.classes
+    return class_names(dataset) if targets_of(dataset) is not None else ()
 
 
 def _extracted(
     extractor: nn.Module, dataset: Dataset[Any], how: Reading
 ) -> dict[str, Tensor]:
-    rows, targets = [], []
-    device = device_of(extractor)
-    with evaluating(extractor), torch.no_grad():
-        for number in range(how.passes):
-            for batch in how.batches(dataset, number, device):
-                rows.append(forward(extractor, batch.inputs).cpu())
-                targets.append(batch.targets.cpu())
+    rows, targets = zip(*feature_batches(extractor, dataset, how), strict=True)
     return {"features": torch.cat(rows), "targets": torch.cat(targets)}
 
 

@@ -18,12 +18,14 @@ from tepui.core.checks import class_indices, require
 from tepui.core.seeding import generator as seeded_generator
 from tepui.core.seeding import seeded
 from tepui.data.arrays import Arrays, Batch, Inputs
-from tepui.data.loading import as_arrays, at_rows, inputs_to, length
+from tepui.data.loading import as_arrays, at_rows, inputs_to, length, targets_of
+from tepui.data.stored import StoredData
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.running import blocks, device_of, forward, undisturbed
 
 Data = Dataset[Any] | DataLoader[Any]
 
+KEPT_BYTES = 2**30
 SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
@@ -84,10 +86,21 @@ class Selection:
         return {"measure": measure, "loss": loss, **options, **self.sizes}
 
     def held(self) -> "Selection":
-        """Return the same batches, read only once even if they are not in tensors."""
-        if _in_tensors(self.dataset) is not None:
+        """Return the same batches, read only once if there is room for them.
+
+        Those of data that stay in storage are read again and again where they are
+        large.
+        """
+        if _in_tensors(self.dataset) is not None or self._too_large():
             return self
         return replace(self, kept=tuple(self))
+
+    def _too_large(self) -> bool:
+        if not isinstance(self.dataset, StoredData):
+            return False
+        inputs = next(iter(self)).inputs
+        parts = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+        return sum(part.nbytes for part in parts) * len(self) > KEPT_BYTES
 
     def _from_loader(self, loader: DataLoader[Any]) -> Iterator[Batch]:
         # Transforms that draw from torch's generator draw alike in every pass.
@@ -187,6 +200,10 @@ def _in_tensors(dataset: Data) -> Arrays | None:
     return None if isinstance(dataset, DataLoader) else as_arrays(dataset)
 
 
+def _targets(dataset: Data) -> Tensor | None:
+    return None if isinstance(dataset, DataLoader) else targets_of(dataset)
+
+
 def _pair(item: Any) -> tuple[Any, Any]:
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise ValueError(f"dataset must yield pairs (x, y), got {type(item).__name__}")
@@ -205,12 +222,12 @@ def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
     require(rows_fit, "model", rule, tuple(outputs.shape))
     classes = _classes(outputs, few.targets, chosen.loss)
     if classes is not None:
-        arrays = _in_tensors(chosen.dataset)
-        if arrays is None:
+        targets = _targets(chosen.dataset)
+        if targets is None:
             class_indices(first.targets, classes)
         else:
-            rows = torch.cat(list(chosen.rows)).to(arrays.device)
-            class_indices(arrays.targets[rows], classes)
+            rows = torch.cat(list(chosen.rows)).to(targets.device)
+            class_indices(targets[rows], classes)
     losses = chosen.loss(outputs, few.targets)
     rule = f"return one value per sample ({samples},)"
     require(losses.shape == (samples,), "loss", rule, tuple(losses.shape))

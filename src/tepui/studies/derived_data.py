@@ -6,6 +6,7 @@ names all that it depends on, down to the trial that trained the extractor.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -14,12 +15,22 @@ from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Dataset
 
 from tepui.core.checks import require
-from tepui.core.storage import read_tensors, write_tensors
-from tepui.data import Arrays, corrupted, prepared_like, to_arrays
+from tepui.core.storage import read_tensors
+from tepui.core.tensor_stream import writing_tensors
+from tepui.data import (
+    Arrays,
+    ArraysOnDisk,
+    StoredArray,
+    corrupted,
+    prepared_like,
+    to_arrays,
+)
+from tepui.data.image_files import MEMORY
+from tepui.data.loading import length
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
-from tepui.modules.features import features_of
+from tepui.modules.features import Reading, feature_batches
 from tepui.studies.specifications import DataSource, Trial, digest
 from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
@@ -40,20 +51,38 @@ class Features(DataSource):
     images: DataSource
     layers: int = 1  # how many of its last layers are cut off
 
-    def load(self, store: Store) -> Arrays:
-        """Return the features, from the store's folder if they are there."""
+    def load(self, store: Store) -> Dataset[Any]:
+        """Return the features, from the store's folder if they are there.
+
+        They are held where they take no more than 8 GiB, and else stay on disk.
+        """
         file = store.path / FOLDER / f"{digest(self)}.safetensors"
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_suffix(".lock")):
             if not file.exists():
-                features = self._computed(store)
-                assert isinstance(features.inputs, Tensor)
-                tensors = {"features": features.inputs, "targets": features.targets}
-                write_tensors(file, "data", tensors, {"about": to_jsonable(self)})
+                self._write(store, file)
+        features = StoredArray.open(file, "features")
+        if features.num_bytes > MEMORY:
+            return ArraysOnDisk(features, StoredArray.open(file, "targets"))
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
 
-    def _computed(self, store: Store) -> Arrays:
+    def _write(self, store: Store, file: Path) -> None:
+        """Compute the features, batch after batch into the file."""
+        front, images = self._extractor(store)
+        samples, start = length(images), 0
+        about = {"about": to_jsonable(self)}
+        with writing_tensors(file, "data", ["features", "targets"], about) as stream:
+            for features, targets in feature_batches(front, images, Reading()):
+                parts = {"features": features, "targets": targets}
+                for name, part in parts.items():
+                    if start == 0:
+                        stream.begin(name, (samples, *part.shape[1:]), part.dtype)
+                    stream.put(name, part, start)
+                start += len(targets)
+
+    def _extractor(self, store: Store) -> tuple[nn.Module, Dataset[Any]]:
+        """Return the frozen front of the model, and what it looks at."""
         images = self.images.load(store)
         if isinstance(self.extractor, Trial):
             model: nn.Module = store.run(self.extractor).ensemble.members[0]
@@ -61,7 +90,7 @@ class Features(DataSource):
         else:
             model = self.extractor()
         front = split_last_layers(model, self.layers).extractor.to(store.device)
-        return features_of(front, images)
+        return front, images
 
 
 @final

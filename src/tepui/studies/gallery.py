@@ -13,10 +13,11 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.storage import read_json, write_json
-from tepui.data import Arrays, ImageFiles
+from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.data.prepared_like import whole
+from tepui.data.stored import StoredData
 from tepui.evaluation.stored_logits import read_logits
 from tepui.metrics import pds
 
@@ -94,7 +95,7 @@ def _shows_pictures(dataset: Dataset[Any]) -> bool:
 def class_name(dataset: Dataset[Any], label: Tensor) -> str:
     """Return what a class is called."""
     source = whole(dataset)
-    names = source.classes if isinstance(source, Arrays | ImageFiles) else ()
+    names = source.classes if isinstance(source, Arrays | StoredData) else ()
     return names[int(label)] if 0 <= int(label) < len(names) else str(int(label))
 
 
@@ -133,7 +134,7 @@ def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:
     inputs, source = _inputs(dataset, rows), whole(dataset)
     assert isinstance(inputs, Tensor)
     images = inputs.float()
-    if isinstance(source, Arrays | ImageFiles):
+    if isinstance(source, Arrays | StoredData):
         if source.normalize is not None:
             mean = torch.tensor(source.normalize.mean)[:, None, None]
             std = torch.tensor(source.normalize.std)[:, None, None]

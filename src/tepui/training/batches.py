@@ -19,7 +19,9 @@ from tepui.core.checks import class_indices
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, Division, to_float
 from tepui.data.augment import Augmentation, augmented
-from tepui.data.loading import as_arrays, length, loaded
+from tepui.data.loading import as_arrays, length, loaded, targets_of
+from tepui.data.reading import read_ahead
+from tepui.data.stored import StoredData
 
 
 def steps_per_epoch(samples: int, batch_size: int) -> int:
@@ -144,6 +146,29 @@ class TensorSource(BatchSource):
 
 
 @dataclass(frozen=True)
+class StoredSource(BatchSource):
+    """Data that stay in storage, read ahead of the steps that need them."""
+
+    data: StoredData
+    device: torch.device  # where batches go
+    workers: int  # processes that read; a thread does if there are none
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return len(self.data)
+
+    def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
+        """Yield batches as they are read, augmented and normalized on the device."""
+        draws = self.draws(seed, epoch, self.device)
+        for batch in read_ahead(
+            self.data, [*rows], device=self.device, workers=self.workers
+        ):
+            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
+            yield batch._replace(inputs=self.data.prepare(inputs))
+
+
+@dataclass(frozen=True)
 class LoadedSource(BatchSource):
     """Any map-style data set, read through a ``DataLoader``."""
 
@@ -182,9 +207,11 @@ def source_of(
     classes: int | None,
 ) -> BatchSource:
     """Return the fastest source for a data set."""
-    arrays = as_arrays(dataset)
-    if arrays is None:
-        return LoadedSource(tuple(augmentations), dataset, device, workers, classes)
-    if classes is not None:
-        class_indices(arrays.targets, classes)
-    return TensorSource(tuple(augmentations), arrays.to(device))
+    arrays, targets = as_arrays(dataset), targets_of(dataset)
+    if targets is not None and classes is not None:
+        class_indices(targets, classes)
+    if arrays is not None:
+        return TensorSource(tuple(augmentations), arrays.to(device))
+    if isinstance(dataset, StoredData):
+        return StoredSource(tuple(augmentations), dataset, device, workers)
+    return LoadedSource(tuple(augmentations), dataset, device, workers, classes)

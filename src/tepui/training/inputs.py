@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import class_indices, require
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
-from tepui.data.loading import as_arrays, in_order, length
+from tepui.data.loading import as_arrays, in_order, length, targets_of
 from tepui.data.splits import split
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss, cross_entropy
@@ -193,9 +193,9 @@ def check_labels(
 ) -> None:
     """Check that labels fit the outputs and mean what they mean in training."""
     same_classes(argument, class_names(dataset), class_names(train), "the training set")
-    arrays = as_arrays(dataset)
-    if arrays is not None and classes is not None:
-        class_indices(arrays.targets, classes, f"labels of {argument}")
+    targets = targets_of(dataset)
+    if targets is not None and classes is not None:
+        class_indices(targets, classes, f"labels of {argument}")
 
 
 def run_config(

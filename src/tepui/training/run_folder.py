@@ -29,6 +29,7 @@ from tepui.core.storage import (
 )
 from tepui.core.version import __version__
 from tepui.data.loading import as_arrays, length
+from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import FILE, RUN, Ensemble
 from tepui.training.timeline import Span
 
@@ -381,6 +382,9 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
             digest.update(flat.view(torch.uint8).numpy().data)
         identity["sha256"] = digest.hexdigest()
         identity["normalize"] = to_jsonable(arrays.normalize)
+    elif isinstance(dataset, StoredData):
+        identity |= dataset.identity()
+        identity["normalize"] = to_jsonable(dataset.normalize)
     return identity
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.hyperparameters import hyperparameter_grid
-from tepui.data import Arrays
+from tepui.data.loading import targets_of
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Score, auroc, ood_scores, restrict_classes
@@ -190,9 +190,9 @@ def tested(
         stored = store.logits(run, test)
         sets = {"imagenet_val": (stored.clean[0][:members], stored.clean[1])}
         for name, source in test.ood:
-            images = store.dataset(source)
-            assert isinstance(images, Arrays)
-            sets[name] = (stored.ood[name][:members], images.targets)
+            labels = targets_of(store.dataset(source))
+            assert labels is not None
+            sets[name] = (stored.ood[name][:members], labels)
         yield Tested(store, study, repetition, run, members, sets)
 
 

@@ -1,0 +1,210 @@
+"""One array in a file, ``.npy`` or ``.safetensors``, of which rows are read.
+
+Rows are read by ``preadv`` and never mapped: pages of a mapped file would count as the
+process's own memory, which then grows with the data. Nothing is ever unpickled.
+"""
+
+import hashlib
+import json
+import math
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.core.storage import read_json, write_json
+from tepui.data.files.origins import require_file
+
+_SAFETENSORS = {
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
+_LONGEST_HEADER = 100 * 2**20  # safetensors' own bound
+# A file changed so shortly ago could change again within one tick of its clock.
+_SETTLED_NS = 2 * 10**9
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """Where an array lies, and what it holds.
+
+    Attributes:
+        path: Its file.
+        start: Where its first row begins, in bytes.
+        shape: Its shape, samples along the first axis.
+        dtype: The type of its numbers.
+    """
+
+    path: Path
+    start: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @classmethod
+    def open(cls, path: str | Path, name: str | None = None) -> "StoredArray":
+        """Read a file's header.
+
+        Args:
+            path: A file that ends in ``.npy`` or ``.safetensors``.
+            name: Which of the tensors of a ``.safetensors`` file; its only one if not
+                given.
+
+        Returns:
+            The array, of which nothing has been read.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is damaged, cut short, of another kind, or holds no
+                rows of numbers.
+        """
+        file = Path(path)
+        require_file(file)
+        readers = {".npy": _numpy_header, ".safetensors": _safetensors_header}
+        rule = "end in .npy or .safetensors"
+        require(file.suffix in readers, str(file), rule, file.suffix)
+        with file.open("rb") as stream:
+            array = readers[file.suffix](file, stream, name)
+        rule = "hold samples along a first axis"
+        require(len(array.shape) > 0 and array.shape[0] > 0, str(file), rule, array)
+        end, found = array.start + array.num_bytes, file.stat().st_size
+        if found < end:
+            raise ValueError(
+                f"{file} must hold {end} bytes, as its header says, got {found}: it "
+                "was cut short"
+            )
+        return array
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes a row takes."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes all rows take."""
+        return self.shape[0] * self.row_bytes
+
+    def read(self, index: Tensor) -> Tensor:
+        """Read some of the rows.
+
+        Args:
+            index: Their positions, in any order.
+
+        Returns:
+            The rows, in the order of ``index``.
+        """
+        rows = index.numpy()
+        values = torch.empty((len(rows), *self.shape[1:]), dtype=self.dtype)
+        if values.numel() == 0:
+            return values
+        space = values.view(-1).view(torch.uint8).numpy().data
+        # Neighbors in the file are read together.
+        cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+        firsts, size = rows[cuts[:-1]].tolist(), self.row_bytes
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            for first, begin, end in zip(firsts, cuts[:-1], cuts[1:], strict=True):
+                part = space[begin * size : end * size]
+                self._fill(descriptor, part, self.start + first * size)
+        finally:
+            os.close(descriptor)
+        return values
+
+    def read_all(self) -> Tensor:
+        """Read all rows."""
+        return self.read(torch.arange(self.shape[0]))
+
+    def _fill(self, descriptor: int, space: memoryview, offset: int) -> None:
+        done = 0
+        while done < len(space):
+            count = os.preadv(descriptor, [space[done:]], offset + done)
+            if count == 0:
+                raise ValueError(
+                    f"{self.path} must hold {self.start + self.num_bytes} bytes, as "
+                    f"its header says, got {offset + done}: it was cut short"
+                )
+            done += count
+
+
+def contents_digest(path: Path) -> str:
+    """Return the SHA-256 of a whole file, computed once if the file does not change.
+
+    It is kept beside the file with size and time of change, where that can be written.
+    """
+    record = path.with_name(f".{path.name}.sha256.json")
+    before = path.stat()
+    key = {"size": before.st_size, "changed": before.st_mtime_ns}
+    if (known := _recorded(record, key)) is not None:
+        return known
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    settled = time.time_ns() - before.st_mtime_ns > _SETTLED_NS
+    if settled and path.stat().st_mtime_ns == before.st_mtime_ns:
+        # A folder that only others write to: hashed again next time.
+        with suppress(OSError):
+            write_json(record, {**key, "sha256": found})
+    return found
+
+
+def _recorded(record: Path, key: dict[str, int]) -> str | None:
+    try:
+        document = read_json(record) if record.is_file() else {}
+        matches = all(document.get(name) == value for name, value in key.items())
+    except (AttributeError, OSError, ValueError):  # damaged: made again
+        return None
+    return str(document["sha256"]) if matches and "sha256" in document else None
+
+
+def _numpy_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
+    require(name is None, "name", f"be left out for {file}, which has none", name)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, columns_first, dtype = read(stream)
+    except (EOFError, KeyError, ValueError) as error:
+        raise ValueError(f"{file} must be a .npy file, but: {error}") from error
+    require(not columns_first, str(file), "be in C order, row by row", "Fortran order")
+    try:
+        # Refuses objects, texts and numbers in the other byte order.
+        kind = torch.from_numpy(np.empty(0, dtype)).dtype
+    except (TypeError, ValueError):
+        rule = "hold numbers of a type that torch has, in this machine's byte order"
+        raise ValueError(f"{file} must {rule}, got {dtype.str}") from None
+    return StoredArray(file, stream.tell(), tuple(shape), kind)
+
+
+def _safetensors_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
+    try:
+        length = int.from_bytes(stream.read(8), "little")
+        require(length <= _LONGEST_HEADER, "header", "be shorter", length)
+        header: dict[str, Any] = json.loads(stream.read(length))
+        header.pop("__metadata__", None)
+        wanted = next(iter(header)) if name is None and len(header) == 1 else name
+        if wanted in header:
+            about = header[wanted]
+            begin, _ = about["data_offsets"]
+            shape, kind = tuple(map(int, about["shape"])), _SAFETENSORS[about["dtype"]]
+            return StoredArray(file, 8 + length + int(begin), shape, kind)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file} must be a safetensors file of numbers, but: {error!r}"
+        ) from error
+    raise ValueError(f"name must be one of {sorted(header)} in {file}, got {name!r}")

@@ -1,0 +1,115 @@
+"""Logits of a data set as they go by, and what is kept of them.
+
+Batches are regrouped into the runs of samples that metrics work on, so that every sum
+is taken in the same order as over all logits at once: the results are the same to the
+bit. A few numbers per sample are kept where a score is ranked (AUROC and its kin).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import class_indices, logits_shape
+from tepui.data.loading import length
+from tepui.evaluation.custom_metrics import Metric, metric_values
+from tepui.evaluation.dataset_logits import Classes, classes_left
+from tepui.evaluation.scores import Scores, ScoreStream
+from tepui.evaluation.stored_logits import LogitStore
+from tepui.metrics import Reliability, Rule, ood_scores, restrict_classes
+from tepui.metrics.chunks import regrouped
+
+Batches = Iterator[tuple[Tensor, Tensor]]
+
+
+class Labeled(NamedTuple):
+    """What is kept of the logits of a data set with labels."""
+
+    shape: tuple[int, int, int]  # members, samples, classes
+    scores: Scores
+    bins: Reliability
+    unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
+
+
+@final
+@dataclass(frozen=True)
+class Examiner:
+    """Goes once through the logits of each data set."""
+
+    batches: Callable[[Dataset[Any]], Batches]  # logits and labels of a data set
+    classes: Classes | Tensor
+    mask: Tensor | None  # the classes that members choose between on the test data
+    rule: Rule
+    metrics: Mapping[str, Metric]  # the caller's own, which need all logits at once
+    stored: LogitStore | None
+
+    def labeled(
+        self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
+    ) -> Labeled:
+        """Return scores of test data, and with ``familiar`` those of each sample."""
+        stream: ScoreStream | None = None
+        ranked: list[dict[str, Tensor]] = []
+        whole: list[tuple[Tensor, Tensor]] = []
+        for logits, labels in self._runs(name, self._numbered(data), data, argument):
+            stream = stream or ScoreStream(len(logits), self.rule)
+            stream.update(logits, labels)
+            if familiar:
+                ranked.append(ood_scores(logits))
+            if self.metrics:
+                whole.append((logits, labels))
+        assert stream is not None, "a data set holds at least one sample"
+        custom = self._custom(whole)
+        sizes = len(logits), length(data), logits.shape[2]
+        return Labeled(sizes, *stream.result(custom), _joined(ranked))
+
+    def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
+        """Return the scores of each sample of unfamiliar data."""
+        runs = self._runs(name, self._unnumbered(data), data, None)
+        return _joined([ood_scores(logits) for logits, _ in runs])
+
+    def _runs(
+        self, name: str, batches: Batches, data: Dataset[Any], argument: str | None
+    ) -> Batches:
+        """Yield runs of samples, checked and stored on the way."""
+        start = 0
+        for logits, labels in regrouped(batches):
+            if argument is not None:
+                class_indices(labels, logits.shape[-1], f"labels of {argument}")
+            logits_shape(logits, first_sample=start)
+            if self.stored is not None:
+                answers = None if argument is None else labels
+                self.stored.put(name, length(data), start, logits, answers)
+            yield logits, labels
+            start += logits.shape[1]
+
+    def _numbered(self, data: Dataset[Any]) -> Batches:
+        """Yield logits and labels of test data between the classes left."""
+        subset = classes_left(self.classes, data)
+        mask = self.mask if subset is None else subset
+        for logits, labels in self.batches(data):
+            if mask is None:
+                yield logits, labels
+            else:
+                yield restrict_classes(logits, labels, mask.to(logits.device))
+
+    def _unnumbered(self, data: Dataset[Any]) -> Batches:
+        """Yield logits of unfamiliar data, between the classes of the test data."""
+        for logits, labels in self.batches(data):
+            if self.mask is not None:
+                logits = logits[..., self.mask.to(logits.device)]  # noqa: PLW2901
+            yield logits, labels
+
+    def _custom(self, runs: list[tuple[Tensor, Tensor]]) -> dict[str, float]:
+        if not self.metrics:
+            return {}
+        logits, labels = zip(*runs, strict=True)
+        return metric_values(self.metrics, torch.cat(logits, dim=1), torch.cat(labels))
+
+
+def _joined(runs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the scores of all samples, one after the other."""
+    names = runs[0] if runs else {}
+    return {name: torch.cat([run[name] for run in runs]) for name in names}

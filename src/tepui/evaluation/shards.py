@@ -1,0 +1,287 @@
+"""Predictions for a whole data set, written in shards.
+
+A folder holds ``predictions.json``, which says what is predicted and how, and a file
+for each run of ``shard_size`` samples. A file is there once it is whole, so that a
+writer that was killed goes on with the first shard that is missing, and several writers
+share the shards by their numbers alone.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import one_of, require
+from tepui.core.precision import Precision, precision_on
+from tepui.core.storage import (
+    raw_bytes,
+    read_document,
+    read_tensors,
+    write_document,
+    write_tensors,
+)
+from tepui.data.loading import as_arrays, length
+from tepui.data.stored import StoredData
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.dataset_logits import logit_batches
+from tepui.evaluation.sample_statistics import sample_statistics
+from tepui.evaluation.stored_logits import TYPES, LogitType, within
+from tepui.metrics import Rule
+from tepui.metrics.chunks import regrouped
+from tepui.modules.running import device_of
+
+PLAN = "predictions.json"
+KIND = "predictions"
+
+
+@dataclass(frozen=True)
+class ShardedPredictions:
+    """Predictions in a folder, some of which may be missing yet.
+
+    Attributes:
+        path: The folder.
+        samples: How many samples are predicted.
+        shard_size: How many of them a shard holds; the last may hold fewer.
+        members: How many members predict.
+        rule: How they are combined.
+        precision: What members compute in.
+        logits: The type of the members' logits, None where they are not stored.
+        ensemble: A hash of the weights.
+        data: A hash of the data, as far as they are held or say what they are.
+    """
+
+    path: Path
+    samples: int
+    shard_size: int
+    members: int
+    rule: str
+    precision: str
+    logits: str | None
+    ensemble: str
+    data: str
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Read what a folder holds.
+
+        Args:
+            path: Where :func:`predict_shards` wrote.
+
+        Returns:
+            The predictions, of which none have been read.
+
+        Raises:
+            FileNotFoundError: If the folder holds none.
+            ValueError: If the document is damaged or of another kind.
+        """
+        file = Path(path) / PLAN
+        if not file.is_file():
+            raise FileNotFoundError(f"no file {file}")
+        try:
+            return cls(Path(path), **read_document(file, KIND))
+        except TypeError as error:
+            raise ValueError(f"{file} must describe predictions: {error}") from error
+
+    @property
+    def num_shards(self) -> int:
+        """How many shards there are once all are written."""
+        return -(-self.samples // self.shard_size)
+
+    @property
+    def missing(self) -> list[int]:
+        """The numbers of the shards that are not written yet."""
+        return [n for n in range(self.num_shards) if not self.file(n).exists()]
+
+    def file(self, number: int) -> Path:
+        """Return where a shard lies.
+
+        Args:
+            number: Which shard, from 0.
+
+        Returns:
+            Its file.
+        """
+        return self.path / f"shard-{number:06d}.safetensors"
+
+    def rows(self, number: int) -> range:
+        """Return the samples of a shard.
+
+        Args:
+            number: Which shard, from 0.
+
+        Returns:
+            Their positions in the data set.
+        """
+        start = number * self.shard_size
+        return range(start, min(start + self.shard_size, self.samples))
+
+    def shards(self) -> Iterator[dict[str, Tensor]]:
+        """Yield what the shards hold, in the order of the samples.
+
+        Yields:
+            Tensors by the names of :func:`sample_statistics`, and ``logits`` of shape
+            ``(members, samples, classes)`` where they are stored.
+
+        Raises:
+            ValueError: If shards are missing, or one is damaged.
+        """
+        missing = self.missing
+        rule = "hold all shards (predict_shards writes those that are missing)"
+        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
+        require(not missing, str(self.path), rule, found)
+        for number in range(self.num_shards):
+            yield read_tensors(self.file(number), KIND)[0]
+
+    def statistics(self) -> dict[str, Tensor]:
+        """Return the numbers of all samples, without logits.
+
+        Returns:
+            Tensors of shape ``(samples,)`` by the names of :func:`sample_statistics`.
+        """
+        parts = [
+            {name: tensor.clone() for name, tensor in shard.items() if name != "logits"}
+            for shard in self.shards()
+        ]
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def predict_shards(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    out: str | Path,
+    *,
+    shard_size: int = 8192,
+    rule: Rule = "probability",
+    batch_size: int = 1024,
+    workers: int = 0,
+    precision: Precision = "tf32",
+    logits: LogitType | None = None,
+    rank: int = 0,
+    world: int = 1,
+) -> ShardedPredictions:
+    """Write an ensemble's predictions for a data set, shard after shard.
+
+    Shards that are there already are left alone, so that the same call goes on where
+    one was killed. Of ``world`` processes that write into the same folder, each is
+    given its ``rank`` and takes every ``world``-th shard. Neither kills nor their
+    number change what is written.
+
+    Args:
+        ensemble: What predicts, where it lies.
+        dataset: The samples; their labels are written beside the predictions.
+        out: The folder.
+        shard_size: Samples per shard.
+        rule: How members are combined.
+        batch_size: Samples that go through a member at once.
+        workers: Processes that load a data set not held in tensors.
+        precision: What members compute in on a GPU.
+        logits: Store the logits of all members too, in this type.
+        rank: Which of the writers this is, from 0.
+        world: How many writers share the folder.
+
+    Returns:
+        The predictions; complete if this was the only writer.
+
+    Raises:
+        ValueError: If an argument breaks its rule, or the folder holds predictions of
+            another ensemble, other data or other options.
+
+    Example:
+        >>> import tempfile, tepui
+        >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+        >>> ensemble = Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     first = predict_shards(ensemble, data, out, shard_size=8, world=2)
+        ...     left = first.missing
+        ...     _ = predict_shards(ensemble, data, out, shard_size=8, rank=1, world=2)
+        ...     confidence = first.statistics()["confidence"]
+        >>> left, confidence.shape
+        ([1, 3], torch.Size([30]))
+    """
+    one_of("rule", rule, get_args(Rule))
+    if logits is not None:
+        one_of("logits", logits, get_args(LogitType))
+    require(shard_size > 0, "shard_size", "be positive", shard_size)
+    require(world > 0, "world", "be positive", world)
+    require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
+    plan = ShardedPredictions(
+        path=Path(out),
+        samples=length(dataset),
+        shard_size=shard_size,
+        members=len(ensemble),
+        rule=rule,
+        precision=precision_on(device_of(ensemble), precision),
+        logits=logits,
+        ensemble=_weights_digest(ensemble),
+        data=_data_digest(dataset),
+    )
+    _begin(plan)
+    for number in range(rank, plan.num_shards, world):
+        if plan.file(number).exists():
+            continue
+        _discard_remains(plan.file(number))
+        batches = logit_batches(
+            ensemble, dataset, batch_size, workers, precision, plan.rows(number)
+        )
+        tensors = _shard(batches, rule, logits)
+        write_tensors(plan.file(number), KIND, tensors, {"shard": number})
+    return plan
+
+
+def _shard(
+    batches: Iterator[tuple[Tensor, Tensor]], rule: Rule, logits_in: LogitType | None
+) -> dict[str, Tensor]:
+    parts, kept = [], []
+    for logits, labels in regrouped(batches):
+        parts.append(sample_statistics(logits, labels, rule=rule))
+        if logits_in is not None:
+            kept.append(within(logits, TYPES[logits_in]).cpu())
+    tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    return tensors | ({"logits": torch.cat(kept, dim=1)} if kept else {})
+
+
+def _begin(plan: ShardedPredictions) -> None:
+    """Write down what is predicted, or check that it is what was begun here."""
+    document = {name: value for name, value in asdict(plan).items() if name != "path"}
+    if not (plan.path / PLAN).is_file():
+        write_document(plan.path / PLAN, KIND, document)
+        return
+    begun = vars(ShardedPredictions.open(plan.path))
+    for name, value in document.items():
+        rule = f"be what {plan.path} was begun with ({begun[name]!r}) to go on there"
+        require(begun[name] == value, name, rule, value)
+
+
+def _discard_remains(file: Path) -> None:
+    """Remove what a killed writer left of a shard that only this one writes now."""
+    for remains in file.parent.glob(f".{file.name}.*.tmp"):
+        remains.unlink(missing_ok=True)
+
+
+def _weights_digest(ensemble: Ensemble) -> str:
+    return _digest(ensemble.state_dict())
+
+
+def _data_digest(dataset: Dataset[Any]) -> str:
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        inputs = arrays.inputs
+        named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
+        return _digest({**named, "targets": arrays.targets})
+    identity: object = type(dataset).__qualname__
+    if isinstance(dataset, StoredData):
+        identity = dataset.identity()
+    return hashlib.sha256(repr(identity).encode()).hexdigest()
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in tensors.items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(raw_bytes(tensor).numpy().data)
+    return digest.hexdigest()

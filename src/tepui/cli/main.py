@@ -39,7 +39,7 @@ from tepui.cli.parsing import (
     with_files_first,
 )
 from tepui.core.version import __version__
-from tepui.studies.jobs import JobError
+from tepui.studies.job import JobError
 from tepui.training import ExecutionSpec, TrainingDiverged, TrainingSpec
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {

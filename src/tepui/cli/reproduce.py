@@ -34,7 +34,8 @@ from tepui.papers.recipe import (
     names,
 )
 from tepui.papers.reproduce import check_needs, cost, make, rows
-from tepui.studies.jobs import Advance, Job, carry_out, merged
+from tepui.studies.job import Advance, Job
+from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.store import Store

@@ -37,7 +37,8 @@ from tepui.studies.extracted import on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
-from tepui.studies.jobs import Job, carry_out
+from tepui.studies.job import Job
+from tepui.studies.jobs import carry_out
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-from filelock import FileLock
 from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Dataset
 
@@ -20,6 +19,7 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
+from tepui.studies.lease import leased
 from tepui.studies.specifications import DataSource, Trial, digest
 from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
@@ -43,8 +43,7 @@ class Features(DataSource):
     def load(self, store: Store) -> Arrays:
         """Return the features, from the store's folder if they are there."""
         file = store.path / FOLDER / f"{digest(self)}.safetensors"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file.with_suffix(".lock")):
+        with leased(file.with_suffix(".lease"), store.stale_after):
             if not file.exists():
                 features = self._computed(store)
                 assert isinstance(features.inputs, Tensor)

@@ -18,7 +18,8 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.data import split
 from tepui.studies.describe import describe, labels
-from tepui.studies.jobs import Advance, Job, carry_out
+from tepui.studies.job import Advance, Job
+from tepui.studies.jobs import carry_out
 from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.specifications import (
     DataSource,

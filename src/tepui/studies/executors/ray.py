@@ -1,0 +1,121 @@
+"""Work done by a Ray cluster, or by Ray on this machine."""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+
+from tepui.core.checks import require
+from tepui.studies.executors.base import POLL, Event, Started, died, imported
+from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
+from tepui.studies.plan_file import Task
+
+# Ray starts in seconds, but took 43 on a loaded machine and gives up before by itself.
+PATIENCE = {
+    "RAY_agent_register_timeout_ms": "120000",
+    "RAY_raylet_start_wait_time_s": "120",
+}
+# What Ray announces for its next version: tasks without a GPU keep CUDA's variable.
+QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+@final
+@dataclass(frozen=True)
+class Ray:
+    """One Ray task per ensemble; the store must lie where all nodes reach it.
+
+    Attributes:
+        address: Of a cluster, such as ``10.0.0.1:6379``, or ``auto`` for the one that
+            this machine belongs to; by default Ray is started here, for the time of the
+            study.
+        gpus: Share of a GPU that an ensemble takes; by default a whole one where
+            ensembles are trained on GPUs.
+        retries: How often a task is taken up again after its worker died.
+    """
+
+    address: str | None = None
+    gpus: float | None = None
+    retries: int = 2
+
+    def __post_init__(self) -> None:
+        require(self.retries >= 0, "retries", "not be negative", self.retries)
+        shares = self.gpus is None or 0 <= self.gpus <= 1 or self.gpus == int(self.gpus)
+        rule = "be a share of one GPU or a whole number of them"
+        require(shares and (self.gpus or 0) >= 0, "ray.gpus", rule, self.gpus)
+
+    def run(
+        self, tasks: Sequence[Task], workers: int | None, device: torch.device
+    ) -> Iterator[Event]:
+        """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
+        rule = "name no number for executor ray, which chooses the GPU"
+        require(device.index is None, "device", rule, str(device))
+        ray = imported("ray", "ray")
+        with self._connected(ray, workers):
+            remote = ray.remote(_done).options(
+                num_cpus=1,
+                num_gpus=self._gpus(device),
+                max_retries=self.retries,
+                runtime_env={"env_vars": {THREADS_VARIABLE: "1"}},
+            )
+            waiting, running = deque(tasks), dict[Any, Task]()
+            while waiting or running:
+                while waiting and len(running) < (workers or len(tasks)):
+                    task = waiting.popleft()
+                    running[remote.remote(task)] = task
+                    yield Started(task.digest)
+                for reference in ray.wait([*running], timeout=POLL)[0]:
+                    yield self._answer(ray, reference, running.pop(reference))
+                yield None
+
+    def _gpus(self, device: torch.device) -> float:
+        if self.gpus is not None:
+            return self.gpus
+        return 1.0 if device.type == "cuda" else 0.0
+
+    def _answer(self, ray: Any, reference: Any, task: Task) -> Ended:
+        try:
+            answer: Ended | JobError = ray.get(reference)
+        except ray.exceptions.RayError as error:
+            how = f"died ({type(error).__name__})"
+            raise JobError(died(task, self.retries, how)) from error
+        if isinstance(answer, JobError):
+            raise answer
+        return answer
+
+    @contextmanager
+    def _connected(self, ray: Any, workers: int | None) -> Iterator[None]:
+        """Connect to the cluster; one that the caller has connected to stays so."""
+        if ray.is_initialized():
+            yield
+            return
+        for name, value in {**PATIENCE, **QUIET}.items():
+            os.environ.setdefault(name, value)
+        room = {"num_cpus": workers} if self.address is None else {}
+        try:
+            ray.init(
+                address=self.address or "local",
+                include_dashboard=False if self.address is None else None,
+                log_to_driver=False,
+                logging_level="ERROR",
+                **room,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            rule = "be a Ray cluster that can be reached"
+            reason = f"{self.address!r} ({str(error).splitlines()[0]})"
+            raise ValueError(f"ray.address must {rule}, got {reason}") from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _done(task: Task) -> Ended | JobError:
+    """Carry out a task; an error that is no death is returned, not raised."""
+    try:
+        return task()
+    except JobError as error:
+        return error

@@ -9,6 +9,7 @@ from torch import nn
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
+from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
 from tepui.cli.own_functions import own_functions
@@ -19,6 +20,7 @@ from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
+from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.training import SGD, AdamW
 
 DEFAULT_METHODS: list[Method] = [
@@ -48,6 +50,11 @@ def compare(
     unlabeled: Data | None = None,
     extractor: Path | None = None,
     device: str | None = None,
+    at_once: int | None = None,
+    executor: ExecutorName = "processes",
+    retries: int = RETRIES,
+    ray: Ray = DEFAULT_RAY,
+    slurm: Slurm = DEFAULT_SLURM,
     out: Path | None = None,
     resume: bool = False,
     quiet: bool = False,
@@ -83,6 +90,14 @@ def compare(
         extractor: Train only heads, on features of this run's first member, which are
             computed once and kept in the folder.
         device: Where to train; a GPU if there is one.
+        at_once: Ensembles to train at once; one by default, by ray and slurm as many as
+            they have room for.
+        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
+            the extras of these names install. The folder must then lie where all
+            machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        ray: Of executor ray.
+        slurm: Of executor slurm.
         out: The folder; the next free runs/compare-NNN by default.
         resume: Continue the comparison in the folder, to the same bits.
         quiet: Show no progress.
@@ -118,6 +133,9 @@ def compare(
             out=folder,
             resume=resume,
             device=device,
+            at_once=1 if at_once is None and executor == "processes" else at_once,
+            retries=retries,
+            executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
             epochs=epochs,
             loss=CrossEntropy(label_smoothing),

@@ -1,7 +1,6 @@
 """``tepui reproduce``: figures and tables of the papers, by name."""
 
 import json
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from rich.progress import (
 from rich.table import Table
 
 from tepui.cli.console import console, table
+from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
 from tepui.core.checks import require
 from tepui.papers.recipe import (
@@ -34,6 +34,8 @@ from tepui.papers.recipe import (
     names,
 )
 from tepui.papers.reproduce import check_needs, cost, make, rows
+from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
+from tepui.studies.executors.processes import available_processors
 from tepui.studies.job import Advance, Job
 from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import FILE as RESULTS
@@ -67,6 +69,10 @@ def reproduce(
     out: Path = Path("results"),
     store: Path = Path("runs/store"),
     workers: int | None = None,
+    executor: ExecutorName = "processes",
+    retries: int = RETRIES,
+    ray: Ray = DEFAULT_RAY,
+    slurm: Slurm = DEFAULT_SLURM,
     dry_run: bool = False,
     overwrite: bool = False,
     device: str | None = None,
@@ -87,7 +93,14 @@ def reproduce(
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
         workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at ``paper`` size.
+            a GPU no more than its memory holds, and one at ``paper`` size; by ray and
+            slurm as many as they have room for.
+        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
+            the extras of these names install. The folder must then lie where all
+            machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        ray: Of executor ray.
+        slurm: Of executor slurm.
         dry_run: Only show what is left to do and what it costs.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
@@ -118,7 +131,9 @@ def reproduce(
         carry_out(
             whole,
             shelf,
-            workers=workers_for(workers, shelf, size),
+            workers=workers_for(workers, shelf, size, executor),
+            retries=retries,
+            executor=executor_named(executor, ray, slurm),
             advance=advance,
             ended=make_what_is_ready,
         )
@@ -177,23 +192,18 @@ def _is_made(item: Item) -> bool:
     return True
 
 
-def workers_for(asked: int | None, store: Store, size: Size) -> int:
-    """Return how many trials to train at a time."""
-    if asked is not None:
+def workers_for(
+    asked: int | None, store: Store, size: Size, executor: ExecutorName
+) -> int | None:
+    """Return how many trials to train at a time; None leaves it to the executor."""
+    if asked is not None or executor != "processes":
         return asked
     if store.device.type == "cpu":
-        return _processors()
+        return available_processors()
     if store.device.type == "cuda" and size != "paper":
         free, _ = torch.cuda.mem_get_info(store.device)
-        return max(1, min(_processors(), free // GPU_MEMORY))
+        return max(1, min(available_processors(), free // GPU_MEMORY))
     return 1
-
-
-def _processors() -> int:
-    """Return how many processors this process may use, as far as the system says."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager

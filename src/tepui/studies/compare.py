@@ -33,19 +33,25 @@ from tepui.modules.state import description
 from tepui.sharpness import worst_case
 from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult
 from tepui.studies.describe import as_written
+from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
 from tepui.studies.job import Job
-from tepui.studies.jobs import carry_out
+from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.inputs import check_labels, classes_of
-from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
+from tepui.training.run_folder import (
+    RunFolder,
+    environment_of,
+    fingerprint,
+    to_jsonable,
+)
 
 FEATURES = "features"
 
@@ -69,6 +75,9 @@ def compare(
     out: str | Path,
     resume: bool = False,
     device: str | torch.device | None = None,
+    at_once: int | None = 1,
+    retries: int = RETRIES,
+    executor: Executor = IN_PROCESSES,
     announce: Callable[[str], None] = lambda line: None,
     **training: Any,
 ) -> Comparison:
@@ -99,6 +108,11 @@ def compare(
             as ``SAM/0``.
         resume: Continue the comparison in ``out``.
         device: Where to train and evaluate.
+        at_once: Ensembles trained at a time; None for as many as the executor has room
+            for. Several train on one thread each if on a CPU.
+        retries: How often an ensemble is taken up again after its worker died.
+        executor: Who trains them, see :mod:`tepui.studies.executors`; one at a time is
+            trained in this process unless another executor is given.
         announce: Told what begins.
         training: Further arguments of :func:`tepui.fit`.
 
@@ -136,6 +150,14 @@ def compare(
     }
     model = _check_test(next(iter(plan.values())).trial, learned, test)
     store = _store(folder, place, plan, training)
+    for job in plan.values():
+        if not store.has(job.trial, on_images):
+            (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
+    if at_once != 1 or not isinstance(executor, Processes):
+        announce(f"{len(plan)} ensembles by {type(executor).__name__.lower()}")
+        carry_out(
+            plan.values(), store, workers=at_once, retries=retries, executor=executor
+        )
     trained: dict[str, list[Trained]] = {}
     for (label, number), job in plan.items():
         announce(f"{label}, ensemble {number + 1} of {ensembles}")
@@ -154,7 +176,7 @@ def compare(
         **spec.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
-        "threads": torch.get_num_threads(),
+        "threads": RunFolder(folder / results[0].ensembles[0].folder).threads(),
         **{name: to_jsonable(value) for name, value in training.items()},
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
@@ -285,8 +307,6 @@ def _carried_out(job: Job, store: NamedStore, spec: GivenTest) -> Trained:
     """Do what is left of a job and read what came of it."""
     folder = store.folder(job.trial)
     evaluated = store.has(job.trial, spec)
-    if not evaluated:
-        (folder / GALLERY).unlink(missing_ok=True)
     carry_out([job], store, threads=None)
     store.run(job.trial)  # refuses what was trained in another way
     if evaluated and spec.metrics:

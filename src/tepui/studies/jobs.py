@@ -11,10 +11,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
-from tepui.core.checks import require
 from tepui.studies.beginnings import shared_beginnings
-from tepui.studies.executors import Executor, Processes
-from tepui.studies.executors.base import Event, Retried, Started
+from tepui.studies.executors import RETRIES, Executor, Processes
+from tepui.studies.executors.base import Event, Retried, Started, Terms
 from tepui.studies.given import Request
 from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
 from tepui.studies.plan_file import planned
@@ -54,6 +53,7 @@ def carry_out(
     store: Store,
     *,
     workers: int | None = 1,
+    retries: int = RETRIES,
     executor: Executor = IN_PROCESSES,
     advance: Advance = lambda steps: None,
     ended: Callable[[], None] = lambda: None,
@@ -69,6 +69,7 @@ def carry_out(
         jobs: Trials and what is requested of them.
         store: Where they are kept.
         workers: Trials at a time; None for as many as the executor has room for.
+        retries: How often a trial is taken up again after its worker died.
         executor: Who carries them out, if there are several at a time; one at a time is
             carried out in this process unless another executor is given.
         advance: Told how many steps were done.
@@ -84,7 +85,7 @@ def carry_out(
         JobError: If a trial fails, or if its worker died too often; what was finished
             before is kept.
     """
-    require(workers is None or workers > 0, "workers", "be positive", workers)
+    terms = Terms(store.device, workers, retries)
     left = []
     for job in with_beginnings(merged(jobs)):
         if job.steps_left(store):
@@ -97,7 +98,7 @@ def carry_out(
     if here:
         events = _in_turn(left, store, advance, tolerated, threads)
     else:
-        events = _elsewhere(left, store, workers, executor, advance, tolerated)
+        events = _elsewhere(left, store, terms, executor, advance, tolerated)
     given_up = {}
     named = {job.trial.digest: job.name for job in left}
     with closing(events):
@@ -141,7 +142,7 @@ def _in_turn(
 def _elsewhere(
     work: Sequence[Job],
     store: Store,
-    workers: int | None,
+    terms: Terms,
     executor: Executor,
     advance: Advance,
     tolerated: Errors,
@@ -149,7 +150,7 @@ def _elsewhere(
     progress = Progress(work, store, advance)
     with (
         planned(work, store, tolerated) as tasks,
-        closing(_generator(executor.run(tasks, workers, store.device))) as events,
+        closing(_generator(executor.run(tasks, terms))) as events,
     ):
         for event in events:
             progress.look(event)

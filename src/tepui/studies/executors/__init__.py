@@ -5,11 +5,11 @@ All do the same to the same store, so that results do not depend on the choice.
 
 from typing import Literal
 
-from tepui.studies.executors.base import Executor
+from tepui.studies.executors.base import RETRIES, Executor
 from tepui.studies.executors.processes import Processes
 from tepui.studies.executors.ray import Ray
 from tepui.studies.executors.slurm import Slurm
 
 ExecutorName = Literal["processes", "ray", "slurm"]
 
-__all__ = ["Executor", "ExecutorName", "Processes", "Ray", "Slurm"]
+__all__ = ["RETRIES", "Executor", "ExecutorName", "Processes", "Ray", "Slurm"]

@@ -1,15 +1,18 @@
 """What carries out the tasks of a study, and what it tells while it does."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from tepui.core.checks import require
 from tepui.studies.job import Ended
 from tepui.studies.plan_file import Task
 
 POLL = 1.0  # seconds between two looks at workers
+RETRIES = 2
 
 
 class Started(NamedTuple):
@@ -29,6 +32,26 @@ class Retried(NamedTuple):
 Event = Started | Ended | Retried | None
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What holds for all tasks of a study, whoever carries them out.
+
+    Attributes:
+        device: Where they compute.
+        workers: How many at a time; None leaves it to the executor.
+        retries: How often a task is taken up again after its worker died.
+    """
+
+    device: torch.device
+    workers: int | None = None
+    retries: int = RETRIES
+
+    def __post_init__(self) -> None:
+        fits = self.workers is None or self.workers > 0
+        require(fits, "workers", "be positive", self.workers)
+        require(self.retries >= 0, "retries", "not be negative", self.retries)
+
+
 class Executor(Protocol):
     """Carries out tasks, several at a time, wherever there is room for them.
 
@@ -36,15 +59,12 @@ class Executor(Protocol):
     last checkpoint. What the tasks make does not depend on who carried them out.
     """
 
-    def run(
-        self, tasks: Sequence[Task], workers: int | None, device: torch.device
-    ) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
         """Carry out tasks and tell what happens, at least every few seconds.
 
         Args:
             tasks: What to do.
-            workers: Tasks at a time; None leaves it to the executor.
-            device: Where they compute.
+            terms: Where, how many at a time, and how often after a death.
 
         Yields:
             Events, one :class:`Ended` for each task.

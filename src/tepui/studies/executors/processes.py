@@ -8,35 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import NamedTuple, final
+from typing import NamedTuple
 
-import torch
-
-from tepui.core.checks import require
-from tepui.studies.executors.base import POLL, Event, Retried, Started, died
+from tepui.studies.executors.base import POLL, Event, Retried, Started, Terms, died
 from tepui.studies.job import Advance, Ended, JobError, children_on_one_thread
 from tepui.studies.plan_file import Task
 
 
-@final
 @dataclass(frozen=True)
 class Processes:
-    """Processes of this machine, one thread each.
+    """Processes of this machine, one thread each."""
 
-    Attributes:
-        retries: How often a task is taken up again after its worker died.
-    """
-
-    retries: int = 2
-
-    def __post_init__(self) -> None:
-        require(self.retries >= 0, "retries", "not be negative", self.retries)
-
-    def run(
-        self, tasks: Sequence[Task], workers: int | None, device: torch.device
-    ) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
-        count = min(workers or available_processors(), len(tasks))
+        count = min(terms.workers or available_processors(), len(tasks))
         pool = [_started() for _ in range(count)]
         waiting, deaths = deque(tasks), Counter[str]()
         busy: dict[Connection, tuple[_Worker, Task]] = {}
@@ -58,8 +43,8 @@ class Processes:
                         yield answer
                         continue
                     deaths[task.digest] += 1
-                    if deaths[task.digest] > self.retries:
-                        raise JobError(died(task, self.retries, answer))
+                    if deaths[task.digest] > terms.retries:
+                        raise JobError(died(task, terms.retries, answer))
                     pool[pool.index(worker)] = _started()
                     waiting.appendleft(task)
                     yield Retried(task.digest, f"worker {answer}")

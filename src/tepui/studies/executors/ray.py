@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import torch
 
 from tepui.core.checks import require
-from tepui.studies.executors.base import POLL, Event, Started, died, imported
+from tepui.studies.executors.base import POLL, Event, Started, Terms, died, imported
 from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
 from tepui.studies.plan_file import Task
 
@@ -23,7 +23,6 @@ PATIENCE = {
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
-@final
 @dataclass(frozen=True)
 class Ray:
     """One Ray task per ensemble; the store must lie where all nodes reach it.
@@ -34,57 +33,43 @@ class Ray:
             study.
         gpus: Share of a GPU that an ensemble takes; by default a whole one where
             ensembles are trained on GPUs.
-        retries: How often a task is taken up again after its worker died.
     """
 
     address: str | None = None
     gpus: float | None = None
-    retries: int = 2
 
     def __post_init__(self) -> None:
-        require(self.retries >= 0, "retries", "not be negative", self.retries)
         shares = self.gpus is None or 0 <= self.gpus <= 1 or self.gpus == int(self.gpus)
         rule = "be a share of one GPU or a whole number of them"
         require(shares and (self.gpus or 0) >= 0, "ray.gpus", rule, self.gpus)
 
-    def run(
-        self, tasks: Sequence[Task], workers: int | None, device: torch.device
-    ) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         rule = "name no number for executor ray, which chooses the GPU"
-        require(device.index is None, "device", rule, str(device))
+        require(terms.device.index is None, "device", rule, str(terms.device))
         ray = imported("ray", "ray")
-        with self._connected(ray, workers):
+        with self._connected(ray, terms.workers):
             remote = ray.remote(_done).options(
                 num_cpus=1,
-                num_gpus=self._gpus(device),
-                max_retries=self.retries,
+                num_gpus=self._gpus(terms.device),
+                max_retries=terms.retries,
                 runtime_env={"env_vars": {THREADS_VARIABLE: "1"}},
             )
             waiting, running = deque(tasks), dict[Any, Task]()
             while waiting or running:
-                while waiting and len(running) < (workers or len(tasks)):
+                while waiting and len(running) < (terms.workers or len(tasks)):
                     task = waiting.popleft()
                     running[remote.remote(task)] = task
                     yield Started(task.digest)
                 for reference in ray.wait([*running], timeout=POLL)[0]:
-                    yield self._answer(ray, reference, running.pop(reference))
+                    task = running.pop(reference)
+                    yield _answer(ray, reference, task, terms.retries)
                 yield None
 
     def _gpus(self, device: torch.device) -> float:
         if self.gpus is not None:
             return self.gpus
         return 1.0 if device.type == "cuda" else 0.0
-
-    def _answer(self, ray: Any, reference: Any, task: Task) -> Ended:
-        try:
-            answer: Ended | JobError = ray.get(reference)
-        except ray.exceptions.RayError as error:
-            how = f"died ({type(error).__name__})"
-            raise JobError(died(task, self.retries, how)) from error
-        if isinstance(answer, JobError):
-            raise answer
-        return answer
 
     @contextmanager
     def _connected(self, ray: Any, workers: int | None) -> Iterator[None]:
@@ -111,6 +96,17 @@ class Ray:
             yield
         finally:
             ray.shutdown()
+
+
+def _answer(ray: Any, reference: Any, task: Task, retries: int) -> Ended:
+    try:
+        answer: Ended | JobError = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        how = f"died ({type(error).__name__})"
+        raise JobError(died(task, retries, how)) from error
+    if isinstance(answer, JobError):
+        raise answer
+    return answer
 
 
 def _done(task: Task) -> Ended | JobError:

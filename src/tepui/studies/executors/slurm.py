@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, final, get_args
-
-import torch
+from shutil import rmtree
+from typing import Any, Literal, get_args
 
 from tepui.core.checks import one_of, require
-from tepui.studies.executors.base import Event, Retried, Started, died, imported
+from tepui.studies.executors.base import Event, Retried, Started, Terms, died, imported
 from tepui.studies.job import Ended, JobError, children_on_one_thread
 from tepui.studies.plan_file import Task
 
@@ -18,7 +17,6 @@ Cluster = Literal["slurm", "local"]
 POLL = {"slurm": 5.0, "local": 0.5}  # seconds; Slurm's accounting is asked every minute
 
 
-@final
 @dataclass(frozen=True)
 class Slurm:
     """One element of a job array per ensemble; all nodes must reach the store.
@@ -33,8 +31,6 @@ class Slurm:
         memory: Gigabytes of memory of each job; the partition's default if None.
         cluster: ``slurm``, or ``local`` to do as Slurm would in processes of this
             machine.
-        retries: How often a job is submitted again after it died, and how often one
-            that runs out of time is requeued.
     """
 
     partition: str | None = None
@@ -42,20 +38,18 @@ class Slurm:
     gpus: int | None = None
     memory: float | None = None
     cluster: Cluster = "slurm"
-    retries: int = 2
 
     def __post_init__(self) -> None:
         one_of("slurm.cluster", self.cluster, get_args(Cluster))
-        require(self.retries >= 0, "retries", "not be negative", self.retries)
         require(self.minutes > 0, "slurm.minutes", "be positive", self.minutes)
 
-    def run(
-        self, tasks: Sequence[Task], workers: int | None, device: torch.device
-    ) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         submitit = imported("submitit", "slurm")
-        queue = self._queue(submitit, tasks[0].plan.with_suffix(""), workers, device)
-        limit = workers if self.cluster == "local" and workers else len(tasks)
+        folder = tasks[0].plan.with_suffix("")  # of what jobs say
+        queue = self._queue(submitit, folder, terms)
+        local = self.cluster == "local"  # which has no queue of its own
+        limit = terms.workers if local and terms.workers else len(tasks)
         waiting, deaths = list(tasks), Counter[str]()
         running: list[tuple[Any, Task]] = []
         try:
@@ -72,19 +66,18 @@ class Slurm:
                         yield answer
                         continue
                     deaths[task.digest] += 1
-                    if deaths[task.digest] > self.retries:
-                        raise JobError(died(task, self.retries, answer))
+                    if deaths[task.digest] > terms.retries:
+                        raise JobError(died(task, terms.retries, answer))
                     waiting.append(task)
                     yield Retried(task.digest, answer)
                 yield None
                 time.sleep(POLL[self.cluster])
+            rmtree(folder)
         finally:
             for job, _ in running:
                 job.cancel()
 
-    def _queue(
-        self, submitit: Any, folder: Path, workers: int | None, device: torch.device
-    ) -> Any:
+    def _queue(self, submitit: Any, folder: Path, terms: Terms) -> Any:
         try:
             queue = submitit.AutoExecutor(folder, cluster=self.cluster)
         except RuntimeError as error:
@@ -92,7 +85,7 @@ class Slurm:
             hint = "the command sbatch was not found"
             message = f"slurm.cluster must {rule}, got {self.cluster!r} ({hint})"
             raise ValueError(message) from error
-        on_gpu = device.type == "cuda"
+        on_gpu = terms.device.type == "cuda"
         queue.update_parameters(
             name="tepui",
             timeout_min=self.minutes,
@@ -102,7 +95,7 @@ class Slurm:
         )
         if self.cluster == "slurm":
             queue.update_parameters(
-                slurm_array_parallelism=workers or 1000,
+                slurm_array_parallelism=terms.workers or 1000,
                 slurm_additional_parameters={"requeue": True},
                 **({"slurm_partition": self.partition} if self.partition else {}),
             )
@@ -153,7 +146,7 @@ def _answer(submitit: Any, job: Any) -> Ended | str:
         submitit.core.utils.UncompletedJobError,
         submitit.core.utils.FailedJobError,
     ):
-        return f"died (state {job.state})"
+        return f"died (state {job.state}, see {job.paths.stderr})"
     if isinstance(answer, JobError):
         raise answer
     return answer

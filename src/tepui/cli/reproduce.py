@@ -21,6 +21,7 @@ from rich.table import Table
 from tepui.cli.console import console, table
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
+from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
 from tepui.papers.recipe import (
     PAPERS,
@@ -33,7 +34,7 @@ from tepui.papers.recipe import (
     look_up,
     names,
 )
-from tepui.papers.reproduce import check_needs, cost, make, rows
+from tepui.papers.reproduce import check_needs, make, rows
 from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.studies.executors.processes import available_processors
 from tepui.studies.job import Advance, Job
@@ -224,14 +225,8 @@ def progress_bar(steps: int) -> Iterator[Advance]:
 def _plan(chosen: Sequence[Item], store: Store) -> Table:
     plans = {item.asked: item.jobs for item in chosen}
     whole = merged(chain.from_iterable(plans.values()))
-    rows = []
-    for item, jobs in {**plans, "all, each ensemble once": whole}.items():
-        price = cost(jobs, store)
-        counts = (price.trials, price.trained, price.member_epochs)
-        rows.append((item, *map(str, counts)))
-    numbers = ("ensembles", "trained", "member-epochs left")
-    headings = ("figure or table", *numbers)
-    return table("what there is to do", headings, rows, numbers=numbers)
+    both = {**plans, "all, each ensemble once": whole}
+    return plan_table("figure or table", both, store)
 
 
 def _catalog() -> Table:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tepui.cli.console import console, table
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
+from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
@@ -101,6 +102,8 @@ def sweep(
         names = ", ".join(peeks)
         console().print(f"{names} left out: their unlabeled data are test data")
     if dry_run:
+        plans = {search.label: merged(search.work) for search in planned}
+        console().print(plan_table("search", {**plans, "all": whole}, shelf))
         return
     folder = out / size / recipe / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)

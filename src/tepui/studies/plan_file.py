@@ -21,7 +21,7 @@ from tepui.core.storage import replacing
 from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
 from tepui.studies.store import Store
 
-FOLDER = "plans"
+FOLDER = ".plans"
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,12 @@ def _shown(price: Price, trials: int) -> tuple[str, ...]:
     if trials and price.unpriced == trials:
         return ("?",) * len(PRICES)
     return (
-        f"{price.hours_on_h200:.2g}",
-        "?" if price.hours_here is None else f"{price.hours_here:.2g}",
-        f"{price.device_bytes / 1e9:.2g}",
-        f"{price.disk_bytes / 1e9:.2g}",
+        _number(price.hours_on_h200),
+        "?" if price.hours_here is None else _number(price.hours_here),
+        _number(price.device_bytes / 1e9),
+        _number(price.disk_bytes / 1e9),
     )
+
+
+def _number(value: float) -> str:
+    return "< 0.01" if 0 < value < 0.01 else f"{value:.2f}"

@@ -141,13 +141,7 @@ def compare(
         learned, spec = read(train), on_features(on_images, read)
         beside = None if unlabeled is None else read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
-    plan = {
-        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
-        for label, method in zip(labels(methods), methods, strict=True)
-        for number, trial in enumerate(
-            _trials(method, factory, *data, seeds, members, training)
-        )
-    }
+    plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
     store = _store(folder, place, plan, training)
     for job in plan.values():
@@ -182,6 +176,37 @@ def compare(
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
     write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
     return comparison
+
+
+def planned_comparison(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    train: Dataset[Any],
+    test: Dataset[Any],
+    *,
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    ood: Mapping[str, Dataset[Any]] | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    members: int = 3,
+    ensembles: int = 1,
+    seed: int | Sequence[int] = SEED,
+    out: str | Path,
+    device: str | torch.device | None = None,
+    **training: Any,
+) -> tuple[dict[str, list[Job]], NamedStore]:
+    """Return what :func:`compare` would do with these arguments, by method, and where.
+
+    Sharpness is not in it, which takes little.
+    """
+    _check(methods, members, ensembles, unlabeled)
+    seeds = member_seeds(seed, members * ensembles)
+    data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
+    spec = _test_spec(test, shifted, ood, None)
+    plan = _plan(methods, factory, data, spec, None, seeds, members, training)
+    jobs: dict[str, list[Job]] = {}
+    for (label, _), job in plan.items():
+        jobs.setdefault(label, []).append(job)
+    return jobs, _store(Path(out), device_named(device), plan, training)
 
 
 def labels(methods: Sequence[Method]) -> list[str]:
@@ -252,6 +277,26 @@ def _measures(
     if options is None:
         return ()
     return (SharpnessSpec(partial(worst_case, **options), data),)
+
+
+def _plan(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    data: tuple[Given, Given | None],
+    spec: GivenTest,
+    sharpness: Mapping[str, Any] | None,
+    seeds: Sequence[int],
+    members: int,
+    training: Mapping[str, Any],
+) -> dict[tuple[str, int], Job]:
+    """Return a job for each method and repetition."""
+    return {
+        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
+        for label, method in zip(labels(methods), methods, strict=True)
+        for number, trial in enumerate(
+            _trials(method, factory, *data, seeds, members, training)
+        )
+    }
 
 
 def _trials(

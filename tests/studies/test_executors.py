@@ -3,6 +3,8 @@
 import logging
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from tepui.core.storage import read_tensors, same_bits
 from tepui.data import Digits
 from tepui.methods import DeepEnsemble
 from tepui.studies import Job, Store, carry_out
+from tepui.studies.beginnings import common_part
 from tepui.studies.executors import Processes, Ray, Slurm
 from tepui.studies.job import JobError
 from tepui.studies.plan_file import FOLDER
+from tepui.studies.progress import steps_left
 from tepui.studies.specifications import Samples
 
 LONGER = TRIAL.trained_with(epochs=4)
@@ -132,3 +136,204 @@ def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):
     with pytest.raises(JobError, match=message):
         carry_out(WORK[::2], store, workers=2, retries=1, executor=executor)
     assert not [*(store.path / FOLDER).glob("*.pickle")]
+
+
+def test_a_failing_task_is_no_death_and_is_named(tmp_path):
+    bad = replace(TRIAL, data=Samples(Digits, count=5000))
+    with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
+        carry_out([Job(bad), WORK[1]], store_in(tmp_path), workers=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("library", "executor"), [("submitit", LOCAL_SLURM), ("ray", Ray())]
+)
+def test_failures_elsewhere_are_told_as_here(library, executor, tmp_path):
+    pytest.importorskip(library)
+    bad = replace(TRIAL, data=Samples(Digits, count=5000))
+    store = store_in(tmp_path)
+    given_up = carry_out([Job(bad)], store, executor=executor, tolerated=(ValueError,))
+    assert "count must be at most" in given_up[bad.digest]
+    with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
+        carry_out([Job(bad)], store, executor=executor)
+
+
+def test_what_cannot_be_sent_is_refused_before_anything_starts(tmp_path):
+    store = Store(tmp_path, device="cpu", shared={"callbacks": [lambda record: None]})
+    with pytest.raises(ValueError, match="jobs must hold only what can be sent"):
+        carry_out(WORK, store, workers=2)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("executor", "library"), [(Ray(), "ray"), (LOCAL_SLURM, "submitit")]
+)
+def test_a_missing_library_is_named_with_its_extra(
+    executor, library, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, library, None)
+    extra = type(executor).__name__.lower()
+    with pytest.raises(ImportError, match=rf"pip install 'tepui\[{extra}\]'"):
+        carry_out(WORK, Store(tmp_path, device="cpu"), executor=executor)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (
+            "127.0.0.1:1",
+            r"a Ray cluster that can be reached, got '127.0.0.1:1' \(.*ref",
+        ),
+        ("127.0.0.1:99999", "a Ray cluster that can be reached"),
+        ("somewhere", "ray.address must be written HOST:PORT, or be auto, got 'some"),
+    ],
+)
+def test_a_ray_cluster_that_cannot_be_reached(address, message, tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(ValueError, match=message):
+        carry_out(WORK, Store(tmp_path, device="cpu"), executor=Ray(address=address))
+
+
+@pytest.mark.parametrize("gpus", [-0.5, 1.5])
+def test_ray_takes_a_share_of_a_gpu_or_whole_ones(gpus):
+    with pytest.raises(ValueError, match="ray.gpus must be a share of one GPU or a wh"):
+        Ray(gpus=gpus)
+
+
+def test_ray_chooses_the_gpu(tmp_path):
+    store = Store(tmp_path, device="cuda:1")
+    with pytest.raises(ValueError, match="device must name no number for executor ray"):
+        carry_out(WORK, store, executor=Ray())
+
+
+def sbatch(folder, monkeypatch, text):
+    """Put a stand-in for Slurm's command on the path."""
+    folder.mkdir()
+    command = folder / "sbatch"
+    command.write_text(f"#!/bin/sh\n{text}\n")
+    command.chmod(0o755)
+    for other in ("srun", "sacct", "scancel"):
+        (folder / other).symlink_to(command)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_without_slurm_the_error_says_what_is_missing(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"slurm.cluster .* got 'slurm' \(the command s"
+    ):
+        carry_out(WORK, Store(tmp_path, device="cpu"), executor=Slurm())
+
+
+INVALID = "sbatch: error: invalid partition specified: nowhere"
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "message"),
+    [
+        (
+            INVALID,
+            ValueError,
+            "slurm.partition must name .* got 'nowhere' .*" + INVALID,
+        ),
+        ("sbatch: error: Job limit", JobError, "refused the jobs: .*Job limit"),
+    ],
+)
+def test_what_slurm_refuses_is_told(said, error, message, tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    sbatch(tmp_path / "bin", monkeypatch, f"echo '{said}' >&2; exit 1")
+    store = Store(tmp_path / "store", device="cpu")
+    with pytest.raises(error, match=message):
+        carry_out(WORK, store, executor=Slurm(partition="nowhere"))
+
+
+def test_slurm_gets_one_array_with_what_was_asked_for(tmp_path, monkeypatch):
+    """The stand-in keeps the script that it is given and refuses it."""
+    pytest.importorskip("submitit")
+    kept = tmp_path / "script"
+    text = f'for last; do :; done; cp "$last" {kept}; env > {kept}.env; exit 1'
+    sbatch(tmp_path / "bin", monkeypatch, text)
+    executor = Slurm(partition="short", minutes=90, gpus=2, memory=8)
+    store = Store(tmp_path / "store", device="cpu")
+    with pytest.raises(JobError):
+        carry_out(WORK, store, executor=executor, workers=2)
+    script = kept.read_text()
+    for option in ("array=0-2%2", "partition=short", "time=90", "requeue", "mem=8GB"):
+        assert f"#SBATCH --{option}" in script
+    assert "gpus-per-node=2" in script
+    assert "OMP_NUM_THREADS=1" in Path(f"{kept}.env").read_text().splitlines()
+
+
+TWO_DRIVERS = """
+import sys
+from pathlib import Path
+from studies.test_executors import WORK, CountEpochs
+from tepui.studies import Store, carry_out
+
+folder = Path(sys.argv[1])
+shared = {"callbacks": [CountEpochs(folder / "epochs")]}
+carry_out(WORK, Store(folder / "store", device="cpu", shared=shared))
+"""
+
+
+@dataclass(frozen=True)
+class CountEpochs:
+    """Leaves a line for every epoch that is trained."""
+
+    file: Path
+
+    def __call__(self, record):
+        with self.file.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def test_two_drivers_share_a_store_and_train_everything_once(undisturbed, tmp_path):
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", TWO_DRIVERS, tmp_path]
+    drivers = [subprocess.Popen(command, cwd=tests) for _ in range(2)]
+    assert [driver.wait() for driver in drivers] == [0, 0]
+    store = Store(tmp_path / "store", device="cpu")
+    assert_same(store, undisturbed)
+    lines = (tmp_path / "epochs").read_text().splitlines()
+    assert len(lines) == sum(job.trial.training.epochs for job in WORK)
+
+
+def test_a_process_whose_lease_was_taken_over_waits_for_the_other(tmp_path):
+    """A lease that is lost in the first epoch is taken back once it is stale."""
+    store = Store(tmp_path, device="cpu", stale_after=0.5)
+    folder = tmp_path / f".{LONGER.digest}.lease"
+    robbed = []
+
+    def rob(record):
+        if not robbed:
+            robbed.append(record)
+            (folder / "99").write_text('{"host": "elsewhere", "process": 1}\n')
+
+    store.shared["callbacks"] = [rob]
+    carry_out(WORK[:1], store)
+    assert robbed
+    assert not WORK[0].steps_left(store)
+    assert [path.name for path in folder.iterdir()] > ["99"]
+
+
+def test_progress_is_read_from_run_folders(tmp_path):
+    """Of a job that another process trains, and until a beginning that it shares."""
+    store = Store(tmp_path, device="cpu")
+    job = WORK[0]
+    whole = job.steps_left(store)
+    assert steps_left(job, store) == whole == 2 * (4 + 2)
+
+    def stop(record):
+        if record.epoch == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        store.run(job.trial, on_epoch=stop)
+    assert steps_left(job, store) == whole - 2 * 3
+    beginning = replace(job, trial=replace(job.trial, seeds=(5, 6)), beginnings=(1, 3))
+    begun = common_part(beginning.trial)[0]
+    folder = tmp_path / "beginnings" / f"{begun.digest}-3"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text("one\ntwo\nhalf a line")
+    assert steps_left(beginning, store) == whole - 2 * 2

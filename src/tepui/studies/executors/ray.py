@@ -1,6 +1,7 @@
 """Work done by a Ray cluster, or by Ray on this machine."""
 
 import os
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ PATIENCE = {
     "RAY_agent_register_timeout_ms": "120000",
     "RAY_raylet_start_wait_time_s": "120",
 }
+CONNECTING = 10.0  # seconds
 # What Ray announces for its next version: tasks without a GPU keep CUDA's variable.
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -79,23 +81,38 @@ class Ray:
             return
         for name, value in {**PATIENCE, **QUIET}.items():
             os.environ.setdefault(name, value)
-        room = {"num_cpus": workers} if self.address is None else {}
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if self.address is None:
+            options |= {"num_cpus": workers, "include_dashboard": False}
+        else:
+            _check_reachable(self.address)
         try:
-            ray.init(
-                address=self.address or "local",
-                include_dashboard=False if self.address is None else None,
-                log_to_driver=False,
-                logging_level="ERROR",
-                **room,
-            )
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            rule = "be a Ray cluster that can be reached"
-            reason = f"{self.address!r} ({str(error).splitlines()[0]})"
-            raise ValueError(f"ray.address must {rule}, got {reason}") from error
+            ray.init(address=self.address or "local", **options)
+        except ConnectionError as error:
+            raise ValueError(_unreachable(self.address, error)) from error
         try:
             yield
         finally:
             ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Raise if nobody listens at an address; Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    fits = bool(host and colon and port.isdecimal())
+    require(fits, "ray.address", "be written HOST:PORT, or be auto", address)
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECTING).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(_unreachable(address, error)) from error
+
+
+def _unreachable(address: str | None, error: Exception) -> str:
+    rule = "be that of a Ray cluster that can be reached"
+    reason = str(error).strip().partition("\n")[0]
+    return f"ray.address must {rule}, got {address!r} ({reason})"
 
 
 def _answer(ray: Any, reference: Any, task: Task, retries: int) -> Ended:

@@ -243,7 +243,7 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_killed_and_started_again_equals_uninterrupted(number, uninterrupted, tmp_path):
     folder = tmp_path / "store"
     first = begin(folder)

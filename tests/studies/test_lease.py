@@ -87,7 +87,7 @@ def test_a_lease_that_is_renewed_is_not_taken_over(tmp_path):
 def test_who_was_away_for_too_long_learns_who_took_over(tmp_path):
     with leased(tmp_path) as lease:
         foreign(tmp_path, 2)
-        with pytest.raises(LeaseLostError, match="taken over by .*elsewhere"):
+        with pytest.raises(LeaseLostError, match=r"taken over by .*elsewhere"):
             lease.check()
 
 

@@ -80,6 +80,7 @@ def attempt(
 
     def count(steps: int) -> None:
         nonlocal left
+        steps = min(steps, left)  # epochs before a lease was lost count once
         left -= steps
         advance(steps)
 

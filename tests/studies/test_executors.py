@@ -340,3 +340,15 @@ def test_progress_is_read_from_run_folders(tmp_path):
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text("one\ntwo\nhalf a line")
     assert steps_left(beginning, store) == whole - 2 * 2
+
+
+def test_what_another_driver_works_on_is_left_for_last(tmp_path, caplog):
+    store = Store(tmp_path, device="cpu", stale_after=1)
+    lease = store.lease(WORK[0].trial)
+    lease.mkdir()
+    (lease / "1").write_text('{"host": "elsewhere", "process": 1}\n')
+    with caplog.at_level(logging.INFO, "tepui.studies"):
+        carry_out(WORK, store)
+    started = [text for text in caplog.messages if text.startswith("started")]
+    second, third, first = (job.trial.digest for job in (*WORK[1:], WORK[0]))
+    assert [text.split("(")[1][:-1] for text in started] == [second, third, first]

@@ -16,6 +16,7 @@ from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.executors.base import Event, Retried, Started, Terms
 from tepui.studies.given import Request
 from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
+from tepui.studies.lease import first_free
 from tepui.studies.plan_file import planned
 from tepui.studies.progress import Progress
 from tepui.studies.store import Store
@@ -132,7 +133,9 @@ def _in_turn(
     tolerated: Errors,
     threads: int | None,
 ) -> Events:
-    for job in work:
+    waiting = list(work)
+    while waiting:
+        job = waiting.pop(first_free(store.lease(job.trial) for job in waiting))
         yield Started(job.trial.digest)
         with on_threads(store, threads):
             ended = attempt(job, store, advance, tolerated)

@@ -17,7 +17,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -78,6 +78,17 @@ def leased(folder: Path, stale_after: float = STALE_AFTER) -> Iterator[Lease]:
         renewing.join()
         _append(file, f"\n{_RELEASED}")
         file.close()
+
+
+def first_free(leases: Iterable[Path]) -> int:
+    """Return which of some leases is the first that nobody holds; 0 if all are held."""
+    return next((n for n, folder in enumerate(leases) if not _is_held(folder)), 0)
+
+
+def _is_held(folder: Path) -> bool:
+    """Return whether somebody seems to hold a lease; who holds it may have died."""
+    number = _highest(folder) if folder.exists() else 0
+    return number > 0 and not _is_over(_read(folder / str(number)))
 
 
 def _acquired(folder: Path, stale_after: float) -> tuple[Lease, TextIO]:

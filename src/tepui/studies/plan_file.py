@@ -32,12 +32,14 @@ class Task:
         plan: The plan's file.
         index: Which of its jobs.
         digest: The job's trial.
+        lease: The lease under which it is worked on.
         name: What the job is called in messages.
     """
 
     plan: Path
     index: int
     digest: str
+    lease: Path
     name: str
 
     def __call__(self, advance: Advance = lambda steps: None) -> Ended:
@@ -83,7 +85,7 @@ def planned(
         temporary.write_bytes(pickle.dumps((_paths(), work)))
     try:
         yield [
-            Task(file, index, job.trial.digest, job.name)
+            Task(file, index, job.trial.digest, store.lease(job.trial), job.name)
             for index, job in enumerate(jobs)
         ]
     finally:

@@ -98,6 +98,17 @@ class Store:
         """
         return RunFolder(self.folder(trial)).finished
 
+    def lease(self, trial: Trial) -> Path:
+        """Return the folder of the lease under which a trial is worked on.
+
+        Args:
+            trial: The trial.
+
+        Returns:
+            The folder, whether or not it exists.
+        """
+        return _lease_of(self.folder(trial))
+
     def epochs_done(self, trial: Trial, beginnings: Sequence[int] = ()) -> int:
         """Return how many epochs of a trial there are, whichever process trains it.
 
@@ -323,7 +334,11 @@ class Store:
         return folder / f"evaluation-{request.digest}" / EVALUATION
 
     def _lease(self, folder: Path) -> AbstractContextManager[Lease]:
-        return leased(folder.with_name(f".{folder.name}.lease"), self.stale_after)
+        return leased(_lease_of(folder), self.stale_after)
+
+
+def _lease_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lease")
 
 
 def device_named(name: str | torch.device | None) -> torch.device:

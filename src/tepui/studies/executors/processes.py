@@ -2,7 +2,7 @@
 
 import multiprocessing
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tepui.studies.executors.base import POLL, Event, Retried, Started, Terms, died
 from tepui.studies.job import Advance, Ended, JobError, children_on_one_thread
+from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
 
 
@@ -23,13 +24,13 @@ class Processes:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         count = min(terms.workers or available_processors(), len(tasks))
         pool = [_started() for _ in range(count)]
-        waiting, deaths = deque(tasks), Counter[str]()
+        waiting, deaths = list(tasks), Counter[str]()
         busy: dict[Connection, tuple[_Worker, Task]] = {}
         try:
             while waiting or busy:
                 idle = [worker for worker in pool if worker.pipe not in busy]
                 for worker in idle[: len(waiting)]:
-                    task = waiting.popleft()
+                    task = waiting.pop(first_free(t.lease for t in waiting))
                     worker.give(task)
                     busy[worker.pipe] = worker, task
                     yield Started(task.digest)
@@ -46,7 +47,7 @@ class Processes:
                     if deaths[task.digest] > terms.retries:
                         raise JobError(died(task, terms.retries, answer))
                     pool[pool.index(worker)] = _started()
-                    waiting.appendleft(task)
+                    waiting.insert(0, task)
                     yield Retried(task.digest, f"worker {answer}")
                 yield None
         finally:

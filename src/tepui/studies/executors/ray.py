@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import torch
 from tepui.core.checks import require
 from tepui.studies.executors.base import POLL, Event, Started, Terms, died, imported
 from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
+from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
 
 # Ray starts in seconds, but took 43 on a loaded machine and gives up before by itself.
@@ -57,10 +57,10 @@ class Ray:
                 max_retries=terms.retries,
                 runtime_env={"env_vars": {THREADS_VARIABLE: "1"}},
             )
-            waiting, running = deque(tasks), dict[Any, Task]()
+            waiting, running = list(tasks), dict[Any, Task]()
             while waiting or running:
                 while waiting and len(running) < (terms.workers or len(tasks)):
-                    task = waiting.popleft()
+                    task = waiting.pop(first_free(t.lease for t in waiting))
                     running[remote.remote(task)] = task
                     yield Started(task.digest)
                 for reference in ray.wait([*running], timeout=POLL)[0]:

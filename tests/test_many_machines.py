@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tepui.cli.main import build_parser, main
+from tepui.cli.main import _read, main
 from tepui.cli.parsing import normalized
 
 PAGE = Path(__file__).parents[1] / "docs" / "many_machines.md"
 TEXT = PAGE.read_text()
 COMMANDS = [
     line.replace("\\\n", "")
-    for block in re.findall(r"```\n(.*?)```", TEXT, re.S)
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.S | re.M)
     for line in re.split(r"\n(?=tepui)", block.strip())
-    if line.startswith("tepui")
+    if not language
 ]
 LIBRARIES = {"ray": "ray", "slurm": "submitit"}
 
@@ -57,9 +57,8 @@ def test_commands_of_the_page(command, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in HERE])
 def test_commands_for_a_cluster_are_understood(command):
-    words = normalized(shlex.split(command)[1:])
-    chosen = build_parser().parse_args(words)
-    assert chosen[chosen.subcommand].executor in LIBRARIES
+    _, values = _read(normalized(shlex.split(command)[1:]))
+    assert values["executor"] in LIBRARIES
 
 
 def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
@@ -83,12 +82,9 @@ def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
     assert mounts.keys() == claimed
     words = [*container["command"], *container["args"]]
     assert words[0] == "tepui"
-    chosen = build_parser().parse_args(normalized(words[1:]))
+    _, values = _read(normalized(words[1:]))
     (folder,) = mounts.values()
-    assert all(
-        str(path).startswith(folder)
-        for path in (chosen.reproduce.store, chosen.reproduce.out)
-    )
+    assert all(str(values[name]).startswith(folder) for name in ("store", "out"))
 
 
 @pytest.mark.slow
@@ -97,8 +93,7 @@ def test_the_search_of_the_page(tmp_path, monkeypatch, capsys):
     pytest.importorskip("ray.tune", exc_type=ImportError)
     (code,) = re.findall(r"```py\n(from ray import tune.*?)```", TEXT, re.S)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path))
-    monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Ray Tune writes
     import ray
 
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)

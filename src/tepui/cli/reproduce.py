@@ -194,7 +194,10 @@ def _is_made(item: Item) -> bool:
 
 
 def workers_for(
-    asked: int | None, store: Store, size: Size, executor: ExecutorName
+    asked: int | None,
+    store: Store,
+    size: Size,
+    executor: ExecutorName = "processes",
 ) -> int | None:
     """Return how many trials to train at a time; None leaves it to the executor."""
     if asked is not None or executor != "processes":

@@ -13,6 +13,7 @@ from tepui.studies.executors.base import Event, Retried, Started, Terms, died, i
 from tepui.studies.job import Ended, JobError, children_on_one_thread
 from tepui.studies.plan_file import Task
 
+REQUEUES = 100  # of a job that runs out of time, each from its last checkpoint
 Cluster = Literal["slurm", "local"]
 POLL = {"slurm": 5.0, "local": 0.5}  # seconds; Slurm's accounting is asked every minute
 
@@ -79,7 +80,9 @@ class Slurm:
 
     def _queue(self, submitit: Any, folder: Path, terms: Terms) -> Any:
         try:
-            queue = submitit.AutoExecutor(folder, cluster=self.cluster)
+            queue = submitit.AutoExecutor(
+                folder, cluster=self.cluster, slurm_max_num_timeout=REQUEUES
+            )
         except RuntimeError as error:
             rule = "name a cluster that this machine can submit to"
             hint = "the command sbatch was not found"

@@ -5,15 +5,17 @@ import pytest
 import torch
 
 from study_cases import EXAM, TRIAL
-from tepui.data import Arrays
+from tepui.data import CIFAR10, Arrays, Digits, FashionMNIST
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet, ResNet18
 from tepui.studies import EvaluationSpec, Job, Samples, Store
 from tepui.studies.beginnings import pieces
+from tepui.studies.blank_data import FORMS, Form, blank
 from tepui.studies.member_cost import gradients_per_step, member_cost
 from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, Price, Pricing
 from tepui.studies.specifications import DataSource
 from tepui.studies.speeds import Speeds
+from tepui.studies.sweep import HoldOut
 from tepui.training import AdamW
 
 IMAGES = Arrays(torch.zeros(2, 3, 32, 32), torch.tensor([0, 1]))
@@ -151,3 +153,32 @@ def test_data_that_are_not_there_are_counted_not_loaded(data, tmp_path):
     price = pricing.price([unknown, Job(TRIAL)])
     assert price.unpriced == 1
     assert price.hours_on_h200 == pricing.price([Job(TRIAL)]).hours_on_h200
+
+
+def absent(train=True):
+    raise FileNotFoundError("not fetched yet")
+
+
+def test_published_data_that_are_not_there_yet_are_priced(tmp_path, monkeypatch):
+    """As if all images were there: time follows from their number and shape."""
+    monkeypatch.setitem(FORMS, absent, Form((1, 8, 8), 100, 20))
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+    there = replace(TRIAL, data=Samples(Digits, count=90))
+    gone = replace(TRIAL, data=Samples(absent, held_out=0.1))
+    prices = [pricing.price([Job(trial)]) for trial in (there, gone)]
+    assert prices[1].unpriced == 0
+    assert prices[1].hours_on_h200 == pytest.approx(prices[0].hours_on_h200)
+    held_out = HoldOut(Samples(absent), "held_out", 0.2)
+    assert len(blank(held_out)) == 20
+    assert len(blank(Samples(absent, part="test"))) == 20
+    assert len(blank(Samples(absent, part="held_out", held_out=0.1, count=50))) == 5
+
+
+@pytest.mark.parametrize("kind", [CIFAR10, FashionMNIST])
+def test_blank_images_have_the_form_of_the_real_ones(kind):
+    try:
+        sets = kind(train=True), kind(train=False)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    for real, part in zip(sets, ("train", "test"), strict=True):
+        assert blank(Samples(kind, part=part)).inputs.shape == real.inputs.shape

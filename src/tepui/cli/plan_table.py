@@ -43,7 +43,7 @@ def plan_table(
         unpriced = max(unpriced, price.unpriced)
     numbers = (*COUNTS, *PRICES)
     shown = table("what there is to do", (heading, *numbers), rows, numbers=numbers)
-    missing = f"; without {unpriced} ensembles whose data are missing or yet to be made"
+    missing = f"; without {unpriced} ensembles whose data are unknown or yet to be made"
     shown.caption = HOW + (missing if unpriced else "")
     return shown
 

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 from tepui.data.loading import as_arrays, length
 from tepui.studies.beginnings import Piece, pieces
+from tepui.studies.blank_data import blank
 from tepui.studies.given import Given, GivenTest
 from tepui.studies.job import Job
 from tepui.studies.member_cost import (
@@ -53,7 +54,7 @@ class Price:
         device_bytes: Memory on the device that the largest ensemble takes.
         disk_bytes: What all ensembles and their logits take in the store.
         unpriced: Ensembles that are not in these numbers, since their data are missing
-            or have yet to be made.
+            and not known, or have yet to be made.
     """
 
     hours_on_h200: float = 0.0
@@ -146,7 +147,8 @@ class Pricing:
             return speed.peak_memory
         copies = 3 + optimizer_slots(trial)  # weights, gradient, where SAM goes
         activations = trial.training.batch_size * cost.activations
-        held = as_arrays(self.store.dataset(trial.data))
+        dataset = self._dataset(trial.data)
+        held = None if dataset is None else as_arrays(dataset)
         inputs = 0 if held is None else _bytes(held.inputs)
         return len(trial.seeds) * (copies * cost.weights + activations) + inputs
 
@@ -164,15 +166,16 @@ class Pricing:
         return self._costs[name], length(dataset)
 
     def _dataset(self, source: DataSource) -> Dataset[Any] | None:
-        """Return data that are there; None where they are not, or have to be made."""
-        if not isinstance(source, Samples | HoldOut | Given):
-            return None
-        if isinstance(source, HoldOut) and self._dataset(source.source) is None:
+        """Return data, blank if they are not there; None if they are to be made."""
+        inner = source
+        while isinstance(inner, HoldOut):
+            inner = inner.source
+        if not isinstance(inner, Samples | Given):
             return None
         try:
             return self.store.dataset(source)
         except FileNotFoundError:
-            return None
+            return blank(source)
 
     def _tested(self, test: EvaluationSpec | GivenTest) -> int:
         """Return how many samples a test shows to each member, as far as is known."""

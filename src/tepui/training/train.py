@@ -87,7 +87,11 @@ def train(
     folder = None if out is None else RunFolder(out)
     threads = folder.threads() if folder is not None and resume else None
     numerics = numerics_of(
-        execution.device, execution.precision, execution.deterministic, threads
+        execution.device,
+        execution.precision,
+        execution.deterministic,
+        threads,
+        execution.cpu_kernels,
     )
     config: dict[str, Any] = {}
     if folder is not None or branch_from is not None:

@@ -12,7 +12,8 @@ from tepui.studies.beginnings import (
     member_epochs,
     shared_beginnings,
 )
-from tepui.studies.jobs import Job, carry_out, merged, with_beginnings
+from tepui.studies.job import Job
+from tepui.studies.jobs import carry_out, merged, with_beginnings
 from tepui.studies.store import Store
 from training.cases import assert_same_runs
 

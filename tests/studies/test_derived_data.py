@@ -19,7 +19,7 @@ from tepui.studies.derived_data import (
     Misjudged,
     ReleasedCopies,
 )
-from tepui.studies.jobs import Job
+from tepui.studies.job import Job
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,

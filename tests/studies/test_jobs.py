@@ -15,13 +15,8 @@ from study_cases import EXAM, MEASURE, TRIAL
 from tepui.data import Digits
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
-from tepui.studies.jobs import (
-    THREADS_VARIABLE,
-    Job,
-    JobError,
-    carry_out,
-    merged,
-)
+from tepui.studies.job import THREADS_VARIABLE, Job, JobError
+from tepui.studies.jobs import carry_out, merged
 from tepui.studies.specifications import Samples
 from tepui.studies.store import Store
 
@@ -215,7 +210,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from study_cases import EXAM, TRIAL
 from tepui.studies.store import Store
-from tepui.studies.jobs import Job, carry_out
+from tepui.studies import Job, carry_out
 if __name__ == "__main__":
     trials = [replace(TRIAL, seeds=(n, n + 1)).trained_with(epochs=8) for n in range(4)]
     work = [Job(trial, (EXAM,)) for trial in trials]
@@ -248,7 +243,7 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_killed_and_started_again_equals_uninterrupted(number, uninterrupted, tmp_path):
     folder = tmp_path / "store"
     first = begin(folder)

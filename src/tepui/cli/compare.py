@@ -1,6 +1,7 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,9 +10,12 @@ from torch import nn
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
+from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
 from tepui.cli.own_functions import own_functions
+from tepui.cli.plan_table import plan_table
+from tepui.core.checks import require
 from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.losses import CrossEntropy
@@ -19,6 +23,8 @@ from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
+from tepui.studies.compare import planned_comparison
+from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.training import SGD, AdamW, exchange_here
 
 DEFAULT_METHODS: list[Method] = [
@@ -48,9 +54,15 @@ def compare(
     unlabeled: Data | None = None,
     extractor: Path | None = None,
     device: str | None = None,
+    at_once: int | None = None,
+    executor: ExecutorName = "processes",
+    retries: int = RETRIES,
+    ray: Ray = DEFAULT_RAY,
+    slurm: Slurm = DEFAULT_SLURM,
     out: Path | None = None,
     resume: bool = False,
     quiet: bool = False,
+    dry_run: bool = False,
 ) -> None:
     """Train several methods on one data set and compare them.
 
@@ -83,12 +95,23 @@ def compare(
         extractor: Train only heads, on features of this run's first member, which are
             computed once and kept in the folder.
         device: Where to train; a GPU if there is one.
+        at_once: Ensembles to train at once; one by default, by ray and slurm as many as
+            they have room for.
+        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
+            the extras of these names install. The folder must then lie where all
+            machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        ray: Of executor ray.
+        slurm: Of executor slurm.
         out: The folder; the next free runs/compare-NNN by default.
         resume: Continue the comparison in the folder, to the same bits.
         quiet: Show no progress.
+        dry_run: Only show what is left to do and what it costs.
     """
     if ensembles is None:
         ensembles = 2 if seeds is None else max(1, len(seeds) // members)
+    if at_once is None and executor == "processes":
+        at_once = 1
     folder = folder_for("compare", out, resume)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
@@ -99,31 +122,46 @@ def compare(
         front, factory = None, fitted(model, train)
     else:
         front, factory = extractor_and_head(extractor, model)
+    both: dict[str, Any] = {
+        "shifted": shifted,
+        "ood": unfamiliar(ood, test),
+        "unlabeled": None if unlabeled is None else unlabeled(),
+        "members": members,
+        "ensembles": ensembles,
+        "seed": seed if seeds is None else seeds,
+        "out": folder,
+        "device": device,
+        "epochs": epochs,
+        "loss": CrossEntropy(label_smoothing),
+        "optimizer": optimizer or SGD(),
+        **settings,
+    }
+    if dry_run:
+        rule = "not be asked for with --extractor, whose features have yet to be made"
+        require(front is None, "--dry-run", rule, dry_run)
+        chosen = methods or DEFAULT_METHODS
+        plans, store = planned_comparison(chosen, factory, train, test, **both)
+        if at_once != 1:  # beginnings are shared
+            plans["all"] = [*chain.from_iterable(plans.values())]
+        terminal.print(plan_table("method", plans, store, runs=folder.parent))
+        return
     with resumable(folder):
         comparison = compare_methods(
             methods or DEFAULT_METHODS,
             factory,
             train,
             test,
-            shifted=shifted,
-            ood=unfamiliar(ood, test),
             metrics=own_functions("--metrics", metrics or ()),
             sharpness={"num_samples": sharpness} if sharpness else None,
-            unlabeled=None if unlabeled is None else unlabeled(),
             extractor=front,
             title=f"Ensembles on {type(train).__name__}",
-            members=members,
-            ensembles=ensembles,
-            seed=seed if seeds is None else seeds,
-            out=folder,
             resume=resume,
-            device=device,
+            at_once=at_once,
+            retries=retries,
+            executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
-            epochs=epochs,
-            loss=CrossEntropy(label_smoothing),
-            optimizer=optimizer or SGD(),
             progress="none" if quiet else "auto",
-            **settings,
+            **both,
         )
     if not exchange_here().writer:
         return

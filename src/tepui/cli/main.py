@@ -41,7 +41,7 @@ from tepui.cli.parsing import (
 )
 from tepui.core.checks import require
 from tepui.core.version import __version__
-from tepui.studies.jobs import JobError
+from tepui.studies.job import JobError
 from tepui.training import (
     ExecutionSpec,
     RankLost,

@@ -1,7 +1,6 @@
 """``tepui reproduce``: figures and tables of the papers, by name."""
 
 import json
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,9 @@ from rich.progress import (
 from rich.table import Table
 
 from tepui.cli.console import console, table
+from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
+from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
 from tepui.papers.recipe import (
     PAPERS,
@@ -33,8 +34,11 @@ from tepui.papers.recipe import (
     look_up,
     names,
 )
-from tepui.papers.reproduce import check_needs, cost, make, rows
-from tepui.studies.jobs import Advance, Job, carry_out, merged
+from tepui.papers.reproduce import check_needs, make, rows
+from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
+from tepui.studies.executors.processes import available_processors
+from tepui.studies.job import Advance, Job
+from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.store import Store
@@ -66,6 +70,10 @@ def reproduce(
     out: Path = Path("results"),
     store: Path = Path("runs/store"),
     workers: int | None = None,
+    executor: ExecutorName = "processes",
+    retries: int = RETRIES,
+    ray: Ray = DEFAULT_RAY,
+    slurm: Slurm = DEFAULT_SLURM,
     dry_run: bool = False,
     overwrite: bool = False,
     device: str | None = None,
@@ -86,7 +94,14 @@ def reproduce(
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
         workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at ``paper`` size.
+            a GPU no more than its memory holds, and one at ``paper`` size; by ray and
+            slurm as many as they have room for.
+        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
+            the extras of these names install. The folder must then lie where all
+            machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        ray: Of executor ray.
+        slurm: Of executor slurm.
         dry_run: Only show what is left to do and what it costs.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
@@ -117,7 +132,9 @@ def reproduce(
         carry_out(
             whole,
             shelf,
-            workers=workers_for(workers, shelf, size),
+            workers=workers_for(workers, shelf, size, executor),
+            retries=retries,
+            executor=executor_named(executor, ray, slurm),
             advance=advance,
             ended=make_what_is_ready,
         )
@@ -176,23 +193,21 @@ def _is_made(item: Item) -> bool:
     return True
 
 
-def workers_for(asked: int | None, store: Store, size: Size) -> int:
-    """Return how many trials to train at a time."""
-    if asked is not None:
+def workers_for(
+    asked: int | None,
+    store: Store,
+    size: Size,
+    executor: ExecutorName = "processes",
+) -> int | None:
+    """Return how many trials to train at a time; None leaves it to the executor."""
+    if asked is not None or executor != "processes":
         return asked
     if store.device.type == "cpu":
-        return _processors()
+        return available_processors()
     if store.device.type == "cuda" and size != "paper":
         free, _ = torch.cuda.mem_get_info(store.device)
-        return max(1, min(_processors(), free // GPU_MEMORY))
+        return max(1, min(available_processors(), free // GPU_MEMORY))
     return 1
-
-
-def _processors() -> int:
-    """Return how many processors this process may use, as far as the system says."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager
@@ -213,14 +228,8 @@ def progress_bar(steps: int) -> Iterator[Advance]:
 def _plan(chosen: Sequence[Item], store: Store) -> Table:
     plans = {item.asked: item.jobs for item in chosen}
     whole = merged(chain.from_iterable(plans.values()))
-    rows = []
-    for item, jobs in {**plans, "all, each ensemble once": whole}.items():
-        price = cost(jobs, store)
-        counts = (price.trials, price.trained, price.member_epochs)
-        rows.append((item, *map(str, counts)))
-    numbers = ("ensembles", "trained", "member-epochs left")
-    headings = ("figure or table", *numbers)
-    return table("what there is to do", headings, rows, numbers=numbers)
+    both = {**plans, "all, each ensemble once": whole}
+    return plan_table("figure or table", both, store)
 
 
 def _catalog() -> Table:

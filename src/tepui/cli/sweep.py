@@ -10,12 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from tepui.cli.console import console, table
+from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
+from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
 from tepui.studies import estimate
+from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.studies.jobs import merged
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
@@ -38,6 +41,10 @@ def sweep(
     out: Path = Path("sweeps"),
     store: Path = Path("runs/store"),
     workers: int | None = None,
+    executor: ExecutorName = "processes",
+    retries: int = RETRIES,
+    ray: Ray = DEFAULT_RAY,
+    slurm: Slurm = DEFAULT_SLURM,
     dry_run: bool = False,
     overwrite: bool = False,
     device: str | None = None,
@@ -61,7 +68,14 @@ def sweep(
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
         workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at ``paper`` size.
+            a GPU no more than its memory holds, and one at ``paper`` size; by ray and
+            slurm as many as they have room for.
+        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
+            the extras of these names install. The folder must then lie where all
+            machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        ray: Of executor ray.
+        slurm: Of executor slurm.
         dry_run: Only show what is left to do and what it costs.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
@@ -88,13 +102,20 @@ def sweep(
         names = ", ".join(peeks)
         console().print(f"{names} left out: their unlabeled data are test data")
     if dry_run:
+        plans = {search.label: merged(search.work) for search in planned}
+        console().print(plan_table("search", {**plans, "all": whole}, shelf))
         return
     folder = out / size / recipe / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
     check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
-            planned, shelf, workers=workers_for(workers, shelf, size), advance=advance
+            planned,
+            shelf,
+            workers=workers_for(workers, shelf, size, executor),
+            retries=retries,
+            executor=executor_named(executor, ray, slurm),
+            advance=advance,
         )
     pairs = [*zip(planned, outcomes, strict=True)]
     about = {

@@ -24,6 +24,8 @@ from tepui.studies import (
 )
 from tepui.studies.beginnings import member_epochs
 from tepui.studies.derived_data import Features
+from tepui.studies.executors import Executor
+from tepui.studies.jobs import IN_PROCESSES
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import as_csv, results, write_results
 from tepui.studies.specifications import digest, made_from, sources_in
@@ -62,7 +64,8 @@ def reproduce(
     store: Store,
     out: str | Path,
     *,
-    workers: int = 1,
+    workers: int | None = 1,
+    executor: Executor = IN_PROCESSES,
     advance: Callable[[int], None] = lambda steps: None,
     overwrite: bool = False,
 ) -> Results:
@@ -74,7 +77,9 @@ def reproduce(
         order: The size and panels to make, and what to override.
         store: Where trained ensembles are kept.
         out: The folder to write to.
-        workers: Ensembles trained at a time.
+        workers: Ensembles trained at a time; None for as many as the executor has room
+            for.
+        executor: Who trains them, see :mod:`tepui.studies.executors`.
         advance: Told how many steps were done.
         overwrite: Replace results that are there.
 
@@ -88,7 +93,7 @@ def reproduce(
     free_paths(out, [RESULTS], overwrite=overwrite)
     jobs = recipe.plan(order)
     check_needs(jobs, store)
-    carry_out(jobs, store, workers=workers, advance=advance)
+    carry_out(jobs, store, workers=workers, executor=executor, advance=advance)
     return make(item, recipe, order, jobs, store, out)
 
 

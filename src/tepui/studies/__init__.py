@@ -2,7 +2,8 @@
 
 from tepui.studies.compare import compare
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
-from tepui.studies.jobs import Job, carry_out
+from tepui.studies.job import Job
+from tepui.studies.jobs import carry_out
 from tepui.studies.load_reports import LoadedReports, load_reports
 from tepui.studies.pair_statistics import estimate_pairs, pair_pseudo_values
 from tepui.studies.results import Record, Results, averaged, read_results

@@ -7,6 +7,7 @@ so are a deep ensemble and all methods that begin late
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tepui.studies.specifications import Trial
 
@@ -40,13 +41,28 @@ def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:
     return {name: ends for name, ends in shared.items() if ends}
 
 
+class Piece(NamedTuple):
+    """A part of the training of one trial, or of several that share it."""
+
+    trial: Trial  # the simpler one, as long as it is like this one
+    epochs: int
+
+
+def pieces(trials: Sequence[Trial]) -> list[Piece]:
+    """Return all that there is to train, with what trials share once."""
+    shared = shared_beginnings(trials)
+    together: dict[str, Piece] = {}
+    alone: list[Piece] = []
+    for trial in trials:
+        begins, like = common_part(trial)
+        last = max(shared.get(trial.digest, (0,)))
+        before = together.get(begins.digest, Piece(begins, 0))
+        together[begins.digest] = Piece(begins, max(before.epochs, last))
+        alone.append(Piece(begins, like - last))
+        alone.append(Piece(trial, trial.training.epochs - like))
+    return [piece for piece in (*together.values(), *alone) if piece.epochs]
+
+
 def member_epochs(trials: Sequence[Trial]) -> int:
     """Return what trials cost, members times epochs, with what they share once."""
-    shared, alone = shared_beginnings(trials), 0
-    together: dict[str, int] = {}
-    for trial in trials:
-        members, last = len(trial.seeds), max(shared.get(trial.digest, (0,)))
-        alone += members * (trial.training.epochs - last)
-        begins = common_part(trial)[0].digest
-        together[begins] = max(together.get(begins, 0), members * last)
-    return alone + sum(together.values())
+    return sum(len(trial.seeds) * epochs for trial, epochs in pieces(trials))

@@ -33,18 +33,25 @@ from tepui.modules.state import description
 from tepui.sharpness import worst_case
 from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult
 from tepui.studies.describe import as_written
+from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
-from tepui.studies.jobs import Job, carry_out
+from tepui.studies.job import Job
+from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
-from tepui.training import ExecutionSpec, TrainingSpec, exchange_here
+from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
-from tepui.training.run_folder import environment_of, fingerprint, to_jsonable
+from tepui.training.run_folder import (
+    RunFolder,
+    environment_of,
+    fingerprint,
+    to_jsonable,
+)
 
 FEATURES = "features"
 
@@ -68,6 +75,9 @@ def compare(
     out: str | Path,
     resume: bool = False,
     device: str | torch.device | None = None,
+    at_once: int | None = 1,
+    retries: int = RETRIES,
+    executor: Executor = IN_PROCESSES,
     announce: Callable[[str], None] = lambda line: None,
     **training: Any,
 ) -> Comparison:
@@ -101,6 +111,11 @@ def compare(
             as ``SAM/0``.
         resume: Continue the comparison in ``out``.
         device: Where to train and evaluate.
+        at_once: Ensembles trained at a time; None for as many as the executor has room
+            for. Several train on one thread each if on a CPU.
+        retries: How often an ensemble is taken up again after its worker died.
+        executor: Who trains them, see :mod:`tepui.studies.executors`; one at a time is
+            trained in this process unless another executor is given.
         announce: Told what begins.
         training: Further arguments of :func:`tepui.fit`.
 
@@ -132,15 +147,19 @@ def compare(
             learned, spec = read(train), on_features(on_images, read)
             beside = None if unlabeled is None else read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
-    plan = {
-        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
-        for label, method in zip(labels(methods), methods, strict=True)
-        for number, trial in enumerate(
-            _trials(method, factory, *data, seeds, members, training)
-        )
-    }
+    plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
     store = _store(folder, place, plan, training)
+    for job in plan.values():
+        if exchange.writer and not store.has(job.trial, on_images):
+            (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
+    if at_once != 1 or not isinstance(executor, Processes):
+        rule = "be 1, by processes, where ranks train an ensemble together"
+        require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
+        announce(f"{len(plan)} ensembles by {type(executor).__name__.lower()}")
+        carry_out(
+            plan.values(), store, workers=at_once, retries=retries, executor=executor
+        )
     trained: dict[str, list[Trained]] = {}
     for (label, number), job in plan.items():
         if exchange.writer:
@@ -164,13 +183,44 @@ def compare(
         **spec.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
-        "threads": torch.get_num_threads(),
+        "threads": RunFolder(folder / results[0].ensembles[0].folder).threads(),
         **{name: to_jsonable(value) for name, value in training.items()},
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
     if exchange.writer:
         write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
     return comparison
+
+
+def planned_comparison(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    train: Dataset[Any],
+    test: Dataset[Any],
+    *,
+    shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    ood: Mapping[str, Dataset[Any]] | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    members: int = 3,
+    ensembles: int = 1,
+    seed: int | Sequence[int] = SEED,
+    out: str | Path,
+    device: str | torch.device | None = None,
+    **training: Any,
+) -> tuple[dict[str, list[Job]], NamedStore]:
+    """Return what :func:`compare` would do with these arguments, by method, and where.
+
+    Sharpness is not in it, which takes little.
+    """
+    _check(methods, members, ensembles, unlabeled)
+    seeds = member_seeds(seed, members * ensembles)
+    data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
+    spec = _test_spec(test, shifted, ood, None)
+    plan = _plan(methods, factory, data, spec, None, seeds, members, training)
+    jobs: dict[str, list[Job]] = {}
+    for (label, _), job in plan.items():
+        jobs.setdefault(label, []).append(job)
+    return jobs, _store(Path(out), device_named(device), plan, training)
 
 
 def labels(methods: Sequence[Method]) -> list[str]:
@@ -243,6 +293,26 @@ def _measures(
     return (SharpnessSpec(partial(worst_case, **options), data),)
 
 
+def _plan(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    data: tuple[Given, Given | None],
+    spec: GivenTest,
+    sharpness: Mapping[str, Any] | None,
+    seeds: Sequence[int],
+    members: int,
+    training: Mapping[str, Any],
+) -> dict[tuple[str, int], Job]:
+    """Return a job for each method and repetition."""
+    return {
+        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
+        for label, method in zip(labels(methods), methods, strict=True)
+        for number, trial in enumerate(
+            _trials(method, factory, *data, seeds, members, training)
+        )
+    }
+
+
 def _trials(
     method: Method,
     factory: Callable[[], nn.Module],
@@ -300,8 +370,6 @@ def _carry_out(job: Job, store: NamedStore, spec: GivenTest) -> None:
     """Do what is left of a job."""
     folder = store.folder(job.trial)
     evaluated = store.has(job.trial, spec)
-    if not evaluated:
-        (folder / GALLERY).unlink(missing_ok=True)
     carry_out([job], store, threads=None)
     store.run(job.trial)  # refuses what was trained in another way
     if evaluated and spec.metrics:

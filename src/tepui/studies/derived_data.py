@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
-from filelock import FileLock
 from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Dataset
 
@@ -31,6 +30,7 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
+from tepui.studies.lease import leased
 from tepui.studies.specifications import DataSource, Trial, digest
 from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
@@ -57,8 +57,7 @@ class Features(DataSource):
         They are held where they take no more than 8 GiB, and else stay on disk.
         """
         file = store.path / FOLDER / f"{digest(self)}.safetensors"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file.with_suffix(".lock")):
+        with leased(file.with_suffix(".lease"), store.stale_after):
             if not file.exists():
                 self._write(store, file)
         features = StoredArray.open(file, "features")

@@ -39,7 +39,7 @@ class NamedStore(Store):
     def rescore(self, trial: Trial, spec: GivenTest) -> None:
         """Recompute custom metrics from stored logits; names do not identify them."""
         file = self._file(trial, spec)
-        with self._lock(self.folder(trial)):
+        with self._lease(self.folder(trial)):
             stored = read_logits(file.parent)
             write_json(file, rescored(read_json(file), stored, spec.metrics))
 

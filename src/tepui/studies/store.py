@@ -1,19 +1,19 @@
 """Trained ensembles with their logits, scores and measurements, on disk.
 
 Every trial has its own run folder, named by its digest, which holds its evaluations and
-measurements as well. Whatever is requested is made if it is missing, under a lock, so
-that several processes can share a store and an interrupted one loses no finished epoch.
+measurements as well. Whatever is requested is made if it is missing, under a lease, so
+that several processes, also of several machines, can share a store and an interrupted
+one loses no finished epoch.
 What a digest cannot identify, such as a lambda, is refused.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 from torch.utils.data import Dataset
 
 from tepui.core.storage import read_json, write_json
@@ -25,6 +25,7 @@ from tepui.evaluation.stored_logits import StoredLogits, read_logits
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
+from tepui.studies.lease import STALE_AFTER, leased
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -49,6 +50,8 @@ class Store:
         device: Where trials are trained and tested.
         execution: How they are trained.
         shared: Further arguments of :func:`tepui.training.train`, for all trials.
+        stale_after: Seconds after which the work of a process that gives no sign of
+            life is taken over; the same for all that share the folder.
     """
 
     def __init__(
@@ -58,13 +61,20 @@ class Store:
         device: str | torch.device | None = None,
         execution: ExecutionSpec = IN_SILENCE,
         shared: Mapping[str, Any] | None = None,
+        stale_after: float = STALE_AFTER,
     ) -> None:
         self.path = Path(path)
         self.device = device_named(device)
         self.execution = replace(execution, device=self.device)
         self.shared = dict(shared or {})
+        self.stale_after = stale_after
         self._datasets: dict[str, Dataset[Any]] = {}
         self._copies: dict[str, Corrupted] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: no data, and no wish to show progress."""
+        execution = replace(self.execution, progress="none")
+        return {**vars(self), "execution": execution, "_datasets": {}, "_copies": {}}
 
     def folder(self, trial: Trial) -> Path:
         """Return the run folder of a trial.
@@ -87,6 +97,33 @@ class Store:
             Whether its ensemble is in the store.
         """
         return RunFolder(self.folder(trial)).finished
+
+    def lease(self, trial: Trial) -> Path:
+        """Return the folder of the lease under which a trial is worked on.
+
+        Args:
+            trial: The trial.
+
+        Returns:
+            The folder, whether or not it exists.
+        """
+        return _lease_of(self.folder(trial))
+
+    def epochs_done(self, trial: Trial, beginnings: Sequence[int] = ()) -> int:
+        """Return how many epochs of a trial there are, whichever process trains it.
+
+        Args:
+            trial: The trial.
+            beginnings: Epochs until which its run is one with others.
+
+        Returns:
+            The number, 0 if it was not started.
+        """
+        folders = [self.folder(trial)]
+        if beginnings:
+            begun = common_part(trial)[0]
+            folders += [self._beginning(begun, end) for end in beginnings]
+        return max(RunFolder(folder).epochs_done for folder in folders)
 
     def environment(self, trial: Trial) -> dict[str, Any]:
         """Return the versions and hardware with which a trial was started.
@@ -153,13 +190,13 @@ class Store:
         origin = None
         if beginnings and not RunFolder(self.folder(trial)).checkpoint.exists():
             origin = self._begun(common_part(trial)[0], beginnings, callbacks)
-        with self._lock(self.folder(trial)):
+        with self._lease(self.folder(trial)) as checks:
             return self._train(
                 trial,
                 self.folder(trial),
                 self.execution,
                 branch_from=origin,
-                callbacks=callbacks,
+                callbacks=[*callbacks, *checks],
             )
 
     def logits(self, trial: Trial, spec: EvaluationRequest) -> StoredLogits:
@@ -204,7 +241,7 @@ class Store:
         if not self.has(trial, spec):
             ensemble = self.run(trial).ensemble
             dataset = self.dataset(spec.data or trial.data)
-            with self._lock(self.folder(trial)):
+            with self._lease(self.folder(trial)):
                 if isinstance(dataset, Arrays):
                     dataset = dataset.to(self.device)
                 measures = measure(ensemble, dataset, spec.function)
@@ -216,15 +253,18 @@ class Store:
     def _begun(self, trial: Trial, ends: Sequence[int], callbacks: Callbacks) -> Path:
         """Return the folder of a trial that has been trained until the last epoch."""
         *earlier, last = ends
-        folder = self.path / BEGINNINGS / f"{trial.digest}-{last}"
-        with self._lock(folder):
+        folder = self._beginning(trial, last)
+        with self._lease(folder) as checks:
             checkpoint = RunFolder(folder).load_checkpoint()
             if checkpoint is None or len(checkpoint.history) < last:
                 origin = self._begun(trial, earlier, callbacks) if earlier else None
                 execution = replace(self.execution, stop_after=last)
-                how = {"branch_from": origin, "callbacks": callbacks}
+                how = {"branch_from": origin, "callbacks": [*callbacks, *checks]}
                 self._train(trial, folder, execution, **how)
         return folder
+
+    def _beginning(self, trial: Trial, epochs: int) -> Path:
+        return self.path / BEGINNINGS / f"{trial.digest}-{epochs}"
 
     def _train(
         self, trial: Trial, folder: Path, execution: ExecutionSpec, **how: Any
@@ -248,7 +288,7 @@ class Store:
         ensemble = self.run(trial).ensemble
         given = spec if isinstance(spec, GivenTest) else self._test(spec)
         file = self._file(trial, spec)
-        with self._lock(self.folder(trial)):
+        with self._lease(self.folder(trial)):
             scores = evaluate(
                 ensemble,
                 given.test,
@@ -293,12 +333,21 @@ class Store:
             return folder / f"measure-{request.digest}.json"
         return folder / f"evaluation-{request.digest}" / EVALUATION
 
-    def _lock(self, folder: Path) -> AbstractContextManager[object]:
-        """Keep others out of a folder; ranks of one run are in it together."""
+    @contextmanager
+    def _lease(self, folder: Path) -> Iterator[Callbacks]:
+        """Keep others out of a folder; yield what notices that one has taken over.
+
+        Ranks of one run are in it together.
+        """
         if not exchange_here().writer:
-            return nullcontext()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(folder.with_name(f".{folder.name}.lock"))
+            yield ()
+            return
+        with leased(_lease_of(folder), self.stale_after) as lease:
+            yield (lease.check,)
+
+
+def _lease_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lease")
 
 
 def device_named(name: str | torch.device | None) -> torch.device:

@@ -18,7 +18,9 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.data import split
 from tepui.studies.describe import describe, labels
-from tepui.studies.jobs import Advance, Job, carry_out
+from tepui.studies.executors import RETRIES, Executor
+from tepui.studies.job import Advance, Job
+from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.specifications import (
     DataSource,
@@ -195,7 +197,9 @@ def sweep(
     planned: Sequence[Search],
     store: Store,
     *,
-    workers: int = 1,
+    workers: int | None = 1,
+    retries: int = RETRIES,
+    executor: Executor = IN_PROCESSES,
     advance: Advance = lambda steps: None,
 ) -> list[Outcome]:
     """Carry out searches, several trials at a time.
@@ -205,7 +209,9 @@ def sweep(
     Args:
         planned: The searches.
         store: Where trained ensembles are; what it has is not trained again.
-        workers: Trials at a time.
+        workers: Trials at a time; None for as many as the executor has room for.
+        retries: How often a trial is taken up again after its worker died.
+        executor: Who carries them out.
         advance: Told how many steps were done.
 
     Returns:
@@ -218,6 +224,8 @@ def sweep(
         chain.from_iterable(search_of_one.work for search_of_one in planned),
         store,
         workers=workers,
+        retries=retries,
+        executor=executor,
         advance=advance,
         tolerated=(TrainingDiverged,),
     )

@@ -153,6 +153,11 @@ class RunFolder:
         """Whether a run ended here."""
         return self.ensemble.exists() and self.result.exists()
 
+    @property
+    def epochs_done(self) -> int:
+        """How many epochs were recorded; another process may be writing them."""
+        return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
+
     def check(self, config: dict[str, Any], *, resume: bool) -> None:
         """Check that a run may begin here, or that the one begun here is the same."""
         config = json.loads(json.dumps(config))

@@ -1,0 +1,71 @@
+"""Data of the right form without content, to price a plan before data are fetched."""
+
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from tepui.data import (
+    CIFAR10,
+    CIFAR100,
+    SVHN,
+    Arrays,
+    FashionMNIST,
+    ImageNet,
+    TinyImageNet,
+)
+from tepui.studies.specifications import DataSource, Samples
+from tepui.studies.sweep import HoldOut
+
+
+class Form(NamedTuple):
+    """What the images of a published data set are like, and how many there are."""
+
+    shape: tuple[int, int, int]
+    train: int
+    test: int
+
+
+FORMS: dict[object, Form] = {
+    CIFAR10: Form((3, 32, 32), 50_000, 10_000),
+    CIFAR100: Form((3, 32, 32), 50_000, 10_000),
+    FashionMNIST: Form((1, 28, 28), 60_000, 10_000),
+    SVHN: Form((3, 32, 32), 73_257, 26_032),
+    TinyImageNet: Form((3, 64, 64), 100_000, 10_000),
+    ImageNet: Form((3, 224, 224), 1_281_167, 50_000),
+}
+
+
+def blank(source: DataSource) -> Arrays | None:
+    """Return as many black images as a source has; None where nobody knows them.
+
+    They take no memory.
+
+    Example:
+        >>> blank(Samples(CIFAR10, held_out=0.1)).inputs.shape
+        torch.Size([45000, 3, 32, 32])
+    """
+    known = _known(source)
+    if known is None:
+        return None
+    count, shape = known
+    images = torch.zeros((), dtype=torch.uint8).expand(count, *shape)
+    return Arrays(images, torch.zeros((), dtype=torch.long).expand(count))
+
+
+def _known(source: DataSource) -> tuple[int, tuple[int, int, int]] | None:
+    """Return how many images there are, and their shape."""
+    if isinstance(source, HoldOut):
+        known = _known(source.source)
+        share = source.share if source.part == "held_out" else 1 - source.share
+        return None if known is None else (round(known[0] * share), known[1])
+    if not isinstance(source, Samples):
+        return None
+    named = source.dataset
+    form = FORMS.get(named.func if isinstance(named, partial) else named)
+    if form is None:
+        return None
+    shares = {"train": 1 - source.held_out, "held_out": source.held_out, "test": 1.0}
+    whole = form.test if source.part == "test" else form.train
+    count = whole if source.count is None else source.count
+    return round(count * shares[source.part]), form.shape

@@ -1,0 +1,105 @@
+"""What workers are told: a file with a study's whole work, and a place in it.
+
+Whoever executes the work sends a path and a number, whatever the jobs hold. The file
+lies in the store, which all workers reach, and data that several jobs share are in it
+once. Like all that processes send each other it is a pickle: it is made for one run of
+one driver and read by the workers of that driver alone.
+"""
+
+import os
+import pickle
+import socket
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tepui.core.storage import replacing
+from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
+from tepui.studies.store import Store
+
+FOLDER = ".plans"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job of a plan, small enough to be sent anywhere.
+
+    Attributes:
+        plan: The plan's file.
+        index: Which of its jobs.
+        digest: The job's trial.
+        lease: The lease under which it is worked on.
+        name: What the job is called in messages.
+    """
+
+    plan: Path
+    index: int
+    digest: str
+    lease: Path
+    name: str
+
+    def __call__(self, advance: Advance = lambda steps: None) -> Ended:
+        """Do the job, on one thread if on a CPU.
+
+        Args:
+            advance: Told how many steps were done.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            JobError: If it fails; names the job.
+        """
+        try:
+            store, jobs, tolerated = _read(self.plan)
+            with on_threads(store, 1):
+                return attempt(jobs[self.index], store, advance, tolerated)
+        except Exception as error:
+            reason = f"{self.name}: {type(error).__name__}: {error}"
+            raise JobError(reason) from None
+
+
+@contextmanager
+def planned(
+    jobs: Sequence[Job], store: Store, tolerated: Errors = ()
+) -> Iterator[list[Task]]:
+    """Write a plan, which is there as long as the block, and yield its tasks.
+
+    Raises:
+        ValueError: If a job cannot be sent to another process.
+    """
+    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.pickle"
+    file = (store.path / FOLDER / name).absolute()
+    try:
+        work = pickle.dumps((store, tuple(jobs), tolerated))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            "jobs must hold only what can be sent to another process (classes and "
+            f"functions at the top of a module), but: {error}"
+        ) from error
+    with replacing(file) as temporary:
+        temporary.write_bytes(pickle.dumps((_paths(), work)))
+    try:
+        yield [
+            Task(file, index, job.trial.digest, store.lease(job.trial), job.name)
+            for index, job in enumerate(jobs)
+        ]
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _paths() -> list[str]:
+    """Return where this process finds modules, for workers in other folders."""
+    return [str(Path(path).absolute()) for path in sys.path]
+
+
+@lru_cache(maxsize=1)
+def _read(file: Path) -> tuple[Store, tuple[Job, ...], Errors]:
+    paths, work = pickle.loads(file.read_bytes())
+    sys.path += [path for path in paths if path not in sys.path]
+    content: tuple[Store, tuple[Job, ...], Errors] = pickle.loads(work)
+    return content

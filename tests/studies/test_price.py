@@ -1,0 +1,184 @@
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+import torch
+
+from study_cases import EXAM, TRIAL
+from tepui.data import CIFAR10, Arrays, Digits, FashionMNIST
+from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
+from tepui.models import MLP, ConvNet, ResNet18
+from tepui.studies import EvaluationSpec, Job, Samples, Store
+from tepui.studies.beginnings import pieces
+from tepui.studies.blank_data import FORMS, Form, blank
+from tepui.studies.member_cost import gradients_per_step, member_cost
+from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, Price, Pricing
+from tepui.studies.specifications import DataSource
+from tepui.studies.speeds import Speeds
+from tepui.studies.sweep import HoldOut
+from tepui.training import AdamW
+
+IMAGES = Arrays(torch.zeros(2, 3, 32, 32), torch.tensor([0, 1]))
+WIDE = replace(TRIAL, model=partial(MLP, hidden=(500,)))
+
+
+def test_a_layer_costs_what_one_counts_by_hand():
+    cost = member_cost(TRIAL, TRIAL.data.load(None))
+    assert cost.operations == 2 * (64 * 6 + 6 * 10)
+    assert cost.weights == 4 * (64 * 6 + 6 + 6 * 10 + 10)
+    assert cost.outputs == 10
+
+
+def test_the_measured_network_is_the_unit():
+    cost = member_cost(replace(TRIAL, model=ResNet18), IMAGES)
+    assert cost.operations == RESNET18_OPERATIONS
+
+
+@pytest.mark.parametrize(
+    ("method", "gradients"),
+    [
+        (DeepEnsemble(), 1),
+        (SAM(), 2),
+        (SharpBalance(), 2),
+        (SED(), 2 / 5),
+        (SED(base=SAM()), 4 / 5),
+    ],
+    ids=["plain", "sam", "sharpbalance", "pairs", "flat pairs"],
+)
+def test_gradients_of_a_step(method, gradients):
+    assert gradients_per_step(method, 5) == pytest.approx(gradients)
+
+
+def test_an_hour_is_the_measured_step_times_operations(tmp_path):
+    """In closed form: two members, two epochs, 64 samples, two gradients each."""
+    price = Pricing(Store(tmp_path, device="cpu")).price([Job(TRIAL)])
+    operations = member_cost(TRIAL, TRIAL.data.load(None)).operations
+    step = H200_STEP * operations / RESNET18_OPERATIONS
+    assert price.hours_on_h200 == pytest.approx(2 * 2 * 64 * 2 * step / 3600)
+    assert price.hours_here is None
+
+
+def test_what_trials_share_counts_once(tmp_path):
+    flat = TRIAL.trained_with(epochs=8)
+    late = flat.trained_with(method=SharpBalance(rho=0.1, switch_at=0.5))
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+    whole = pricing.price([Job(flat)]).hours_on_h200
+    both = pricing.price([Job(flat), Job(late)]).hours_on_h200
+    assert both == pytest.approx(1.5 * whole)
+    assert sum(piece.epochs for piece in pieces([flat, late])) == 12
+
+
+def test_plain_beginnings_cost_half(tmp_path):
+    late = SharpBalance(rho=0.1, switch_at=0.5, before="plain")
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+    flat, begins_plain = (
+        pricing.price([Job(TRIAL.trained_with(epochs=8, method=method))])
+        for method in (SAM(rho=0.1), late)
+    )
+    ratio = begins_plain.hours_on_h200 / flat.hours_on_h200
+    assert ratio == pytest.approx(0.75)
+
+
+def test_tests_cost_their_forward_passes(tmp_path):
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+    alone = pricing.price([Job(TRIAL)])
+    tested = pricing.price([Job(TRIAL, (EXAM,))])
+    samples = 30 * 3  # clean, and one type at two severities
+    share = (tested.hours_on_h200 - alone.hours_on_h200) / alone.hours_on_h200
+    assert share == pytest.approx(samples / 3 / (2 * 64 * 2))
+    assert tested.disk_bytes - alone.disk_bytes == 2 * samples * 10 * 4
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("trained"), device="cpu")
+    wide = WIDE.trained_with(epochs=3)
+    store.evaluation(wide, EXAM)
+    return store, wide
+
+
+def test_disk_is_what_files_take(trained):
+    store, trial = trained
+    fresh = Pricing(Store(store.path / "empty", device="cpu"))
+    price = fresh.price([Job(trial, (EXAM,))])
+    files = [path for path in store.path.rglob("*") if path.is_file()]
+    taken = sum(path.stat().st_size for path in files)
+    assert price.disk_bytes == pytest.approx(taken, rel=0.15)
+
+
+def test_hours_here_are_those_of_earlier_runs(trained):
+    store, trial = trained
+    longer = trial.trained_with(epochs=30)
+    history = store.run(trial).history
+    seconds = sum(record.seconds for record in history)
+    price = Pricing(store).price([Job(longer)])
+    assert price.hours_here == pytest.approx(10 * seconds / 3600)
+    other = longer.trained_with(batch_size=16)
+    assert Pricing(store).price([Job(other)]).hours_here is None
+    assert Speeds(store.path.parent, store.device).of(trial, {"model": "other"}) is None
+
+
+def test_what_is_stored_costs_nothing(trained):
+    store, trial = trained
+    assert Pricing(store).price([Job(trial, (EXAM,))]) == Price()
+
+
+def test_memory_grows_with_members_batch_and_optimizer(tmp_path):
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+
+    def memory(trial):
+        return pricing.price([Job(trial)]).device_bytes
+
+    images = replace(TRIAL, model=partial(ConvNet, width=4))
+    small = memory(images)
+    assert memory(replace(images, seeds=(1, 2, 3, 4))) > 1.8 * small
+    assert memory(images.trained_with(batch_size=64)) > small
+    assert memory(images.trained_with(optimizer=AdamW())) > small
+
+
+@dataclass(frozen=True)
+class Elsewhere(DataSource):
+    def load(self, store):
+        raise AssertionError("loaded")
+
+
+def missing(train=True):
+    raise FileNotFoundError("no such data")
+
+
+@pytest.mark.parametrize("data", [Elsewhere(), Samples(missing)], ids=["made", "gone"])
+def test_data_that_are_not_there_are_counted_not_loaded(data, tmp_path):
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+    unknown = Job(replace(TRIAL, data=data), (EvaluationSpec(data),))
+    price = pricing.price([unknown, Job(TRIAL)])
+    assert price.unpriced == 1
+    assert price.hours_on_h200 == pricing.price([Job(TRIAL)]).hours_on_h200
+
+
+def absent(train=True):
+    raise FileNotFoundError("not fetched yet")
+
+
+def test_published_data_that_are_not_there_yet_are_priced(tmp_path, monkeypatch):
+    """As if all images were there: time follows from their number and shape."""
+    monkeypatch.setitem(FORMS, absent, Form((1, 8, 8), 100, 20))
+    pricing = Pricing(Store(tmp_path, device="cpu"))
+    there = replace(TRIAL, data=Samples(Digits, count=90))
+    gone = replace(TRIAL, data=Samples(absent, held_out=0.1))
+    prices = [pricing.price([Job(trial)]) for trial in (there, gone)]
+    assert prices[1].unpriced == 0
+    assert prices[1].hours_on_h200 == pytest.approx(prices[0].hours_on_h200)
+    held_out = HoldOut(Samples(absent), "held_out", 0.2)
+    assert len(blank(held_out)) == 20
+    assert len(blank(Samples(absent, part="test"))) == 20
+    assert len(blank(Samples(absent, part="held_out", held_out=0.1, count=50))) == 5
+
+
+@pytest.mark.parametrize("kind", [CIFAR10, FashionMNIST])
+def test_blank_images_have_the_form_of_the_real_ones(kind):
+    try:
+        sets = kind(train=True), kind(train=False)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    for real, part in zip(sets, ("train", "test"), strict=True):
+        assert blank(Samples(kind, part=part)).inputs.shape == real.inputs.shape

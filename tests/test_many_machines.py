@@ -1,0 +1,104 @@
+"""What the page "From one machine to many" says can be done."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tepui.cli.main import _read, main
+from tepui.cli.parsing import normalized
+
+PAGE = Path(__file__).parents[1] / "docs" / "many_machines.md"
+TEXT = PAGE.read_text()
+COMMANDS = [
+    line.replace("\\\n", "")
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.S | re.M)
+    for line in re.split(r"\n(?=tepui)", block.strip())
+    if not language
+]
+LIBRARIES = {"ray": "ray", "slurm": "submitit"}
+
+
+def run(command, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    main(shlex.split(command)[1:])
+
+
+def needed(command):
+    found = re.search(r"--executor (\w+)", command)
+    return LIBRARIES.get(found[1]) if found else None
+
+
+HERE = [each for each in COMMANDS if "smoke" in each or "runs/two" in each]
+QUICK = [each for each in HERE if "--dry-run" in each]
+
+
+def test_the_page_has_commands_for_every_executor():
+    assert {needed(each) for each in HERE} == {None, "ray", "submitit"}
+    assert len(QUICK) == 1
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_quick_commands_of_the_page(command, tmp_path, monkeypatch, capsys):
+    run(command, tmp_path, monkeypatch)
+    assert "hours on an H200" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [each for each in HERE if each not in QUICK])
+def test_commands_of_the_page(command, tmp_path, monkeypatch):
+    if needed(command):
+        pytest.importorskip(needed(command))
+    run(command, tmp_path, monkeypatch)
+    assert [*tmp_path.rglob("evaluation.json")]
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in HERE])
+def test_commands_for_a_cluster_are_understood(command):
+    _, values = _read(normalized(shlex.split(command)[1:]))
+    assert values["executor"] in LIBRARIES
+
+
+def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
+    """Fields that the schema of batch/v1 requires, and what must agree within."""
+    file = PAGE.parent / "examples" / "kubernetes.yaml"
+    assert f"```yaml\n{file.read_text()}```" in TEXT
+    job = yaml.safe_load(file.read_text())
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", job["metadata"]["name"])
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["parallelism"] <= spec["completions"]
+    # A policy for failures is only allowed for pods that are not restarted in place.
+    assert pod["restartPolicy"] == "Never"
+    assert all(rule["action"] == "Ignore" for rule in spec["podFailurePolicy"]["rules"])
+    (container,) = pod["containers"]
+    assert {"name", "image"} <= container.keys()
+    assert all(isinstance(n, str) for n in container["resources"]["limits"].values())
+    claimed = {volume["name"] for volume in pod["volumes"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts.keys() == claimed
+    words = [*container["command"], *container["args"]]
+    assert words[0] == "tepui"
+    _, values = _read(normalized(words[1:]))
+    (folder,) = mounts.values()
+    assert all(str(values[name]).startswith(folder) for name in ("store", "out"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray Tune's own
+def test_the_search_of_the_page(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ray.tune", exc_type=ImportError)
+    (code,) = re.findall(r"```py\n(from ray import tune.*?)```", TEXT, re.S)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Ray Tune writes
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        exec(compile(code, "example", "exec"), {"__name__": "example"})
+    finally:
+        ray.shutdown()
+    assert "rho" in capsys.readouterr().out.splitlines()[-1]

@@ -66,7 +66,6 @@ def steps(sizes, device) -> dict[str, float]:
             device,
             method,
             runner="graph" if on_cuda else "eager",
-            compile=on_cuda,
         )
         found[f"tepui, {name}"] = seconds / (members * count)
     return {name: 1e3 * seconds for name, seconds in found.items()}

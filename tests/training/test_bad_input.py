@@ -104,6 +104,10 @@ def mean_loss(outputs, targets):
             {"precision": "float16"},
             "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
         ),
+        (
+            {"cpu_kernels": "nativ"},
+            "cpu_kernels must be one of onednn, native, .*did you mean 'native'",
+        ),
         ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
         (
             {"runner": "graph"},

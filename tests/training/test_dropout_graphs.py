@@ -196,6 +196,7 @@ def test_every_step_draws_new_masks(method):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # as asked for
 def test_compiled_models_draw_by_step_too():
     graph = trained(mlp, SAM(rho=0.1), compile=True)
     again = trained(mlp, SAM(rho=0.1), compile=True)
@@ -269,13 +270,17 @@ def drawn_elsewhere():
     return float(torch.rand((), generator=ELSEWHERE))
 
 
+def drawn_by_numpy():
+    return np.random.rand()
+
+
 REFUSED = {
     "own": (lambda: OwnGenerator("cpu"), r"a generator of its own \(noise\)"),
     "on the device": (
         lambda: OwnGenerator(DEVICE),
         r"a generator of its own \(noise\)",
     ),
-    "numpy": (lambda: Scaled(lambda: np.random.rand()), "numpy's global state"),
+    "numpy": (lambda: Scaled(drawn_by_numpy), "numpy's global state"),
     "random": (lambda: Scaled(random.random), "Python's random"),
     "elsewhere": (
         lambda: Scaled(drawn_elsewhere),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.models.batch_norm import is_plain_relu, normalized
+from tepui.models.convolution import convolved
 
 
 class Model(nn.Module):
@@ -104,6 +105,8 @@ def composed(layers: Iterable[nn.Module], *inputs: Any, **named: Any) -> Tensor:
         if left and isinstance(layer, nn.BatchNorm2d) and is_plain_relu(left[-1]):
             left.pop()
             inputs = (normalized(layer, *inputs),)
+        elif type(layer) is nn.Conv2d:
+            inputs = (convolved(layer, *inputs),)
         else:
             inputs, named = (layer(*inputs, **named),), {}
     x: Tensor = inputs[0]

@@ -1,9 +1,10 @@
 """BatchNorm with the sum and the ReLU that follow it, as one operation.
 
-In training on a GPU such a chain is bound by memory: torch reads and writes the
-activations for each of its operations. Kernels of our own read them once for the
-statistics and once for the result, whatever the batch, so that nothing has to be
-compiled anew when its size changes. Everywhere else the chain is torch's.
+On a GPU such a chain is bound by memory: torch reads and writes the activations for
+each of its operations. Kernels of our own read them once for the statistics, in
+training, and once for the result, whatever the batch, so that nothing has to be
+compiled anew when its size changes. Where gradients are needed in eval mode, and
+everywhere else, the chain is torch's.
 """
 
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from tepui.models.hooks import hooked
 
 try:
     from tepui.models import batch_norm_kernels as kernels
@@ -24,9 +27,12 @@ def normalized(
     norm: nn.Module, x: Tensor, *, added: Tensor | None = None, relu: bool = True
 ) -> Tensor:
     """Return BatchNorm of ``x``, plus a tensor if given, then ReLU if wanted."""
-    if _fits(norm, x, added):
+    fits = _fits(norm, x, added)
+    if fits and norm.training:
         values = (x, norm.weight, norm.bias, added, norm, relu)
         return _Normalized.apply(*values)  # type: ignore[no-any-return,no-untyped-call]
+    if fits and not torch.is_grad_enabled():
+        return _evaluated(norm, x, added, relu)
     out: Tensor = norm(x)
     out = out if added is None else out + added
     return F.relu(out) if relu else out
@@ -34,7 +40,7 @@ def normalized(
 
 def is_plain_relu(module: nn.Module) -> bool:
     """Return whether nobody would notice that a ReLU was not called."""
-    return type(module) is nn.ReLU and not _hooked(module)
+    return type(module) is nn.ReLU and not hooked(module)
 
 
 def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
@@ -43,29 +49,28 @@ def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
         kernels is not None
         and x.is_cuda
         and type(norm) is nn.BatchNorm2d
-        and norm.training
         and norm.affine
         and norm.track_running_stats
         and norm.momentum is not None
         and norm.weight.dtype == torch.float32
         and x.dtype in FUSED_TYPES
         and x.ndim == 4
-        and x.numel() // x.shape[1] > 1
+        and (x.numel() // x.shape[1] > 1 or not norm.training)
         and x.numel() < 2**31
         and (added is None or (added.dtype == x.dtype and added.shape == x.shape))
-        and not _hooked(norm)
+        and not hooked(norm)
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
 
 
-def _hooked(module: Any) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
+def _evaluated(norm: Any, x: Tensor, added: Tensor | None, relu: bool) -> Tensor:
+    """Return the result in eval mode, by the running statistics."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    if added is not None:
+        added = added.contiguous(memory_format=torch.channels_last)
+    scale = (norm.running_var + norm.eps).rsqrt()
+    return kernels.applied(norm, x, norm.running_mean, scale, added, relu)
 
 
 class _Normalized(torch.autograd.Function):

@@ -46,8 +46,22 @@ def forward(
         PARTS,
         JOINED,
     )
+    return applied(norm, x, mean, scale, added, relu), mean, scale
+
+
+def applied(
+    norm: nn.BatchNorm2d,
+    x: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    added: Tensor | None,
+    relu: bool,
+) -> Tensor:
+    """Return the result for every channel's mean and reciprocal deviation."""
+    rows, channels, tile, _, _ = _layout(x)
     out = torch.empty_like(x)
-    _apply[(triton.cdiv(rows, tile[0]), blocks)](
+    grid = (triton.cdiv(rows, tile[0]), triton.cdiv(channels, tile[1]))
+    _apply[grid](
         x,
         x if added is None else added,
         out,
@@ -61,7 +75,7 @@ def forward(
         relu,
         *tile,
     )
-    return out, mean, scale
+    return out
 
 
 def backward(

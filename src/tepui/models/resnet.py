@@ -16,8 +16,7 @@ from typing import Literal, final, get_args
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of
-from tepui.models.base import Model, NormalizedConvolution, composed, kaiming_fan_out
-from tepui.models.convolution import convolved
+from tepui.models.base import Chain, Model, NormalizedConvolution, kaiming_fan_out
 
 Stem = Literal["32px", "64px", "imagenet"]
 
@@ -114,20 +113,11 @@ class _Block(nn.Module):
         return out
 
 
-class _Stem(nn.Sequential):
-    """The first convolution with its BatchNorm, ReLU and perhaps a pooling."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        convolution, *rest = self
-        assert isinstance(convolution, nn.Conv2d)
-        return composed(rest, convolved(convolution, images))
-
-
-def _stem(channels: int, width: int, stem: Stem) -> _Stem:
+def _stem(channels: int, width: int, stem: Stem) -> Chain:
     if stem != "imagenet":
-        return _Stem(*NormalizedConvolution(channels, width), nn.ReLU())
+        return Chain(*NormalizedConvolution(channels, width), nn.ReLU())
     convolution = NormalizedConvolution(channels, width, kernel=7, stride=2)
-    return _Stem(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    return Chain(*convolution, nn.ReLU(), nn.MaxPool2d(3, 2, 1))
 
 
 def _stage(

@@ -68,12 +68,13 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
         tensor([2., 2.])
     """
     arguments, keywords = as_arguments(inputs)
-    returned = module(*arguments, **keywords)
-    outputs = returned
-    if isinstance(returned, Mapping):
-        outputs = returned.get("logits", returned)
-    elif not isinstance(returned, Tensor):
-        outputs = getattr(returned, "logits", returned)
+    outputs = module(*arguments, **keywords)
+    if isinstance(outputs, Tensor):
+        return outputs
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits", outputs)
+    else:
+        outputs = getattr(outputs, "logits", outputs)
     if not isinstance(outputs, Tensor):
         raise ValueError(
             "module must return a tensor, or one under the name 'logits', "
@@ -156,6 +157,9 @@ def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
 
 def blocks(batch: Batch, size: int) -> Iterator[Batch]:
     """Yield a batch in parts of at most ``size`` samples, in order."""
+    if len(batch.targets) <= size:
+        yield Batch(batch.inputs, batch.targets, batch.index)
+        return
     inputs = chunks(batch.inputs, size)
     yield from map(Batch, inputs, batch.targets.split(size), batch.index.split(size))
 

@@ -138,7 +138,8 @@ class TensorSource(BatchSource):
     def cut(self, index: Tensor, draws: Tensor) -> Batch:
         """Return some samples, augmented and normalized."""
         inputs = self.arrays.raw(index)
-        inputs = augmented(inputs, self.augmentations, draws[index])
+        if self.augmentations:
+            inputs = augmented(inputs, self.augmentations, draws[index])
         return Batch(self.arrays.prepare(inputs), self.arrays.targets[index], index)
 
 

@@ -13,7 +13,7 @@ from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import Prune
 from tepui.training.exchange import Exchange
-from tepui.training.numerics import Precision
+from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import EpochRecord, Run
@@ -45,6 +45,7 @@ def fit(
     device: str | torch.device | None = None,
     precision: Precision = "auto",
     deterministic: bool = False,
+    cpu_kernels: CPUKernels | None = None,
     runner: RunnerName = "auto",
     compile: bool | None = None,
     workers: int = 0,
@@ -87,6 +88,9 @@ def fit(
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
             on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
+        cpu_kernels: Whose convolutions and matrix products a CPU uses: those of
+            ``"onednn"``, or torch's own (``"native"``), which round differently and are
+            faster on some ARM processors; None as torch is set.
         runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
             ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
         compile: Compile the members' forward passes; None does so on a GPU when the
@@ -145,6 +149,7 @@ def fit(
         device=device,
         precision=precision,
         deterministic=deterministic,
+        cpu_kernels=cpu_kernels,
         runner=runner,
         compile=compile,
         workers=workers,

@@ -168,6 +168,7 @@ def run_config(
         "device": numerics.device.type,
         "precision": numerics.precision,
         "deterministic": execution.deterministic,
+        "cpu_kernels": execution.cpu_kernels,
         "threads": numerics.threads,
     }
     config["models"] = [description(member) for member in ensemble.members]

@@ -1,15 +1,16 @@
-"""Precision, determinism and threads of a run, set inside a block."""
+"""Precision, determinism, threads and kernels of a run, set inside a block."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
 from tepui.core.checks import one_of, require
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
+CPUKernels = Literal["onednn", "native"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Numerics:
     precision: Literal["float32", "tf32", "bfloat16"]
     deterministic: bool
     threads: int  # threads of the CPU; results depend on their number
+    cpu_kernels: CPUKernels | None = None  # None as torch is set
 
     @property
     def autocast(self) -> torch.dtype | None:
@@ -51,7 +53,8 @@ class Numerics:
             self.threads,
         )
         try:
-            yield
+            with computing_with(self.cpu_kernels), not_autocast(self.device.type):
+                yield
         finally:
             self._set(*kept)
 
@@ -72,11 +75,37 @@ class Numerics:
             torch.set_num_threads(threads)
 
 
+@contextmanager
+def computing_with(cpu_kernels: CPUKernels | None) -> Iterator[None]:
+    """Let a CPU use oneDNN's kernels inside the block, or torch's own alone."""
+    if cpu_kernels is None:
+        yield
+        return
+    onednn: Any = torch.backends.mkldnn
+    kept, wanted = onednn.enabled, cpu_kernels == "onednn"
+    onednn.enabled = wanted
+    try:
+        # Without oneDNN torch would turn to NNPACK, which is slow on two threads.
+        with torch.backends.nnpack.flags(enabled=wanted):
+            yield
+    finally:
+        onednn.enabled = kept
+
+
+def not_autocast(device: str) -> AbstractContextManager[object]:
+    """Return a block without the autocast of its surroundings, if they have one."""
+    if not torch.is_autocast_enabled(device):
+        return nullcontext()
+    # Inside another block rounded weights would be kept from step to step.
+    return torch.autocast(device, enabled=False, cache_enabled=False)
+
+
 def numerics_of(
     device: str | torch.device | None,
     precision: Precision,
     deterministic: bool,
     threads: int | None = None,
+    cpu_kernels: CPUKernels | None = None,
 ) -> Numerics:
     """Resolve what the caller left open."""
     one_of("precision", precision, get_args(Precision))
@@ -85,7 +114,8 @@ def numerics_of(
     place = known_device(device)
     if precision == "auto":
         precision = "bfloat16" if place.type == "cuda" else "float32"
-    return Numerics(place, precision, deterministic, threads or torch.get_num_threads())
+    threads = threads or torch.get_num_threads()
+    return Numerics(place, precision, deterministic, threads, cpu_kernels)
 
 
 def known_device(device: str | torch.device) -> torch.device:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -73,8 +73,7 @@ class MemberPasses:
 
     def unseeded_outputs(self, batch: Batch) -> Tensor:
         """Return the outputs for a batch that is a part of a pass, or of no step."""
-        device = batch.targets.device.type
-        with torch.autocast(device, self._autocast, enabled=self._autocast is not None):
+        with self._rounding(batch.targets.device.type):
             outputs = forward(self._run, batch.inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
@@ -161,6 +160,12 @@ class MemberPasses:
             yield
         finally:
             foreach.copy_(tensors, before)
+
+    def _rounding(self, device: str) -> AbstractContextManager[object]:
+        """Return the block in which forward passes have the run's precision."""
+        if self._autocast is None:
+            return nullcontext()
+        return torch.autocast(device, self._autocast)
 
     def _differentiated(self, loss: Tensor) -> list[Tensor]:
         values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)

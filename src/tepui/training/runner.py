@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 from typing import final
 
@@ -37,7 +38,7 @@ class Plan:
     stopping: Callable[[], bool]
     clock: Clock  # to which runners say when they prepare for steps
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)
@@ -70,11 +71,13 @@ class Plan:
         )
 
     def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
-        """Yield the batches that a member has left in an epoch."""
+        """Return the batches that a member has left in an epoch."""
         rows = self.member_rows(member, epoch)
-        division = None if member.split is None else member.split.division
-        for batch in self.source.batches(rows, member.seed, epoch):
-            yield batch._replace(division=division)
+        batches = self.source.batches(rows, member.seed, epoch)
+        if member.split is None:
+            return batches
+        division = member.split.division
+        return (batch._replace(division=division) for batch in batches)
 
     def pairs(
         self, seed: int, step: int, epoch: int

@@ -18,7 +18,7 @@ from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
-from tepui.training.numerics import Precision
+from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
 from tepui.training.run_folder import to_jsonable
@@ -115,6 +115,9 @@ class ExecutionSpec:
         device: Where to train; a GPU if there is one.
         precision: ``"auto"`` is bfloat16 on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
+        cpu_kernels: Whose convolutions and matrix products a CPU uses: those of
+            ``"onednn"``, or torch's own (``"native"``), faster on some ARM processors;
+            by default as torch is set.
         runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
             ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
         compile: Compile forward passes; by default on a GPU where the run is long
@@ -129,6 +132,7 @@ class ExecutionSpec:
     device: str | torch.device | None = None
     precision: Precision = "auto"
     deterministic: bool = False
+    cpu_kernels: CPUKernels | None = None
     runner: RunnerName = "auto"
     compile: bool | None = None
     workers: int = 0
@@ -139,6 +143,8 @@ class ExecutionSpec:
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, get_args(Precision))
+        if self.cpu_kernels is not None:
+            one_of("cpu_kernels", self.cpu_kernels, get_args(CPUKernels))
         one_of("runner", self.runner, get_args(RunnerName))
         one_of("progress", self.progress, get_args(Style))
         require(self.workers >= 0, "workers", "be non-negative", self.workers)

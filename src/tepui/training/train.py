@@ -93,7 +93,11 @@ def train(
     folder = None if out is None else RunFolder(out)
     threads = folder.threads() if folder is not None and resume else None
     numerics = numerics_of(
-        execution.device, execution.precision, execution.deterministic, threads
+        execution.device,
+        execution.precision,
+        execution.deterministic,
+        threads,
+        execution.cpu_kernels,
     )
     config: dict[str, Any] = {}
     alone = isinstance(exchange, LocalExchange)

@@ -190,12 +190,12 @@ def free_port():
         return taken.getsockname()[1]
 
 
-def launched(size, *arguments, timeout=240, **environment):
+def launched(size, *arguments, script=SCRIPT, timeout=240, **environment):
     """Start this file once per rank; return how each ended and what it said."""
     port = free_port()
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, *map(str, arguments)],
+            [sys.executable, "-c", script, *map(str, arguments)],
             env={**ranks_env(rank, size, port), **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -211,7 +211,7 @@ def launched(size, *arguments, timeout=240, **environment):
     return [(rank.returncode, *each) for rank, each in zip(ranks, said, strict=True)]
 
 
-def rank(folder, *names):
+def rank(folder, *names, number=None):
     """Carry out runs; those named ``case=trouble:rank:call`` meet trouble."""
     torch.set_num_threads(1)
     found = {}
@@ -229,4 +229,4 @@ def rank(folder, *names):
             found[name] = "ended well"
         except BaseException as error:
             found[name] = f"{type(error).__name__}: {error}"
-    torch.save(found, Path(folder) / f"{os.environ['RANK']}.pt")
+    torch.save(found, Path(folder) / f"{os.environ.get('RANK', number)}.pt")

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,78 @@ def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
         assert_same_folders(whole.path, Path(run["out"]))
         for file in ("metrics.jsonl", "outcome.json"):
             assert_same_files(whole.path / file, Path(run["out"]) / file)
+
+
+def started_by_torchrun(size, script, *arguments):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    environment = {
+        name: value
+        for name, value in ranks_env(0, 1, 0).items()
+        if name
+        not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    }
+    return subprocess.Popen(
+        [*launch, f"--nproc-per-node={size}", str(script), *map(str, arguments)],
+        env={**environment, "TEPUI_RANK_TIMEOUT": "5"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+KILLED_SCRIPT = """
+import os, sys
+from pathlib import Path
+from training.rank_kills import train
+
+case, out = sys.argv[1], Path(sys.argv[2])
+Path(f"{out}-{os.environ['RANK']}.pid").write_text(str(os.getpid()))
+train(case, out)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["SharpBalance", "SED"])
+def test_ranks_end_when_their_launcher_is_killed(tmp_path, case):
+    """It holds what ranks have in common, and nobody else would end them."""
+    script, out = tmp_path / "script.py", tmp_path / "killed"
+    script.write_text(KILLED_SCRIPT)
+    launcher = started_by_torchrun(2, script, case, out)
+    wait_until((out / "checkpoint.json").exists, 100)
+    launcher.kill()
+    launcher.wait()
+    ranks = [int(Path(f"{out}-{rank}.pid").read_text()) for rank in range(2)]
+    wait_until(lambda: not any(Path(f"/proc/{rank}").exists() for rank in ranks), 60)
+    assert not (out / "outcome.json").exists()
+    assert started_by_torchrun(3, script, case, out).wait(timeout=200) == 0
+    assert_same_folders(train(case, tmp_path / "whole").path, out)
+
+
+def wait_until(holds, seconds):
+    last = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < last
+        time.sleep(0.02)
+
+
+OWN_GROUP = """
+import os, sys
+from torch import distributed
+from training.rank_cases import rank
+
+where, number = sys.argv[1], int(os.environ.pop("RANK"))
+size = int(os.environ.pop("WORLD_SIZE"))
+distributed.init_process_group(
+    "gloo", init_method=f"file://{where}/store", rank=number, world_size=size
+)
+rank(where, *sys.argv[2:], number=number)
+distributed.destroy_process_group()
+"""
+
+
+def test_a_process_group_that_is_there_is_used(tmp_path):
+    names = ["SharpBalance", "A2D"]
+    assert_all_well(launched(2, tmp_path, *names, script=OWN_GROUP))
+    for name in names:
+        alone = outcome(run_case(name))
+        for each in found_by(tmp_path, 2):
+            assert_same_outcomes(each[name], alone)

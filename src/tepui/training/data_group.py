@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from tepui.training.presence import Presence
+from tepui.training.presence import unbroken
 from tepui.training.shards import DataGroup, tree_sum
 
 
@@ -43,14 +43,14 @@ class DataRanks(DataGroup):
     def _dealt(self, sent: Tensor) -> Tensor:
         """Give every rank its part of what each sends, in rank order."""
         received = torch.empty_like(sent)
-        with Presence.unbroken():
+        with unbroken():
             dist.all_to_all_single(received, sent, group=self._group)
         return received
 
     def agreed(self, flag: bool) -> bool:
         """Return whether any rank raised its flag, the same on all of them."""
         flags = torch.tensor(float(flag))
-        with Presence.unbroken():
+        with unbroken():
             dist.all_reduce(flags, dist.ReduceOp.MAX, group=self._host)
         return bool(flags)
 

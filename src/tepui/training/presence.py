@@ -28,7 +28,26 @@ GO_ON = (
 
 
 class RankLost(RuntimeError):  # noqa: N818 - what happened, in plain words
-    """Another process of the run is gone."""
+    """Another process of the run is gone.
+
+    Args:
+        reason: Which, and how one knows; the message adds how to go on.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; {GO_ON}")
+        self.reason = reason
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Say in plain words that the connection to the other ranks broke."""
+    try:
+        yield
+    except RankLost:
+        raise
+    except RuntimeError as error:
+        raise RankLost(f"the connection between ranks broke ({error})") from error
 
 
 @final
@@ -50,7 +69,7 @@ class Presence:
         """Return once all ranks have come here; raise if one never will."""
         self._meetings += 1
         meeting = f"arrived/{self._meetings}"
-        with self.unbroken():
+        with unbroken():
             arrived = self._store.add(meeting, 1)
             pause, looked = LONGEST_PAUSE / 20, time.monotonic()
             self._beats.clear()
@@ -63,7 +82,7 @@ class Presence:
                 arrived = self._store.add(meeting, 0)
                 # Who came may have gone on, and even have ended, since.
                 if lost is not None and arrived < self._size:
-                    raise RankLost(f"{lost}; {GO_ON}")
+                    raise RankLost(lost)
 
     @contextmanager
     def attending(self) -> Iterator[None]:
@@ -72,22 +91,11 @@ class Presence:
         try:
             yield
         except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
+            known = error.reason if isinstance(error, RankLost) else error
+            text = f"{type(error).__name__}: {known}"
             with suppress(RuntimeError):  # of a store that is gone too
                 self._store.set(f"left/{self._run}/{self._rank}", text)
             raise
-
-    @staticmethod
-    @contextmanager
-    def unbroken() -> Iterator[None]:
-        """Say in plain words that the connection to the others broke."""
-        try:
-            yield
-        except RankLost:
-            raise
-        except RuntimeError as error:
-            reason = f"the connection between ranks broke ({error})"
-            raise RankLost(f"{reason}; {GO_ON}") from error
 
     def _lost(self) -> str | None:
         """Return who is gone, and how one knows; None if all others are there."""

@@ -26,7 +26,7 @@ from tepui.core.checks import require
 from tepui.core.storage import raw_bytes
 from tepui.training.data_group import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.presence import Presence, RankLost
+from tepui.training.presence import Presence, RankLost, unbroken
 from tepui.training.shards import ALONE, DataGroup
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Ranks(Exchange):
         self._presence.wait_for_all()
         values: list[Any] = [None] * self._place.size
         sent = tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), value)
-        with self._presence.unbroken():
+        with unbroken():
             distributed.all_gather_object(values, sent, group=self._group)
         return values
 
@@ -128,7 +128,7 @@ class Ranks(Exchange):
         parts = [raw_bytes(tensor) for tensor in tensors]
         message = torch.cat(parts)
         self._presence.wait_for_all()
-        with self._presence.unbroken():
+        with unbroken():
             source = self._processes[owner]
             distributed.broadcast(message, source, group=self._group)
         if self._place.rank == owner:
@@ -158,7 +158,7 @@ class Ranks(Exchange):
         own = [outputs[index] for index in by_rank[self._place.rank]]
         sent = message.packed(own, self._flag)
         received = [torch.empty_like(sent) for _ in range(attending)]
-        with self._presence.unbroken():
+        with unbroken():
             distributed.all_gather(received, sent, group=group)
         self._met = any(message.flag(each) for each in received)
         found = {
@@ -195,7 +195,7 @@ class Ranks(Exchange):
         if (samples, group) not in self._forms:
             own = [Form(tuple(t.shape), t.dtype) for t in outputs.values()]
             forms: list[Any] = [None] * distributed.get_world_size(group)
-            with self._presence.unbroken():
+            with unbroken():
                 distributed.all_gather_object(forms, own, group=group)
             self._forms[samples, group] = _common(form for own in forms for form in own)
         return self._forms[samples, group]
@@ -265,7 +265,8 @@ def exchange_here(sharing: int = 1) -> Exchange:
 @cache
 def _ranks_of(group: ProcessGroup, sharing: int) -> Ranks:
     """Return the ranks of a group; one object, since making it takes all of them."""
-    return Ranks(group, sharing)
+    with unbroken():
+        return Ranks(group, sharing)
 
 
 def _join() -> None:

@@ -52,6 +52,7 @@ from tepui.training.run_folder import (
     fingerprint,
     to_jsonable,
 )
+from tepui.training.spec import shards_of
 
 FEATURES = "features"
 
@@ -323,7 +324,9 @@ def _trials(
     training: Mapping[str, Any],
 ) -> list[Trial]:
     """Return the ensembles of one method."""
-    spec = TrainingSpec(method=method, **_of(TrainingSpec, training))
+    options = _of(TrainingSpec, training)
+    shards = options.pop("virtual_shards", 1), training.get("data_parallel", 1)
+    spec = TrainingSpec(method=method, virtual_shards=shards_of(*shards), **options)
     beside = unlabeled if method.needs_unlabeled else None
     return [
         Trial(data, factory, spec, tuple(seeds[first : first + members]), beside)

@@ -20,7 +20,13 @@ from tepui.training.progress import Style
 from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.schedule import Cosine, Schedule
 from tepui.training.shards import BatchNormPolicy
-from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
+from tepui.training.spec import (
+    ExecutionSpec,
+    Keep,
+    RunnerName,
+    TrainingSpec,
+    shards_of,
+)
 from tepui.training.train import train
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
@@ -172,7 +178,7 @@ def fit(
         clip_norm=clip_norm,
         prune=prune,
         average=average,
-        virtual_shards=data_parallel if virtual_shards == 1 else virtual_shards,
+        virtual_shards=shards_of(virtual_shards, data_parallel),
         perturbation=perturbation,
         batch_norm=batch_norm,
     )

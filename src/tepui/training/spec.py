@@ -176,6 +176,16 @@ class ExecutionSpec:
         require(not stays, "offload", rule, self.offload)
 
 
+def shards_of(virtual_shards: int, data_parallel: int) -> int:
+    """Return into how many shards a batch is divided: by default one per rank.
+
+    Example:
+        >>> shards_of(1, 2), shards_of(4, 2), shards_of(4, 1)
+        (2, 4, 4)
+    """
+    return data_parallel if virtual_shards == 1 else virtual_shards
+
+
 def _check_finite(name: str, value: Any) -> None:
     """Require every number that a run folder would record to be finite."""
     if isinstance(value, float):

@@ -3,8 +3,8 @@
 The file holds random images of 3 x 32 x 32 bytes. Both train the same small network on
 the same samples, drawn from all over the file, one after the other in the same process,
 again and again; what counts is the ratio of the medians. Processor time counts the
-reading thread too, and is to be trusted where other work shares the machine; with a
-processor to spare the thread costs no time at all. Resident memory is that of a
+reading thread too, and is the number to trust where other work shares the machine; with
+a processor to spare the thread costs no time at all. Resident memory is that of a
 process of its own which trains from the file alone. The file has just been written, so
 that it is in the operating system's cache as far as that has room.
 """

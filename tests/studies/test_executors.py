@@ -14,8 +14,8 @@ import torch
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.storage import read_tensors, same_bits
 from tepui.data import Digits
-from tepui.methods import DeepEnsemble
-from tepui.studies import Job, Store, carry_out
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
+from tepui.studies import Job, Store, carry_out, compare
 from tepui.studies.beginnings import common_part
 from tepui.studies.executors import Processes, Ray, Slurm
 from tepui.studies.job import JobError
@@ -352,3 +352,25 @@ def test_what_another_driver_works_on_is_left_for_last(tmp_path, caplog):
     started = [text for text in caplog.messages if text.startswith("started")]
     second, third, first = (job.trial.digest for job in (*WORK[1:], WORK[0]))
     assert [text.split("(")[1][:-1] for text in started] == [second, third, first]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("library", "executor"), [(None, Processes()), ("submitit", LOCAL_SLURM)]
+)
+def test_a_comparison_is_the_same_by_every_executor(library, executor, tmp_path):
+    if library:
+        pytest.importorskip(library)
+    store = Store(tmp_path, device="cpu")
+    train, test = store.dataset(TRIAL.data), store.dataset(EXAM.test)
+    options = {"epochs": 2, "batch_size": 32, "device": "cpu", "progress": "none"}
+    options |= {"sharpness": {"num_samples": 10, "num_steps": 2}, "members": 2}
+    methods = [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=0.5)]
+    arguments = methods, TRIAL.model, train, test
+    here = compare(*arguments, out=tmp_path / "here", **options)
+    how = {"executor": executor, "at_once": 2}
+    elsewhere = compare(*arguments, out=tmp_path / "elsewhere", **how, **options)
+    assert elsewhere.settings == here.settings
+    for mine, other in zip(here.methods, elsewhere.methods, strict=True):
+        (one,), (two,) = mine.ensembles, other.ensembles
+        assert replace(one, seconds=0) == replace(two, seconds=0)

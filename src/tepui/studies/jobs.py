@@ -6,14 +6,14 @@ train, have one thread each.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
 from tepui.studies.beginnings import shared_beginnings
 from tepui.studies.executors import RETRIES, Executor, Processes
-from tepui.studies.executors.base import Event, Retried, Started, Terms
+from tepui.studies.executors.base import Events, Retried, Started, Terms
 from tepui.studies.given import Request
 from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
 from tepui.studies.lease import first_free
@@ -23,7 +23,6 @@ from tepui.studies.store import Store
 
 LOG = logging.getLogger(__name__)
 IN_PROCESSES = Processes()
-Events = Generator[Event, None, None]
 R = TypeVar("R", bound=Request)
 
 
@@ -153,13 +152,8 @@ def _elsewhere(
     progress = Progress(work, store, advance)
     with (
         planned(work, store, tolerated) as tasks,
-        closing(_generator(executor.run(tasks, terms))) as events,
+        closing(executor.run(tasks, terms)) as events,
     ):
         for event in events:
             progress.look(event)
             yield event
-
-
-def _generator(events: Iterator[Event]) -> Events:
-    """Return events that can be closed, whichever iterator they come from."""
-    yield from events

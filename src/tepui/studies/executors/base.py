@@ -1,6 +1,6 @@
 """What carries out the tasks of a study, and what it tells while it does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +30,7 @@ class Retried(NamedTuple):
 
 # None: time has passed, so that progress can be looked at.
 Event = Started | Ended | Retried | None
+Events = Generator[Event, None, None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Executor(Protocol):
     last checkpoint. What the tasks make does not depend on who carried them out.
     """
 
-    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Events:
         """Carry out tasks and tell what happens, at least every few seconds.
 
         Args:

@@ -3,14 +3,14 @@
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
-from tepui.studies.executors.base import POLL, Event, Retried, Started, Terms, died
+from tepui.studies.executors.base import POLL, Events, Retried, Started, Terms, died
 from tepui.studies.job import Advance, Ended, JobError, children_on_one_thread
 from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
@@ -20,13 +20,14 @@ from tepui.studies.plan_file import Task
 class Processes:
     """Processes of this machine, one thread each."""
 
-    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Events:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         count = min(terms.workers or available_processors(), len(tasks))
-        pool = [_started() for _ in range(count)]
+        pool: list[_Worker] = []
         waiting, deaths = list(tasks), Counter[str]()
         busy: dict[Connection, tuple[_Worker, Task]] = {}
         try:
+            pool.extend(_started() for _ in range(count))
             while waiting or busy:
                 idle = [worker for worker in pool if worker.pipe not in busy]
                 for worker in idle[: len(waiting)]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tepui.core.checks import require
-from tepui.studies.executors.base import POLL, Event, Started, Terms, died, imported
+from tepui.studies.executors.base import POLL, Events, Started, Terms, died, imported
 from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
 from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
@@ -45,7 +45,7 @@ class Ray:
         rule = "be a share of one GPU or a whole number of them"
         require(shares and (self.gpus or 0) >= 0, "ray.gpus", rule, self.gpus)
 
-    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Events:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         rule = "name no number for executor ray, which chooses the GPU"
         require(terms.device.index is None, "device", rule, str(terms.device))

@@ -2,14 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Literal, get_args
 
 from tepui.core.checks import one_of, require
-from tepui.studies.executors.base import Event, Retried, Started, Terms, died, imported
+from tepui.studies.executors.base import Events, Retried, Started, Terms, died, imported
 from tepui.studies.job import Ended, JobError, children_on_one_thread
 from tepui.studies.plan_file import Task
 
@@ -44,7 +44,7 @@ class Slurm:
         one_of("slurm.cluster", self.cluster, get_args(Cluster))
         require(self.minutes > 0, "slurm.minutes", "be positive", self.minutes)
 
-    def run(self, tasks: Sequence[Task], terms: Terms) -> Iterator[Event]:
+    def run(self, tasks: Sequence[Task], terms: Terms) -> Events:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         submitit = imported("submitit", "slurm")
         folder = tasks[0].plan.with_suffix("")  # of what jobs say

@@ -46,6 +46,15 @@ def test_a_rank_that_computes_for_long_is_waited_for():
     late.join()
 
 
+def test_a_rank_that_ended_beats_no_more():
+    store = HashStore()
+    ranks = [presence(store, rank) for rank in range(2)]
+    ranks[1].end()
+    store.delete_key("process/1")  # it runs in this process, which is alive
+    with pytest.raises(RankLost, match="rank 1 gave no sign of life"):
+        ranks[0].wait_for_all()
+
+
 def test_a_rank_without_a_beat_is_lost():
     with pytest.raises(
         RankLost, match=r"rank 1 gave no sign of life for 0\.5 s; start"

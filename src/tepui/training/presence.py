@@ -6,6 +6,7 @@ store every second, and waits before a collective until all have come; one whose
 stops, whose process is gone or who said that it leaves is not waited for.
 """
 
+import atexit
 import os
 import platform
 import threading
@@ -63,7 +64,16 @@ class Presence:
         self._run = 0
         self._beats: dict[int, tuple[int, float]] = {}  # and when they last changed
         store.set(f"process/{rank}", f"{_machine()} {os.getpid()}")
-        threading.Thread(target=self._beat, name="tepui beat", daemon=True).start()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+        # A thread that is in the store when the interpreter ends would abort it.
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Beat no more."""
+        self._ended.set()
+        self._thread.join()
 
     def wait_for_all(self) -> None:
         """Return once all ranks have come here; raise if one never will."""
@@ -122,12 +132,11 @@ class Presence:
         return None
 
     def _beat(self) -> None:
-        while True:
+        while not self._ended.wait(min(BEAT, self._timeout / 4)):
             try:
                 self._store.add(f"beat/{self._rank}", 1)
             except RuntimeError:
                 return  # the store is gone, and with it the run
-            time.sleep(min(BEAT, self._timeout / 4))
 
 
 def _machine() -> str:

@@ -10,10 +10,11 @@ host memory by gloo.
 import atexit
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import cache, reduce
+from functools import cache
+from itertools import chain, count
 from typing import Any, NamedTuple, TypeVar, final
 
 import torch
@@ -34,6 +35,8 @@ T = TypeVar("T")
 # Seconds without a sign of life after which a rank counts as lost, also at the start.
 TIMEOUT_VARIABLE = "TEPUI_RANK_TIMEOUT"
 TIMEOUT = 300.0
+
+_made = count()
 
 
 class Place(NamedTuple):
@@ -75,7 +78,9 @@ class Ranks(Exchange):
         self._parties: dict[tuple[int, str], Any] = {}
         self._forms: dict[tuple[int, Any], Form] = {}
         self._flag = self._met = False
-        name = f"tepui/{'-'.join(map(str, self._processes))}/{sharing}"
+        # Not the traces of ranks that were made before, by all processes alike.
+        processes = "-".join(map(str, self._processes))
+        name = f"tepui/{next(_made)}/{processes}/{sharing}"
         store = PrefixStore(name, distributed.distributed_c10d._get_default_store())
         self._presence = Presence(store, *self._place, self._timeout)
 
@@ -110,7 +115,7 @@ class Ranks(Exchange):
         """Gather a value of every rank; its tensors arrive on the CPU."""
         self._presence.wait_for_all()
         values: list[Any] = [None] * self._place.size
-        sent = tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), value)
+        sent = tree_map_only(Tensor, _alone, value)
         with unbroken():
             distributed.all_gather_object(values, sent, group=self._group)
         return values
@@ -192,13 +197,17 @@ class Ranks(Exchange):
     def _form(self, outputs: Mapping[int, Tensor], targets: Tensor, group: Any) -> Form:
         """Return the form of all outputs, also of those that come from elsewhere."""
         samples = len(targets)
+        own = [Form(tuple(t.shape), t.dtype) for t in outputs.values()]
         if (samples, group) not in self._forms:
-            own = [Form(tuple(t.shape), t.dtype) for t in outputs.values()]
             forms: list[Any] = [None] * distributed.get_world_size(group)
             with unbroken():
                 distributed.all_gather_object(forms, own, group=group)
-            self._forms[samples, group] = _common(form for own in forms for form in own)
-        return self._forms[samples, group]
+            self._forms[samples, group] = next(chain.from_iterable(forms))
+        form = self._forms[samples, group]
+        rule = f"have one shape and type in all processes ({form})"
+        for other in own:
+            require(other == form, "outputs of coupled members", rule, other)
+        return form
 
     def _new_group(self, processes: Sequence[int], backend: str) -> Any:
         return distributed.new_group(
@@ -234,10 +243,9 @@ class Message(NamedTuple):
         return bool(message[-1])
 
 
-def _common(forms: Iterable[Form]) -> Form:
-    """Return the form that holds all outputs without loss."""
-    shapes, dtypes = zip(*forms, strict=True)
-    return Form(shapes[0], reduce(torch.promote_types, dtypes))
+def _alone(tensor: Tensor) -> Tensor:
+    """Return a copy on the CPU, since a view would take all of its memory along."""
+    return tensor.detach().to("cpu", copy=True)
 
 
 def exchange_here(sharing: int = 1) -> Exchange:

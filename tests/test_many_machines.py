@@ -9,6 +9,7 @@ import yaml
 
 from tepui.cli.main import _read, main
 from tepui.cli.parsing import normalized
+from tepui.studies.executors.ray import PATIENCE
 
 PAGE = Path(__file__).parents[1] / "docs" / "many_machines.md"
 TEXT = PAGE.read_text()
@@ -94,6 +95,8 @@ def test_the_search_of_the_page(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"```py\n(from ray import tune.*?)```", TEXT, re.S)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))  # where Ray Tune writes
+    for name, value in PATIENCE.items():
+        monkeypatch.setenv(name, value)
     import ray
 
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -18,6 +18,7 @@ from tepui.studies.plan_file import Task
 # Ray starts in seconds, but took 43 on a loaded machine and gives up before by itself.
 PATIENCE = {
     "RAY_agent_register_timeout_ms": "120000",
+    "RAY_gcs_server_port_wait_time_s": "120",
     "RAY_raylet_start_wait_time_s": "120",
 }
 CONNECTING = 10.0  # seconds
@@ -90,6 +91,8 @@ class Ray:
             ray.init(address=self.address or "local", **options)
         except ConnectionError as error:
             raise ValueError(_unreachable(self.address, error)) from error
+        except RuntimeError as error:
+            raise JobError(f"Ray could not be started: {error}") from error
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ COMMANDS = [
     line.replace("\\\n", "")
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.S | re.M)
     for line in re.split(r"\n(?=tepui)", block.strip())
-    if not language
+    if not language and re.match("tepui (reproduce|sweep|compare) ", line)
 ]
 LIBRARIES = {"ray": "ray", "slurm": "submitit"}
 

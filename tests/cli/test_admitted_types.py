@@ -20,8 +20,10 @@ from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
 from tepui.cli.parsing import known_classes
 from tepui.cli.train import train
 from tepui.data import Augmentation
-from tepui.data.arrays import Arrays
+from tepui.data.arrays import Arrays, Normalize
 from tepui.data.image_files import ImageFiles
+from tepui.data.stored_array import StoredArray
+from tepui.studies import Ray, Slurm
 from tepui.training import SGD, AdamW, Schedule
 
 
@@ -53,7 +55,7 @@ def takes(kind):
     def accepted(value):
         try:
             parser.parse_object({"value": value})
-        except ArgumentError:
+        except (ArgumentError, ImportError):
             return False
         return True
 
@@ -87,8 +89,9 @@ BASES = {methods.Method, Schedule, Augmentation, Dataset, Module}
 BASES |= {SGD, AdamW, tepui.Prune, methods.SAM, methods.GSAM, methods.SharpnessAware}
 # Data sets of these kinds are in the list; they themselves hold what Python gives them.
 BASES |= {Arrays, ImageFiles}
-# What a callable that scores samples returns: only Python can pass one.
-UNNAMED = {Tensor}
+# What a callable that scores samples returns, and what arrays on disk may be made of:
+# only Python can pass one. Executors are told by the fields of their options.
+UNNAMED = {Tensor, Normalize, StoredArray, Ray, Slurm}
 
 
 def leaves(kind):

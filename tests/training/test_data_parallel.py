@@ -45,6 +45,24 @@ cases.trained(ranks, **cases.STOPPED, out=f"{{folder}}/run", stop_after=1)
 torch.save(results, f"{{folder}}/{{rank}}.pt")
 distributed.destroy_process_group()
 """
+# A process of its own too: bits may follow from what else a process has done.
+ALONE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import torch
+import data_parallel_cases as cases
+
+torch.set_num_threads(1)
+results = {{
+    "exact": cases.exact(1, SHARDS),
+    "synchronized": cases.synchronized(1, SHARDS),
+    "loaded": cases.loaded(1, SHARDS),
+    "mesh": cases.mesh(1, SHARDS),
+    "resumed": cases.trained(1, **cases.STOPPED, out="FOLDER/run", resume=True),
+    "whole": cases.trained(1, **cases.STOPPED),
+}}
+torch.save(results, f"{{sys.argv[2]}}/0.pt")
+"""
 TROUBLE = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
@@ -93,8 +111,13 @@ def ranks(launch):
     return launch[1]
 
 
-def shards(ranks):
-    return 4 if 4 % len(ranks) == 0 else 2 * len(ranks)
+@pytest.fixture(scope="module")
+def alone(launch, tmp_path_factory):
+    folder, ranks = launch
+    shards = 4 if 4 % len(ranks) == 0 else 2 * len(ranks)
+    script = ALONE.replace("SHARDS", str(shards)).replace("FOLDER", str(folder))
+    (found,) = launched(script, tmp_path_factory.mktemp("alone"), processes=1)
+    return found
 
 
 def test_sums_over_ranks_are_the_trees(ranks):
@@ -107,8 +130,8 @@ def test_sums_over_ranks_are_the_trees(ranks):
             assert torch.equal(rank["sums"][number], expected)
 
 
-def test_any_number_of_ranks_gives_the_bits_of_one_process(ranks):
-    for name, expected in cases.exact(1, shards(ranks)).items():
+def test_any_number_of_ranks_gives_the_bits_of_one_process(ranks, alone):
+    for name, expected in alone["exact"].items():
         for rank in ranks:
             found = rank["exact"][name]
             assert found.keys() == expected.keys()
@@ -116,8 +139,8 @@ def test_any_number_of_ranks_gives_the_bits_of_one_process(ranks):
                 assert torch.equal(found[key], tensor), (name, key)
 
 
-def test_synchronized_ranks_agree_with_one_process_up_to_rounding(ranks):
-    for name, expected in cases.synchronized(1, shards(ranks)).items():
+def test_synchronized_ranks_agree_with_one_process_up_to_rounding(ranks, alone):
+    for name, expected in alone["synchronized"].items():
         for key, tensor in expected.items():
             first = ranks[0]["synchronized"][name][key]
             torch.testing.assert_close(first, tensor, rtol=1e-9, atol=1e-9)
@@ -125,18 +148,15 @@ def test_synchronized_ranks_agree_with_one_process_up_to_rounding(ranks):
                 assert torch.equal(rank["synchronized"][name][key], first), name
 
 
-def test_a_mesh_of_members_and_data_gives_the_bits_of_one_process(ranks):
-    expected = cases.mesh(1, shards(ranks))
+def test_a_mesh_of_members_and_data_gives_the_bits_of_one_process(ranks, alone):
     for rank in ranks:
-        for key, tensor in expected.items():
+        for key, tensor in alone["mesh"].items():
             assert torch.equal(rank["mesh"][key], tensor), key
 
 
-def test_a_run_stopped_with_ranks_goes_on_without_to_the_same_bits(launch):
-    folder, _ = launch
-    resumed = cases.trained(1, **cases.STOPPED, out=folder / "run", resume=True)
-    for key, tensor in cases.trained(1, **cases.STOPPED).items():
-        assert torch.equal(resumed[key], tensor), key
+def test_a_run_stopped_with_ranks_goes_on_without_to_the_same_bits(alone):
+    for key, tensor in alone["whole"].items():
+        assert torch.equal(alone["resumed"][key], tensor), key
 
 
 def test_ranks_that_do_not_fit_the_processes_are_refused(ranks):
@@ -144,17 +164,18 @@ def test_ranks_that_do_not_fit_the_processes_are_refused(ranks):
         assert "data_parallel must divide the number of processes" in rank["refused"]
 
 
-def test_a_rank_reads_the_samples_of_its_own_shards(ranks):
-    for name, expected in cases.loaded(1, shards(ranks)).items():
-        alone = int(expected.pop("read"))
+def test_a_rank_reads_the_samples_of_its_own_shards(ranks, alone):
+    for name, expected in alone["loaded"].items():
+        all_read = int(expected["read"])
         read = [int(rank["loaded"][name]["read"]) for rank in ranks]
         for rank in ranks:
-            for key, tensor in expected.items():
-                assert torch.equal(rank["loaded"][name][key], tensor), (name, key)
+            for key in expected.keys() - {"read"}:
+                found = rank["loaded"][name][key]
+                assert torch.equal(found, expected[key]), (name, key)
         if name == "undivided":
-            assert read == [alone] * len(ranks)
+            assert read == [all_read] * len(ranks)
         else:
-            assert max(read) < alone * (1 / len(ranks) + 0.1), (name, read, alone)
+            assert max(read) < all_read * (1 / len(ranks) + 0.1), (name, read)
 
 
 def resumed_bits(folder):

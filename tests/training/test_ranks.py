@@ -73,12 +73,14 @@ def assert_same_files(first, second):
 def check_cases(names, size, folder):
     many, one = folder / "many", folder / "one"
     many.mkdir()
+    one.mkdir()
     assert_all_well(launched(size, many, *names))
-    found = found_by(many, size)
+    assert_all_well(launched(1, one, *names))
+    (alone,) = found_by(one, 1)
+    for each in found_by(many, size):
+        for name in names:
+            assert_same_outcomes(each[name], alone[name])
     for name in names:
-        alone = outcome(run_case(name, out=one / name))
-        for each in found:
-            assert_same_outcomes(each[name], alone)
         assert_same_folders(many / name, one / name)
         for file in ("metrics.jsonl", "outcome.json"):
             assert_same_files(many / name / file, one / name / file)

@@ -2,6 +2,7 @@
 
 from tepui.studies.compare import compare
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
+from tepui.studies.executors import Executor, Processes, Ray, Slurm
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
 from tepui.studies.load_reports import LoadedReports, load_reports
@@ -34,16 +35,20 @@ __all__ = [
     "Difference",
     "Estimate",
     "EvaluationSpec",
+    "Executor",
     "Job",
     "LoadedReports",
     "MethodResult",
     "Outcome",
+    "Processes",
+    "Ray",
     "Record",
     "Results",
     "Samples",
     "Search",
     "SharpnessSpec",
     "Slope",
+    "Slurm",
     "Store",
     "Trained",
     "Trial",

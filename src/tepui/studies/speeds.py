@@ -34,12 +34,15 @@ class Speeds:
         self._found: dict[str, Speed] = {}
         hardware = environment_of(device)["hardware"]
         for run in _runs(folder):
-            recorded = run.recorded()
+            try:
+                recorded, history = run.recorded(), run.history()
+            except ValueError:  # of another version, or damaged: not this one's matter
+                continue
             config, environment = recorded["config"], recorded["environment"]
             if environment["hardware"] != hardware or config["device"] != device.type:
                 continue
             name = _name(config["method"], config["models"][0], config["batch_size"])
-            for record in run.history():
+            for record in history:
                 before = self._found.get(name, Speed())
                 self._found[name] = Speed(
                     before.seconds + record.seconds,

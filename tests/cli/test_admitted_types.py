@@ -8,6 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import pytest
 from jsonargparse import ArgumentError, ArgumentParser
 from torch import Tensor
 from torch.nn import Module
@@ -20,9 +21,8 @@ from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
 from tepui.cli.parsing import known_classes
 from tepui.cli.train import train
 from tepui.data import Augmentation
-from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
-from tepui.data.stored_array import StoredArray
 from tepui.studies import Ray, Slurm
 from tepui.training import SGD, AdamW, Schedule
 
@@ -55,7 +55,7 @@ def takes(kind):
     def accepted(value):
         try:
             parser.parse_object({"value": value})
-        except (ArgumentError, ImportError):
+        except ArgumentError:
             return False
         return True
 
@@ -89,14 +89,15 @@ BASES = {methods.Method, Schedule, Augmentation, Dataset, Module}
 BASES |= {SGD, AdamW, tepui.Prune, methods.SAM, methods.GSAM, methods.SharpnessAware}
 # Data sets of these kinds are in the list; they themselves hold what Python gives them.
 BASES |= {Arrays, ImageFiles}
-# What a callable that scores samples returns, and what arrays on disk may be made of:
-# only Python can pass one. Executors are told by the fields of their options.
-UNNAMED = {Tensor, Normalize, StoredArray, Ray, Slurm}
+# What a callable that scores samples returns: only Python can pass one.
+UNNAMED = {Tensor}
+# Groups of options, told by their fields.
+GROUPS = (Ray, Slurm)
 
 
 def leaves(kind):
     """Yield the classes in an annotation, without those of plain values."""
-    if get_origin(kind) is Literal or kind in (*PLAIN, Any, Ellipsis):
+    if get_origin(kind) is Literal or kind in (*PLAIN, *GROUPS, Any, Ellipsis):
         return
     if get_origin(kind) is Dataset:
         yield Dataset
@@ -129,6 +130,13 @@ def annotations():
                 found.setdefault(kind, []).append(f"{owner.__name__}.{name}")
                 waiting += [k for k in listed().values() if issubclass(k, kinds)]
     return found, seen
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_groups_of_options_hold_plain_values(group):
+    fields = get_type_hints(group)
+    assert fields
+    assert not [leaf for kind in fields.values() for leaf in leaves(kind)]
 
 
 def test_every_type_that_a_configuration_reaches_takes_only_the_list():

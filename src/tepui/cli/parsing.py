@@ -39,7 +39,10 @@ FLAGS = (
 
 def known_classes() -> dict[str, list[type]]:
     """Return the classes that each option can name without their package."""
-    ways, sets = _classes(methods, methods.Method), _classes(data, Dataset)
+    ways = _classes(methods, methods.Method)
+    # Those two are made of what only Python can hand over.
+    others = (data.ArraysOnDisk, data.HuggingFace)
+    sets = [kind for kind in _classes(data, Dataset) if kind not in others]
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
         # Complete ones, not the bases that others fill.

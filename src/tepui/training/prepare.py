@@ -28,8 +28,8 @@ from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
 
 log = logging.getLogger(__name__)
 
-# A compiled step of ResNet-18 on an H200 saves 0.3 ms (of SAM 0.7 ms) and costs 14 s to
-# build.
+# A compiled step of ResNet-18 without kernels of its own saves 0.3 ms on an H200 (of
+# SAM 0.7 ms) and costs 14 s to build.
 STEPS_WORTH_COMPILING = 50_000
 
 # Noise that tells equal coupled members apart, relative to their head's weights.

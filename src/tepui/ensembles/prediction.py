@@ -42,10 +42,11 @@ class Prediction:
         """Score how unfamiliar each input looks; higher means less familiar.
 
         Args:
-            score: ``"max_mean_probability"`` (one minus it), ``"pds"`` (predictive
-                diversity score), ``"entropy"`` of the mean probability,
-                ``"mutual_information"``, mean ``"energy"``, ``"max_logit"`` (the
-                negative of the mean largest logit), or ``"predictive_variance"``.
+            score: ``"max_mean_probability"`` (the logarithm of one minus it),
+                ``"pds"`` (predictive diversity score), ``"entropy"`` of the mean
+                probability, ``"mutual_information"``, mean ``"energy"``,
+                ``"max_logit"`` (the negative of the mean largest logit), or
+                ``"predictive_variance"``.
 
         Returns:
             One score per sample.

@@ -15,9 +15,9 @@ from torch import nn
 import tepui
 from strategies import RULES, close, ensembles, modest, softmax_naive
 from tepui import Ensemble, metrics
-from tepui.ensembles import ClassPrediction
 from tepui.core.seeding import member_seeds
 from tepui.core.storage import same_bits
+from tepui.ensembles import ClassPrediction
 
 OF_HEIGHT = ["energy", "max_logit"]
 SCORES = ["max_mean_probability", "pds", "entropy", "mutual_information"]

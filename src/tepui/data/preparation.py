@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Arrays, Inputs, Normalize, prepared
+from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
@@ -154,8 +154,9 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
 
     Example:
         >>> import torch
-        >>> bytes_ = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
-        >>> preparation_of(Arrays(bytes_, torch.tensor([0, 1]))).shape
+        >>> from tepui.data import Arrays
+        >>> images = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+        >>> preparation_of(Arrays(images, torch.tensor([0, 1]))).shape
         (1, 8, 8)
     """
     source = whole(dataset)

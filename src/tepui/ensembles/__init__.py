@@ -9,7 +9,7 @@ from tepui.ensembles.number_prediction import (
     OutputPrediction,
     QuantilePrediction,
 )
-from tepui.ensembles.prediction import Prediction, TaskLacks
+from tepui.ensembles.prediction import Prediction, TaskLacksError
 
 __all__ = [
     "ClassPrediction",
@@ -20,7 +20,7 @@ __all__ = [
     "OutputPrediction",
     "Prediction",
     "QuantilePrediction",
-    "TaskLacks",
+    "TaskLacksError",
     "ensemble_of",
     "load",
 ]

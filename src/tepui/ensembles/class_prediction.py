@@ -151,7 +151,7 @@ class ClassPrediction(Prediction):
         if self._flat:
             return values
         sizes = (self.outputs.shape[1], *self.outputs.shape[3:])
-        return values.unflatten(0, sizes)
+        return values.reshape(*sizes, *values.shape[1:])
 
 
 @final

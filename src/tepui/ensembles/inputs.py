@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Inputs, map_inputs
+from tepui.data.arrays import Inputs
 from tepui.data.image_files import images_in
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation

@@ -105,7 +105,7 @@ class GaussianPrediction(Prediction):
 
     @property
     def total_uncertainty(self) -> Tensor:
-        """Variance of the mixture, the sum of :attr:`aleatoric` and :attr:`epistemic`."""
+        """Variance of the mixture: :attr:`aleatoric` plus :attr:`epistemic`."""
         return self.aleatoric + self.epistemic
 
     @property
@@ -154,7 +154,7 @@ class QuantilePrediction(Prediction):
 
     @property
     def quantiles(self) -> Tensor:
-        """The quantiles, rising with their levels, ``(levels, samples, numbers, …)``."""
+        """The quantiles in rising order, ``(levels, samples, numbers, …)``."""
         return member_quantiles(self.outputs, self.task).mean(0).sort(0).values
 
     @property

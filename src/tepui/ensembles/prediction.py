@@ -20,7 +20,7 @@ FIELDS = frozenset(
 )
 
 
-class TaskLacks(AttributeError):
+class TaskLacksError(AttributeError):
     """A prediction was asked for something that its task does not have."""
 
 
@@ -59,7 +59,7 @@ class Prediction(ABC):
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}"
             )
-        raise TaskLacks(
+        raise TaskLacksError(
             f"a prediction of the task {str(self.task)!r} has no {name}"
             f"{self.missing(name)}; it has {', '.join(self.fields)}"
         )

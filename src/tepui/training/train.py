@@ -13,8 +13,8 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.storage import finite_or_none
-from tepui.data.arrays import Batch
 from tepui.core.task import UNKNOWN
+from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble, load_into

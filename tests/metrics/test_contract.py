@@ -20,14 +20,32 @@ from tepui.testing import check_metric
 # one that only picks columns.
 OF_SCORES = {"aupr", "auroc", "fpr95", "rank_correlation", "ranks", "sub_ensembles"}
 OF_SCORES |= {"restrict_classes"}
+# Functions of what other tasks answer, held to the contract by test_of_targets.
+OF_TASKS = {
+    "gaussian_crps",
+    "gaussian_nll",
+    "gaussian_quantiles",
+    "interval_coverage",
+    "interval_score",
+    "interval_width",
+    "label_ece",
+    "mean_average_precision",
+    "pixels",
+    "quantile_calibration",
+    "quantile_crps",
+    "rmse",
+    "sample_crps",
+}
 FUNCTIONS = [
     name
     for name in metrics.__all__
-    if inspect.isfunction(getattr(metrics, name)) and name not in OF_SCORES
+    if inspect.isfunction(getattr(metrics, name)) and name not in OF_SCORES | OF_TASKS
 ]
 STREAMS = {
+    "AUGRC": "augrc",
     "AURC": "aurc",
     "Accuracy": "accuracy",
+    "AdaptiveECE": "adaptive_ece",
     "Brier": "brier",
     "BrierDecomposition": "brier_decomposition",
     "DER": "der",
@@ -39,6 +57,7 @@ STREAMS = {
     "LogitVariance": "logit_variance",
     "MeanKL": "mean_kl",
     "MCE": "mce",
+    "MeanIoU": "mean_iou",
     "NLL": "nll",
     "PairwiseDisagreement": "pairwise_disagreement",
     "PairwiseKL": "pairwise_kl",
@@ -103,6 +122,8 @@ class Case:
 
 CASES = {
     "accuracy": Case(""),
+    "adaptive_ece": Case(""),
+    "augrc": Case(""),
     "aurc": Case(""),
     "brier": Case(""),
     "brier_decomposition": Case(""),
@@ -120,6 +141,7 @@ CASES = {
     "individual_nll": Case("m"),
     "logit_variance": Case("", pairs=True, shift=False),
     "max_mean_probability": Case("s"),
+    "mean_iou": Case(""),
     "mean_kl": Case("", pairs=True),
     "max_logit": Case("s", shift=False, common_shift=False),
     "mce": Case(""),
@@ -209,17 +231,27 @@ def test_every_public_metric_has_a_case():
 # Shared by modules of the package, for nobody else.
 SHARED = {
     "ScoresStreaming",
+    "TargetMean",
     "Value",
     "WithRule",
     "check_bins",
+    "check_levels",
     "check_logits",
+    "check_numbers",
     "check_scores",
+    "check_variances",
     "chunks_of",
     "class_mass_bins",
     "class_width_bins",
     "dtype_of",
+    "in_one_type",
+    "joint_tensors",
+    "label_width_bins",
     "map_samples",
     "mass_bins",
+    "member_tensors",
+    "mixture_log_density",
+    "quantile_tensors",
     "regrouped",
     "samples_at_once",
     "spread",

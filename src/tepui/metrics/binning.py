@@ -56,6 +56,17 @@ def class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> Bins:
     return count, sums, hits
 
 
+def label_width_bins(probs: Tensor, targets: Tensor, bins: int) -> Bins:
+    """Bin each label's probabilities; ``(samples, labels)`` to ``(labels, bins)``."""
+    labels = probs.shape[1]
+    index = _width_index(probs, bins).clamp_(max=bins - 1)
+    cell = torch.arange(labels, device=probs.device) * bins + index
+    size, shape = labels * bins, (labels, bins)
+    count = _added(cell, torch.ones_like(cell), size).view(shape)
+    sums = _exact_sums(cell, probs, size).view(shape)
+    return count, sums, _added(cell, targets.long(), size).view(shape)
+
+
 def mass_bins(confidence: Tensor, correct: Tensor, bins: int) -> Bins:
     """Bin confidences of shape ``(samples,)`` into equal numbers of samples."""
     count, sums, edges = _mass_sums(confidence.unsqueeze(0), bins)

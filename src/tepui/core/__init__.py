@@ -8,8 +8,10 @@ from tepui.core.checks import one_of, require
 from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.core.per_member import for_member, per_member, values_of
 from tepui.core.seeding import derive, generator, seeded
+from tepui.core.task import Task
 
 __all__ = [
+    "Task",
     "derive",
     "for_member",
     "generator",

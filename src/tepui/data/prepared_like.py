@@ -83,10 +83,7 @@ def _arrays_like(
     if present is None or (present == shape and dataset.normalize == like.normalize):
         return dataset
     assert isinstance(dataset.inputs, Tensor)
-    images = dataset.inputs
-    if present != shape:
-        parts = images.split(_AT_ONCE)
-        images = torch.cat([_channels(_resized(p, shape), shape[0]) for p in parts])
+    images = images_in_form(dataset.inputs, shape)
     return Arrays(images, dataset.targets, like.normalize, dataset.classes)
 
 
@@ -108,6 +105,14 @@ def _files_like(
         normalize=like.normalize,
         classes=dataset.classes,
     )
+
+
+def images_in_form(images: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return images in another size and with other channels."""
+    if tuple(images.shape[1:]) == shape:
+        return images
+    parts = images.split(_AT_ONCE)
+    return torch.cat([_channels(_resized(p, shape), shape[0]) for p in parts])
 
 
 def _resized(images: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -1,7 +1,7 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -9,22 +9,32 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor, nn
 
-from tepui.core.checks import logits_shape, one_of, require
+from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED, member_seeds, seeded
 from tepui.core.storage import read_tensors, write_tensors
+from tepui.core.task import Task
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
+from tepui.data.preparation import Preparation
 from tepui.ensembles.building import (
     Factory,
     built_members,
     factories_for,
     warn_of_identical,
 )
+from tepui.ensembles.inputs import input_batches
+from tepui.ensembles.predicted import prediction_of
 from tepui.ensembles.prediction import Prediction
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
-from tepui.modules.running import chunks, device_of, evaluating, forward
+from tepui.modules.running import (
+    chunks,
+    device_of,
+    evaluating,
+    forward,
+    refusal_named,
+)
 from tepui.modules.state import (
     description,
     load_tensor_state,
@@ -41,6 +51,12 @@ KIND = "ensemble"
 EXTRACTOR = "extractor"
 
 
+class _Meaning:
+    """What outputs mean, shared by an ensemble and its heads."""
+
+    task: Task | None = None
+
+
 class Ensemble(nn.Module):
     """Members that predict together.
 
@@ -49,11 +65,14 @@ class Ensemble(nn.Module):
         seed: One seed, or one per member: what their training draws derive from.
         extractor: If given, the modules are heads that share it; see
             :meth:`on_features`.
+        task: What outputs mean; ``fit`` learns it from the loss.
 
     Attributes:
         members: The members; each takes raw inputs.
         seeds: One seed per member.
         extractor: The frozen part that all members share, if there is one.
+        preparation: What was done to the training data before members saw them, which
+            ``fit`` learns from data sets of :mod:`tepui.data`; None if it is not known.
 
     Example:
         >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=13)
@@ -63,14 +82,19 @@ class Ensemble(nn.Module):
     """
 
     extractor: Frozen | None
+    preparation: Preparation | None
 
     def __init__(
         self,
         modules: Iterable[nn.Module],
         seed: int | Sequence[int] = SEED,
         extractor: nn.Module | None = None,
+        task: Task | None = None,
     ) -> None:
         super().__init__()
+        self._meaning = _Meaning()
+        self.task = task
+        self.preparation = None
         self.extractor = None if extractor is None else frozen(extractor)
         self.members = nn.ModuleList(modules)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
@@ -89,6 +113,7 @@ class Ensemble(nn.Module):
         factory: Factory | Sequence[Factory],
         members: int | None = None,
         seed: int | Sequence[int] = SEED,
+        task: Task | None = None,
     ) -> Self:
         """Build members from independent, reproducible initializations.
 
@@ -97,6 +122,7 @@ class Ensemble(nn.Module):
             members: How many members; as many as factories or seeds if not given.
             seed: One integer, or one per member. Member ``i`` depends on its own seed
                 alone, so adding members changes no other.
+            task: What outputs mean; ``fit`` learns it from the loss.
 
         Returns:
             The ensemble, in train mode, on the CPU.
@@ -105,7 +131,7 @@ class Ensemble(nn.Module):
             ValueError: If the counts disagree, or a factory returns no new module.
         """
         modules = built_members(factory, members, seed)
-        ensemble = cls(modules, seed)
+        ensemble = cls(modules, seed, task=task)
         warn_of_identical(modules)
         return ensemble
 
@@ -158,7 +184,25 @@ class Ensemble(nn.Module):
         """
         if self.extractor is None:
             return self
-        return Ensemble(self._heads(), self.seeds)
+        heads = Ensemble(self._heads(), self.seeds)
+        heads._meaning = self._meaning
+        return heads
+
+    @property
+    def task(self) -> Task | None:
+        """What outputs mean: what the loss of ``fit`` says, or what is set here.
+
+        None where nobody has said: two outputs or more per sample are then taken for
+        logits of classes, and anything else is refused.
+        """
+        return self._meaning.task
+
+    @task.setter
+    def task(self, task: Task | None) -> None:
+        fits = task is None or isinstance(task, Task)
+        rule = "be a tepui.Task, such as Task('regression'), or None"
+        require(fits, "task", rule, task)
+        self._meaning.task = task
 
     def __len__(self) -> int:
         return len(self.members)
@@ -199,27 +243,79 @@ class Ensemble(nn.Module):
         return torch.cat(parts, dim=1)
 
     def predict(
-        self, inputs: Inputs, *, rule: Rule = "probability", batch_size: int = 1024
+        self,
+        inputs: Any,
+        *,
+        raw: bool = False,
+        rule: Rule = "probability",
+        batch_size: int = 1024,
+        workers: int = 0,
     ) -> Prediction:
         """Predict with all members.
 
+        Data sets and loaders prepare their samples themselves. Image files, texts and
+        bytes (``uint8``) are raw and prepared as the training data were; all other
+        numbers are taken as they come, unless ``raw`` says that they are raw too.
+
         Args:
-            inputs: A tensor, or a mapping of tensors.
-            rule: How members are combined.
+            inputs: A tensor, a numpy array, or a mapping of either; a map-style data
+                set, with targets or without; a ``DataLoader`` that keeps its order; a
+                path to an image, or to a folder whose images are taken in the order of
+                their names, or several such paths; for an ensemble that learned from
+                :class:`tepui.data.Texts`, a text, several, or pairs of them.
+            raw: Prepare numbers that are not bytes too, as the training data were.
+            rule: How members are combined; of no effect on numbers.
             batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
 
         Returns:
-            Probabilities, labels, confidence and scores, from one forward pass.
+            What the task has: probabilities, labels and confidence of classes, mean and
+            interval of numbers, and how uncertain they are; from one forward pass. On
+            the device of the inputs, those of a data set on the CPU.
+
+        Raises:
+            ValueError: If inputs are of no known kind, are raw and the ensemble does
+                not know how to prepare them, or do not fit the members; or if nobody
+                has said what the outputs mean.
+
+        Example:
+            >>> import tepui
+            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 1), members=2)
+            >>> ensemble.task = tepui.Task("regression")
+            >>> ensemble.predict(torch.zeros(5, 4)).mean.shape
+            torch.Size([5, 1])
         """
         one_of("rule", rule, get_args(Rule))
-        logits = self.logits(inputs, batch_size)
-        logits_shape(logits)
-        return Prediction(logits, rule=rule)
+        batches = input_batches(
+            inputs,
+            self.preparation,
+            raw=raw,
+            batch_size=batch_size,
+            workers=workers,
+            device=device_of(self),
+            dtype=self._dtype,
+        )
+        place = _place_of(inputs)
+        parts = []
+        for batch in batches:
+            with evaluating(self), torch.no_grad(), refusal_named(batch):
+                parts.append(self(batch).to(place))
+        classes = () if self.preparation is None else self.preparation.classes
+        outputs = torch.cat(parts, dim=1)
+        return prediction_of(outputs, self.task, rule=rule, classes=classes)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The type that members compute in."""
+        tensors = (*self.parameters(), *self.buffers())
+        kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        return next(kinds, torch.float32)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.
 
-        An extractor that members share is stored once.
+        An extractor that members share is stored once. What outputs mean and how raw
+        inputs are prepared is saved too.
 
         Args:
             path: A folder; the file in it is ``ensemble.safetensors``.
@@ -246,7 +342,11 @@ class Ensemble(nn.Module):
             "seeds": list(self.seeds),
             "members": [description(head) for head in self.heads.members],
             "extractor": None,
+            "task": None if self.task is None else self.task.document(),
+            "preparation": None,
         }
+        if self.preparation is not None:
+            document["preparation"] = self.preparation.document()
         if self.extractor is not None:
             document["extractor"] = description(self.extractor)
         write_tensors(file, KIND, tensors, document)
@@ -297,6 +397,7 @@ def load(
         if given is None:
             take_dtypes(module, states[owner])
     _load_parts(ensemble, states, file)
+    _take_meaning(ensemble, document, file)
     return ensemble.eval()
 
 
@@ -310,6 +411,7 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
     shared = EXTRACTOR in states
     require(shared == (ensemble.extractor is not None), argument, rule, shared)
     _load_parts(ensemble, states, file)
+    _take_meaning(ensemble, document, file)
 
 
 def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
@@ -354,3 +456,24 @@ def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
     for owner, module in _parts(ensemble).items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")
+
+
+def _take_meaning(ensemble: Ensemble, document: dict[str, Any], file: Path) -> None:
+    """Give an ensemble the task and the preparation that its file names."""
+    task, preparation = document.get("task"), document.get("preparation")
+    try:
+        ensemble.task = None if task is None else Task.of(task)
+        if preparation is not None:
+            ensemble.preparation = Preparation.of(preparation)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file} must say what outputs mean and how inputs are prepared, but: "
+            f"{error!r}"
+        ) from error
+
+
+def _place_of(inputs: Any) -> torch.device:
+    """Return where predictions belong: where inputs lie, or on the CPU."""
+    if isinstance(inputs, Mapping):
+        inputs = next(iter(inputs.values()), None)
+    return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")

@@ -100,6 +100,11 @@ class SED(CoupledMethod):
         one_of("main", self.main, get_args(Part))
         one_of("pair_norm", self.pair_norm, get_args(PairNorm))
 
+    @property
+    def compares_classes(self) -> bool:
+        """Members are compared by their probabilities of classes."""
+        return True
+
     def check_members(self, members: int) -> None:
         """Raise unless there are as many members as a step draws."""
         require(

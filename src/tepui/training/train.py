@@ -13,9 +13,12 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.storage import finite_or_none
+from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
+from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble, load_into
+from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state
 from tepui.training.agreement import check_agreement
@@ -116,6 +119,7 @@ def train(
     origin = None if branch_from is None else branch_point(branch_from, config, spec)
     task = Task(ensemble, data, spec, execution, numerics, exchange, folder, origin)
     _add_masks(ensemble, spec)
+    _give_meaning(task)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
         task.place(range(len(ensemble)))
@@ -278,6 +282,17 @@ def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
         for index, module in enumerate(ensemble.members):
             for_member(spec.prune, index, len(ensemble))
             add_masks(module)
+
+
+def _give_meaning(task: Task) -> None:
+    """Let an ensemble know what its outputs mean and how raw inputs are prepared.
+
+    A loss that names no task leaves the one that the user named.
+    """
+    ensemble, meant = task.ensemble, task_of(task.spec.loss)
+    if meant != UNKNOWN or ensemble.task is None:
+        ensemble.task = meant
+    ensemble.preparation = preparation_of(task.data.train)
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:

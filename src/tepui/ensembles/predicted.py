@@ -1,0 +1,55 @@
+"""From outputs to the prediction of their task."""
+
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.core.task import CLASSIFICATION, Task
+from tepui.ensembles.class_prediction import ClassPrediction, LabelPrediction
+from tepui.ensembles.number_prediction import (
+    GaussianPrediction,
+    NumberPrediction,
+    OutputPrediction,
+    QuantilePrediction,
+)
+from tepui.ensembles.prediction import Prediction
+from tepui.metrics import Rule
+
+
+def prediction_of(
+    outputs: Tensor,
+    task: Task | None,
+    *,
+    rule: Rule = "probability",
+    classes: tuple[str, ...] = (),
+) -> Prediction:
+    """Return what outputs predict by their task, or by their shape if it is None."""
+    task = settled(task, tuple(outputs.shape))
+    if task.name == "classification":
+        return ClassPrediction(outputs, rule=rule, classes=classes)
+    if task.name == "multi_label":
+        return LabelPrediction(outputs, rule=rule, classes=classes)
+    if task.name == "regression":
+        return NumberPrediction(outputs)
+    if task.name == "gaussian":
+        return GaussianPrediction(outputs)
+    if task.name == "quantiles":
+        return QuantilePrediction(outputs, task=task)
+    return OutputPrediction(outputs)
+
+
+def settled(task: Task | None, shape: tuple[int, ...]) -> Task:
+    """Return a task; of an ensemble that names none, what its outputs can only be.
+
+    Two outputs or more per sample are taken for logits of classes. One output is no
+    choice between classes: whether it is a number or the logit of a yes is for the
+    user to say.
+    """
+    if task is not None:
+        return task
+    rule = (
+        "name its task, such as Ensemble(..., task=Task('regression')), where outputs "
+        "are not logits of two classes or more"
+    )
+    several = len(shape) > 2 and shape[2] > 1
+    require(several, "ensemble", rule, f"outputs of shape {shape}")
+    return CLASSIFICATION

@@ -99,7 +99,7 @@ def _mass_index(values: Tensor, edges: Tensor) -> Tensor:
 
 def _mass_sums(rows: Tensor, bins: int) -> Bins:
     """Return counts, sums and lower edges of the bins of each row."""
-    ordered = _sorted(rows)
+    ordered = sorted_rows(rows)
     samples = rows.shape[1]
     first = torch.arange(bins, device=rows.device) * samples // bins
     edges = ordered[:, first]
@@ -110,7 +110,8 @@ def _mass_sums(rows: Tensor, bins: int) -> Bins:
     return end - start, sums, edges
 
 
-def _sorted(rows: Tensor) -> Tensor:
+def sorted_rows(rows: Tensor) -> Tensor:
+    """Return every row in rising order."""
     if rows.device.type != "cpu":
         return rows.contiguous().sort(-1).values
     import numpy as np

@@ -88,16 +88,18 @@ def test_vector_scaling_is_the_minimum_that_scipy_finds(rule):
     np.testing.assert_allclose(point, found.x, atol=1e-4)
 
 
-def test_vector_scaling_of_many_samples_is_near_the_minimum():
-    logits, labels = overconfident(17_000, members=2, dtype=torch.float32)
-    fitted = VectorScaling.fit(logits, labels)
-    exact = VectorScaling.fit(logits[:, :15_999], labels[:15_999])
+@pytest.mark.parametrize("rule", ["probability", "logit"])
+def test_vector_scaling_of_many_samples_is_near_the_minimum(rule, monkeypatch):
+    from tepui.metrics import vector_scaling
+
+    logits, labels = overconfident(8000)
+    exact = VectorScaling.fit(logits, labels, rule=rule)
+    monkeypatch.setattr(vector_scaling, "_MANY", 1000)
+    fitted = VectorScaling.fit(logits, labels, rule=rule)
     assert (fitted.weight - exact.weight).abs().max() < 0.02
-    close(
-        nll(fitted.apply(logits), labels).double(),
-        nll(exact.apply(logits), labels).double(),
-        atol=1e-4,
-    )
+    best = nll(exact.apply(logits), labels, rule=rule)
+    found = nll(fitted.apply(logits), labels, rule=rule)
+    assert best <= found < best + 1e-3
 
 
 def test_a_class_that_never_occurs_keeps_finite_numbers():

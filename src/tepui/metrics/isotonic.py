@@ -37,12 +37,14 @@ def isotonic_maps(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """
     samples, classes = probs.shape
     at_once = max(1, chunks.LOGITS_AT_ONCE // samples)
+    of_label = probs.gather(1, labels.long().unsqueeze(1))[:, 0]
+    by_class = of_label[labels.argsort()].cpu()
+    counts = torch.bincount(labels.cpu(), minlength=classes).tolist()
+    own = iter(by_class.split(counts))
     maps = []
     for start in range(0, classes, at_once):
-        rows = sorted_rows(probs[:, start : start + at_once].T).cpu().double().numpy()
-        for number, ordered in enumerate(rows, start):
-            hits = probs[labels == number, number].cpu().double().numpy()
-            maps.append(_map(ordered, np.sort(hits)))
+        rows = sorted_rows(probs[:, start : start + at_once].T).cpu().numpy()
+        maps += [_map(ordered, next(own).numpy()) for ordered in rows]
     longest = max(len(x) for x, _ in maps)
     x, y = (
         torch.from_numpy(np.stack([_padded(part[axis], longest) for part in maps]))
@@ -91,7 +93,7 @@ def _map(ordered: Any, hits: Any) -> tuple[Any, Any]:
         share.append(0.0)
         weight.append(float(len(ordered) - begin))
     fitted = isotonic_regression(share, sample_weight=weight)
-    x = np.stack([low, high], axis=1).flatten()
+    x = np.stack([low, high], axis=1).flatten().astype(np.float64)
     return _without_inner(x, np.repeat(fitted, 2))
 
 

@@ -12,6 +12,7 @@ References:
     Guo et al. 2017, "On calibration of modern neural networks".
 """
 
+import math
 import warnings
 from typing import Any
 
@@ -22,27 +23,37 @@ from torch import Tensor
 from tepui.metrics.chunks import Chunk, Rule, check_logits, chunks_of, wide
 from tepui.metrics.temperature import temperature
 
-_MANY = 16_000
-_STEPS = {"few": 200, "many": 8}
+_MANY = 2**25
+_STEPS, _STEPS_OF_MANY = 200, 8
 
 
 def vector_scaling(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     """Return factors and offsets, each ``(classes,)``, for which the loss is least.
 
-    Of many samples, few passes over all of them follow the best of every eighth.
+    Of many logits, classes are told apart by the members' mean, in few steps; one
+    temperature more then makes up for how members are combined.
     """
     check_logits(logits, labels, rule=rule)
+    if logits.numel() <= _MANY or len(logits) == 1:
+        return _fitted(logits, labels, rule)
+    weight, bias = _fitted(logits.mean(0, keepdim=True), labels, "logit")
+    if rule == "logit":
+        return weight, bias
+    factor = _factor(scaled(logits[:, ::8], weight, bias), labels[::8], rule)
+    return factor * weight, factor * bias
+
+
+def _fitted(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+    steps = _STEPS if logits.numel() <= _MANY else _STEPS_OF_MANY
+    center = np.repeat([_factor(logits, labels, rule), 0.0], logits.shape[-1])
+    return _split(_minimum(center, logits, labels, rule, steps), logits)
+
+
+def _factor(logits: Tensor, labels: Tensor, rule: Rule) -> float:
     with warnings.catch_warnings():
         # At a bound of the temperature the classes' own factors still have a best.
         warnings.simplefilter("ignore", UserWarning)
-        start = 1 / float(temperature(logits, labels, rule=rule))
-    classes = logits.shape[-1]
-    point = np.concatenate([np.full(classes, start), np.zeros(classes)])
-    if len(labels) < _MANY:
-        return _split(_minimum(point, start, logits, labels, rule, "few"), logits)
-    part = logits[:, ::8], labels[::8]
-    point = _minimum(point, start, *part, rule, "many")
-    return _split(_minimum(point, start, logits, labels, rule, "many"), logits)
+        return 1 / float(temperature(logits, labels, rule=rule))
 
 
 def scaled(logits: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -51,23 +62,22 @@ def scaled(logits: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _minimum(
-    point: Any, center: float, logits: Tensor, labels: Tensor, rule: Rule, many: str
+    center: Any, logits: Tensor, labels: Tensor, rule: Rule, steps: int
 ) -> Any:
     from scipy.optimize import minimize
 
-    classes, samples = logits.shape[-1], len(labels)
-    pulled_to = np.concatenate([np.full(classes, center), np.zeros(classes)])
+    samples = len(labels)
 
     def loss(at: Any) -> tuple[float, Any]:
         total, slope = _loss(*_split(at, logits), logits, labels, rule)
-        offset = at - pulled_to
+        offset = at - center
         value = (total + offset @ offset / 2) / samples
         return value, (slope + offset) / samples
 
     # The loss of logits in float32 is known to about seven digits.
     exact = logits.dtype == torch.float64
-    options = {"maxiter": _STEPS[many], "gtol": 1e-9, "ftol": 1e-14 if exact else 1e-9}
-    return minimize(loss, point, jac=True, method="L-BFGS-B", options=options).x
+    options = {"maxiter": steps, "gtol": 1e-9, "ftol": 1e-14 if exact else 1e-9}
+    return minimize(loss, center, jac=True, method="L-BFGS-B", options=options).x
 
 
 def _loss(
@@ -85,17 +95,24 @@ def _chunk_loss(
     chunk: Chunk, weight: Tensor, bias: Tensor, rule: Rule
 ) -> tuple[Tensor, Tensor]:
     raw = chunk.logits.mean(0, keepdim=True) if rule == "logit" else chunk.logits
-    slopes = scaled(raw, weight, bias)
-    slopes -= slopes.logsumexp(-1, keepdim=True)
+    values = scaled(raw, weight, bias).log_softmax(-1)
     index = chunk.labels.expand(len(raw), -1).unsqueeze(-1)
-    of_label = slopes.gather(-1, index)
+    of_label = values.gather(-1, index)
+    loss = math.log(len(raw)) - of_label[..., 0].logsumexp(0)
     share = of_label.softmax(0)
-    loss = -wide(of_label.logsumexp(0)).sum()
-    slopes.exp_().scatter_add_(-1, index, -torch.ones_like(of_label))
-    slopes *= share
-    by_offset = wide(slopes.sum((0, 1)))
-    by_factor = wide(slopes.mul_(raw).sum((0, 1)))
-    return loss, torch.cat([by_factor, by_offset])
+    # As matrix products, so that no further copy of the logits is made.
+    rows, probs = share.flatten(), values.exp_().flatten(0, 1)
+    own = share * raw.gather(-1, index)
+    by_offset = _less(rows @ probs, share, index)
+    by_factor = _less(rows @ probs.mul_(raw.flatten(0, 1)), own, index)
+    return wide(loss).sum(), torch.cat([by_factor, by_offset])
+
+
+def _less(total: Tensor, shares: Tensor, index: Tensor) -> Tensor:
+    """Return sums by class, less the shares of labels."""
+    counted = torch.zeros_like(wide(total))
+    counted.index_add_(0, index.flatten(), wide(shares).flatten())
+    return wide(total) - counted
 
 
 def _split(point: Any, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,13 @@ from tepui.evaluation.scores import Scores
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.task_scores import (
+    LabelScores,
+    NumberScores,
+    OutputScores,
+    PixelScores,
+    TaskScores,
+)
 
 __all__ = [
     "Aggregated",
@@ -23,11 +30,16 @@ __all__ = [
     "EnsembleMeasurement",
     "Evaluation",
     "GreedySoup",
+    "LabelScores",
     "MemoryPrice",
+    "NumberScores",
     "OracleSelection",
+    "OutputScores",
+    "PixelScores",
     "Scores",
     "ShardedPredictions",
     "StoredLogits",
+    "TaskScores",
     "aggregations",
     "evaluate",
     "evaluation_memory",

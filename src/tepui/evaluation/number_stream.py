@@ -55,7 +55,7 @@ class NumberStream:
         if self.task.name == "regression":
             return math.nan
         levels = self.task.levels
-        return levels[-1] - levels[0] if levels else COVERAGE
+        return round(levels[-1] - levels[0], 12) if levels else COVERAGE
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""

@@ -17,14 +17,16 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
-from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.predicted import settled
 from tepui.evaluation.custom_metrics import Metric, check_metrics
-from tepui.evaluation.dataset_logits import Classes, classes_left, logit_batches
+from tepui.evaluation.dataset_logits import (
+    Classes,
+    classes_left,
+    logit_batches,
+    task_on,
+)
 from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.examiner import Examiner, Labeled
 from tepui.evaluation.ood import check_ood, detections_and_histograms
@@ -114,7 +116,7 @@ def evaluate(
     one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)
     check_ood({} if ood is None else ood, dataset)
-    task, choice = _task_on(ensemble, dataset)
+    task, choice = task_on(ensemble, dataset)
     scored: type[TaskScores] = Scores if choice else KINDS[task.name]
     check_metrics({} if metrics is None else metrics, taken_names(scored))
     unmasked = f"be left out for the task {str(task)!r}"
@@ -187,16 +189,6 @@ def _reliability(clean: Labeled, copies: Iterable[Labeled]) -> dict[str, Reliabi
     reliability = {} if clean.bins is None else {"clean": clean.bins}
     bins = [copy.bins for copy in copies if copy.bins is not None]
     return reliability | ({"shifted": pooled(bins)} if bins else {})
-
-
-def _task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, bool]:
-    """Return what outputs mean, and whether they are a choice between classes."""
-    length(dataset)
-    if ensemble.task not in (None, CLASSIFICATION):
-        return ensemble.task, False
-    outputs, _ = next(logit_batches(ensemble, dataset, 1, samples=range(1)))
-    task = settled(ensemble.task, tuple(outputs.shape))
-    return task, task == CLASSIFICATION and outputs.ndim == 3
 
 
 def _check_cells(shifted: object) -> None:

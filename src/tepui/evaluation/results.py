@@ -1,5 +1,6 @@
 """The results of an evaluation, and their form in JSON."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,9 @@ class Evaluation:
     task: Task = CLASSIFICATION
     mistakes: Mapping[str, Detection] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return summary(self)
+
     @property
     def shifted_mean(self) -> Any:
         """Scores over all types and severities, None without shifted data."""
@@ -103,6 +107,32 @@ class Evaluation:
                 k: counts.document() for k, counts in self.histograms.items()
             },
         }
+
+
+def summary(evaluation: Evaluation) -> str:
+    """Return what a person wants to know first, in a few lines of text."""
+    shown = {"clean": evaluation.clean, "shifted": evaluation.shifted_mean}
+    columns = {name: scores for name, scores in shown.items() if scores is not None}
+    lines = [
+        f"{evaluation.samples} samples, {evaluation.members} members ({evaluation.task})",
+        f"{'':<26}" + "".join(f"{name:>12}" for name in columns),
+    ]
+    for name, value in evaluation.clean.values().items():
+        if not math.isnan(value):
+            cells = (f"{s.values()[name]:>12.4g}" for s in columns.values())
+            lines.append(f"  {name.replace('_', ' '):<24}" + "".join(cells))
+    for name, values in evaluation.clean.lists().items():
+        if name.startswith("member_"):
+            numbers = " ".join(f"{value:.4g}" for value in values)
+            lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
+    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    found = {name: by_score for name, by_score in found.items() if by_score}
+    if found:
+        lines.append(f"  {'found by (AUROC)':<24}" + "".join(f"{n:>12}" for n in found))
+        for score in next(iter(found.values())):
+            cells = (f"{by_score[score].auroc:>12.4g}" for by_score in found.values())
+            lines.append(f"    {score.replace('_', ' '):<22}" + "".join(cells))
+    return "\n".join(lines)
 
 
 def pooled(several: list[Reliability]) -> Reliability:

@@ -113,10 +113,9 @@ def summary(evaluation: Evaluation) -> str:
     """Return what a person wants to know first, in a few lines of text."""
     shown = {"clean": evaluation.clean, "shifted": evaluation.shifted_mean}
     columns = {name: scores for name, scores in shown.items() if scores is not None}
-    lines = [
-        f"{evaluation.samples} samples, {evaluation.members} members ({evaluation.task})",
-        f"{'':<26}" + "".join(f"{name:>12}" for name in columns),
-    ]
+    sizes = f"{evaluation.samples} samples, {evaluation.members} members"
+    headings = "".join(f"{name:>12}" for name in columns)
+    lines = [f"{sizes} ({evaluation.task})", f"{'':<26}{headings}"]
     for name, value in evaluation.clean.values().items():
         if not math.isnan(value):
             cells = (f"{s.values()[name]:>12.4g}" for s in columns.values())

@@ -16,7 +16,7 @@ from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
-from tepui.data.prepared_like import image_shape, images_in_form, whole
+from tepui.data.prepared_like import image_shape, images_in_form, in_form, whole
 from tepui.data.stored import StoredData
 from tepui.data.tokenizer import Tokenizer
 
@@ -98,6 +98,20 @@ class Preparation:
             normalize=self.normalize,
             classes=self.classes,
         )
+
+    def dataset(self, dataset: Dataset[Any]) -> Dataset[Any]:
+        """Return a data set of images in the form of the training images.
+
+        Args:
+            dataset: Any data set; only images in ``Arrays``, ``ImageFiles`` or a subset
+                of either change.
+
+        Returns:
+            The same samples, in their order.
+        """
+        if self.shape is None:
+            return dataset
+        return in_form(dataset, self.shape, self.normalize)
 
     def texts(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Inputs:
         """Return texts as numbers.

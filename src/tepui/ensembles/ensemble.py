@@ -401,6 +401,12 @@ def load(
     return ensemble.eval()
 
 
+def preparation_in(path: str | Path) -> Preparation | None:
+    """Return how the ensemble in a folder prepares raw inputs, without its weights."""
+    _, document, file = _read(path)
+    return _preparation(document, file)
+
+
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
     """Load saved weights into an ensemble of the same shape."""
     states, document, file = _read(path)
@@ -460,16 +466,22 @@ def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
 
 def _take_meaning(ensemble: Ensemble, document: dict[str, Any], file: Path) -> None:
     """Give an ensemble the task and the preparation that its file names."""
-    task, preparation = document.get("task"), document.get("preparation")
+    task = document.get("task")
     try:
         ensemble.task = None if task is None else Task.of(task)
-        if preparation is not None:
-            ensemble.preparation = Preparation.of(preparation)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{file} must say what outputs mean and how inputs are prepared, but: "
-            f"{error!r}"
-        ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        rule = f"{file} must say what outputs mean"
+        raise ValueError(f"{rule}, but: {error!r}") from error
+    ensemble.preparation = _preparation(document, file)
+
+
+def _preparation(document: dict[str, Any], file: Path) -> Preparation | None:
+    described = document.get("preparation")
+    try:
+        return None if described is None else Preparation.of(described)
+    except (AttributeError, TypeError, ValueError) as error:
+        rule = f"{file} must say how inputs are prepared"
+        raise ValueError(f"{rule}, but: {error!r}") from error
 
 
 def _place_of(inputs: Any) -> torch.device:

@@ -7,15 +7,13 @@ the mean :math:`\mu = \overline{\mu_m}` and the variance
     \overline{\sigma_m^2} + \overline{(\mu_m - \mu)^2},
 
 the noise that members see (aleatoric) and their own disagreement (epistemic). Intervals
-are those of the normal distribution with this mean and variance. Quantiles are averaged
-over members, level by level.
+are those of the mixture. Quantiles are averaged over members, level by level.
 
 References:
     Lakshminarayanan, Pritzel and Blundell, Simple and Scalable Predictive Uncertainty
     Estimation using Deep Ensembles, NeurIPS 2017.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
@@ -26,6 +24,7 @@ from tepui.core.checks import require
 from tepui.core.task import GAUSSIAN, REGRESSION, UNKNOWN, Task
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.losses import gaussian_parameters
+from tepui.metrics import gaussian_quantiles
 
 
 @final
@@ -122,8 +121,11 @@ class GaussianPrediction(Prediction):
         Returns:
             Lower and upper bounds, each ``(samples, numbers, …)``.
         """
-        reach = normal_quantile((1 + _share(coverage)) / 2) * self.std
-        return self.mean - reach, self.mean + reach
+        share = _share(coverage)
+        mean, log_variance = self._parameters
+        levels = (1 - share) / 2, (1 + share) / 2
+        bounds = gaussian_quantiles(mean, log_variance.exp(), levels)
+        return bounds[..., 0], bounds[..., 1]
 
     def summary(self) -> dict[str, str]:
         """Return the first numbers and what they are unsure of."""
@@ -265,17 +267,6 @@ def interpolated(quantiles: Tensor, levels: tuple[float, ...], level: float) -> 
     low, high = levels[upper - 1], levels[upper]
     share = (level - low) / (high - low)
     return torch.lerp(quantiles[upper - 1], quantiles[upper], share)
-
-
-def normal_quantile(level: float) -> float:
-    """Return the quantile of the standard normal distribution.
-
-    Example:
-        >>> round(normal_quantile(0.975), 3)
-        1.96
-    """
-    value = torch.tensor(2 * level - 1, dtype=torch.float64)
-    return math.sqrt(2) * float(torch.erfinv(value))
 
 
 def _share(coverage: float) -> float:

@@ -53,3 +53,10 @@ def settled(task: Task | None, shape: tuple[int, ...]) -> Task:
     several = len(shape) > 2 and shape[2] > 1
     require(several, "ensemble", rule, f"outputs of shape {shape}")
     return CLASSIFICATION
+
+
+def require_classes(task: Task | None, what: str) -> None:
+    """Refuse what is defined for a choice between classes alone."""
+    fits = task is None or task == CLASSIFICATION
+    rule = f"choose between classes for {what}"
+    require(fits, "ensemble", rule, f"the task {str(task)!r}")

@@ -10,12 +10,20 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection
+from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
-from tepui.evaluation.sample_statistics import sample_statistics
+from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.scores import Scores
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.task_scores import (
+    LabelScores,
+    NumberScores,
+    OutputScores,
+    PixelScores,
+    TaskScores,
+)
 
 __all__ = [
     "Aggregated",
@@ -23,11 +31,16 @@ __all__ = [
     "EnsembleMeasurement",
     "Evaluation",
     "GreedySoup",
+    "LabelScores",
     "MemoryPrice",
+    "NumberScores",
     "OracleSelection",
+    "OutputScores",
+    "PixelScores",
     "Scores",
     "ShardedPredictions",
     "StoredLogits",
+    "TaskScores",
     "aggregations",
     "evaluate",
     "evaluation_memory",
@@ -37,5 +50,7 @@ __all__ = [
     "predict_shards",
     "read_logits",
     "sample_statistics",
+    "task_statistics",
     "uniform_soup",
+    "write_predictions",
 ]

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from tepui import metrics
 from tepui.data.class_names import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup
 from tepui.metrics import Rule
@@ -107,6 +108,9 @@ def aggregations(
     Returns:
         The members' mean accuracy, then one row for each way.
 
+    Raises:
+        ValueError: If members do not choose between classes.
+
     Example:
         >>> import torch
         >>> from tepui.data import Arrays
@@ -121,6 +125,7 @@ def aggregations(
         uniform soup
         best member (oracle: sees test labels)
     """
+    require_classes(ensemble.task, "the accuracy of ways to combine members")
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)
         same_classes("held_out", *names, "dataset")

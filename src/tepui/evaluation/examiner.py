@@ -5,6 +5,7 @@ is taken in the same order as over all logits at once: the results are the same 
 bit. A few numbers per sample are kept where a score is ranked (AUROC and its kin).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -17,21 +18,32 @@ from tepui.core.checks import class_indices, logits_shape
 from tepui.data.loading import length
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
-from tepui.evaluation.scores import Scores, ScoreStream
+from tepui.evaluation.dead_members import Losses
+from tepui.evaluation.ood import Detection, found_mistakes
+from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
-from tepui.metrics import Reliability, Rule, ood_scores, restrict_classes
+from tepui.evaluation.task_scores import TaskScores
+from tepui.metrics import (
+    Reliability,
+    Rule,
+    ensemble_predictions,
+    ood_scores,
+    restrict_classes,
+)
 from tepui.metrics.chunks import regrouped
 
 Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Labeled(NamedTuple):
-    """What is kept of the logits of a data set with labels."""
+    """What is kept of the outputs of a data set with targets."""
 
-    shape: tuple[int, int, int]  # members, samples, classes
-    scores: Scores
-    bins: Reliability
+    shape: tuple[int, int, int]  # members, samples, classes or outputs
+    scores: TaskScores
+    bins: Reliability | None  # where there are probabilities
     unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
+    losses: Losses | None  # of members, beside that of a guess, where there is one
+    mistakes: dict[str, Detection]  # how well each score finds them, where asked for
 
 
 @final
@@ -52,23 +64,29 @@ class Examiner:
         """Return scores of test data, and with ``familiar`` those of each sample."""
         stream: ScoreStream | None = None
         ranked: list[dict[str, Tensor]] = []
+        wrong: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
             stream = stream or ScoreStream(len(logits), self.rule)
             stream.update(logits, labels)
             if familiar:
                 ranked.append(ood_scores(logits))
+                wrong.append(ensemble_predictions(logits, rule=self.rule) != labels)
             if self.metrics:
                 whole.append((logits, labels))
         assert stream is not None, "a data set holds at least one sample"
         custom = self._custom(whole)
         sizes = len(logits), length(data), logits.shape[2]
-        return Labeled(sizes, *stream.result(custom), _joined(ranked))
+        scores, bins = stream.result(custom)
+        losses = Losses(scores.member_nlls, math.log(logits.shape[2]))
+        by_sample = joined(ranked)
+        found = found_mistakes(by_sample, torch.cat(wrong)) if wrong else {}
+        return Labeled(sizes, scores, bins, by_sample, losses, found)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
         runs = self._runs(name, self._unnumbered(data), data, None)
-        return _joined([ood_scores(logits) for logits, _ in runs])
+        return joined([ood_scores(logits) for logits, _ in runs])
 
     def _runs(
         self, name: str, batches: Batches, data: Dataset[Any], argument: str | None
@@ -109,7 +127,7 @@ class Examiner:
         return metric_values(self.metrics, torch.cat(logits, dim=1), torch.cat(labels))
 
 
-def _joined(runs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def joined(runs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the scores of all samples, one after the other."""
     names = runs[0] if runs else {}
     return {name: torch.cat([run[name] for run in runs]) for name in names}

@@ -25,10 +25,10 @@ BINS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """How well one score finds the samples of one unfamiliar set, which are positive.
+    """How well one score finds unfamiliar samples, or mistakes, which are positive.
 
     Attributes:
-        samples: How many unfamiliar samples there are; chance AUPR is their share.
+        samples: How many of them there are; chance AUPR is their share.
         auroc: See :func:`tepui.metrics.auroc`; higher is better.
         aupr: See :func:`tepui.metrics.aupr`; higher is better.
         fpr95: See :func:`tepui.metrics.fpr95`; lower is better.
@@ -82,6 +82,22 @@ def detections(
     }
 
 
+def found_mistakes(scores: Mapping[str, Tensor], wrong: Tensor) -> dict[str, Detection]:
+    """Return how well each score finds the samples that were answered wrongly.
+
+    Nothing where all answers are right, or all are wrong.
+
+    Example:
+        >>> scores = {"entropy": torch.tensor([0.1, 0.9, 0.2])}
+        >>> found_mistakes(scores, torch.tensor([False, True, False]))["entropy"].auroc
+        1.0
+    """
+    if bool(wrong.all()) or not bool(wrong.any()):
+        return {}
+    right = {name: values[~wrong] for name, values in scores.items()}
+    return detections(right, {name: values[wrong] for name, values in scores.items()})
+
+
 def histograms(
     in_scores: Mapping[str, Tensor],
     ood_scores: Mapping[str, Mapping[str, Tensor]],
@@ -128,6 +144,8 @@ def detections_and_histograms(
     if not unfamiliar:
         return {}, {}
     detected = {name: detections(familiar, far) for name, far in unfamiliar.items()}
+    if "pds" not in familiar:  # not a choice between classes
+        return detected, {}
     counted = histograms(familiar, unfamiliar, members=members, classes=classes)
     return detected, counted
 

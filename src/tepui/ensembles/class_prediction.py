@@ -16,7 +16,7 @@ from tepui import metrics
 from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
-from tepui.metrics import Rule, Score
+from tepui.metrics import ConformalSets, Rule, Score
 
 
 @final
@@ -31,14 +31,19 @@ class ClassPrediction(Prediction):
         rule: How members are combined: ``"probability"`` averages their probabilities,
             ``"logit"`` their logits, ``"vote"`` counts their labels.
         classes: Names of the classes, where they have names.
+        joint: Logarithms of the ensemble's probabilities, ``(1, samples, classes)``,
+            where a calibration changes those and not the members' logits.
         task: Classification.
+        conformity: What makes sets of the probabilities, where the ensemble was given
+            data for it.
     """
 
     rule: Rule = field(default="probability", kw_only=True)
     classes: tuple[str, ...] = field(default=(), kw_only=True)
+    joint: Tensor | None = field(default=None, kw_only=True)
     task: Task = field(default=CLASSIFICATION, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("probs", "labels", "label_names", "confidence"),
+        *("probs", "labels", "label_names", "confidence", "sets"),
         *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
     )
 
@@ -56,13 +61,13 @@ class ClassPrediction(Prediction):
     @property
     def probs(self) -> Tensor:
         """Probabilities of the ensemble, ``(samples, classes, …)``."""
-        probs = metrics.ensemble_probs(self._logits, rule=self.rule)
+        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
         return probs if self._flat else self._unfolded(probs).movedim(-1, 1)
 
     @property
     def labels(self) -> Tensor:
         """The class the ensemble chooses, ``(samples, …)``."""
-        chosen = metrics.ensemble_predictions(self._logits, rule=self.rule)
+        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
         return self._unfolded(chosen)
 
     @property
@@ -76,9 +81,25 @@ class ClassPrediction(Prediction):
     @property
     def confidence(self) -> Tensor:
         """Probability of the chosen class, ``(samples, …)``."""
-        probs = metrics.ensemble_probs(self._logits, rule=self.rule)
-        chosen = metrics.ensemble_predictions(self._logits, rule=self.rule)
+        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
+        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
         return self._unfolded(probs.gather(1, chosen[:, None])[:, 0])
+
+    @property
+    def sets(self) -> Tensor:
+        """Which classes are in the conformal set of each sample.
+
+        Truth values, ``(samples, classes)``: the sets hold the true class as often as
+        ``Ensemble.conformal`` was told.
+        """
+        conformity = self.conformity
+        rule = "come from an ensemble that was given data for them (Ensemble.conformal)"
+        given = isinstance(conformity, ConformalSets)
+        require(given, "sets", rule, "one that was given none")
+        assert isinstance(conformity, ConformalSets)
+        rule = f"be {conformity.rule!r}, for which the sets were made"
+        require(self.rule == conformity.rule, "rule", rule, self.rule)
+        return conformity.sets(self.probs)
 
     @property
     def total_uncertainty(self) -> Tensor:
@@ -146,6 +167,11 @@ class ClassPrediction(Prediction):
         if self._flat:
             return self.outputs
         return self.outputs.movedim(2, -1).flatten(1, -2)
+
+    @property
+    def _joint(self) -> Tensor:
+        """Logits of which the ensemble's probabilities are made."""
+        return self._logits if self.joint is None else self.joint
 
     def _unfolded(self, values: Tensor) -> Tensor:
         """Return values of samples and pixels as ``(samples, …)``."""

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.task import GAUSSIAN, REGRESSION, UNKNOWN, Task
+from tepui.ensembles.conforming import Conforming
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.losses import gaussian_parameters
 from tepui.metrics import gaussian_quantiles
@@ -29,7 +30,7 @@ from tepui.metrics import gaussian_quantiles
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class NumberPrediction(Prediction):
+class NumberPrediction(Conforming):
     """Numbers, from members that were taught no noise (``MSE``).
 
     How far members are from each other is all that is known of their error.
@@ -40,7 +41,9 @@ class NumberPrediction(Prediction):
     """
 
     task: Task = field(default=REGRESSION, kw_only=True)
-    fields: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic", "outputs")
+    fields: ClassVar[tuple[str, ...]] = (
+        *("mean", "std", "epistemic", "conformal_interval", "outputs"),
+    )
 
     @property
     def mean(self) -> Tensor:
@@ -73,7 +76,7 @@ class NumberPrediction(Prediction):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianPrediction(Prediction):
+class GaussianPrediction(Conforming):
     """Numbers with the noise that members see in them (``GaussianNLL``).
 
     Attributes:
@@ -83,8 +86,8 @@ class GaussianPrediction(Prediction):
 
     task: Task = field(default=GAUSSIAN, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "interval(coverage)", "total_uncertainty"),
-        *("aleatoric", "epistemic", "outputs"),
+        *("mean", "std", "interval(coverage)", "conformal_interval"),
+        *("total_uncertainty", "aleatoric", "epistemic", "outputs"),
     )
 
     @property
@@ -140,7 +143,7 @@ class GaussianPrediction(Prediction):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class QuantilePrediction(Prediction):
+class QuantilePrediction(Conforming):
     """Quantiles of numbers (``Quantiles``), averaged over members.
 
     Attributes:
@@ -151,7 +154,8 @@ class QuantilePrediction(Prediction):
 
     task: Task = field(kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
+        *("quantiles", "median", "interval(coverage)", "conformal_interval"),
+        *("epistemic", "outputs"),
     )
 
     @property

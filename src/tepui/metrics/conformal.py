@@ -47,6 +47,7 @@ from tepui.core.checks import class_indices, one_of, require
 from tepui.core.seeding import generator
 from tepui.metrics import chunks
 from tepui.metrics.binning import sorted_rows
+from tepui.metrics.chunks import Rule
 from tepui.metrics.targets import in_one_type, joint_tensors
 
 SetScore = Literal["threshold", "aps", "raps"]
@@ -68,6 +69,7 @@ class ConformalSets:
         seed: What random numbers derive from; without it there are none.
         penalty: What ``"raps"`` adds for each class beyond the free ones.
         free: How many classes ``"raps"`` leaves without penalty.
+        rule: How members were combined into the probabilities.
     """
 
     limit: Tensor
@@ -76,10 +78,12 @@ class ConformalSets:
     seed: int | None = None
     penalty: float = 0.01
     free: int = 5
+    rule: Rule = "probability"
 
     def __post_init__(self) -> None:
         check_coverage(self.coverage)
         one_of("score", self.score, get_args(SetScore))
+        one_of("rule", self.rule, get_args(Rule))
         require(self.penalty >= 0, "penalty", "not be negative", self.penalty)
         require(self.free >= 0, "free", "not be negative", self.free)
 
@@ -94,6 +98,7 @@ class ConformalSets:
         seed: int | None = None,
         penalty: float = 0.01,
         free: int = 5,
+        rule: Rule = "probability",
     ) -> Self:
         """Find the limit on held-out samples.
 
@@ -105,6 +110,7 @@ class ConformalSets:
             seed: Draw random numbers from it, so that the coverage is met closely.
             penalty: What ``"raps"`` adds for each class beyond the free ones.
             free: How many classes ``"raps"`` leaves without penalty.
+            rule: How members were combined into the probabilities, to be remembered.
 
         Returns:
             What makes sets of other samples' probabilities.
@@ -116,13 +122,14 @@ class ConformalSets:
             >>> fitted.sets(probs[:1])
             tensor([[ True,  True, False]])
         """
-        unset = cls(probs.new_zeros(()), coverage, score, seed, penalty, free)
+        options = (coverage, score, seed, penalty, free, rule)
+        unset = cls(probs.new_zeros(()), *options)
         _check_probs(probs)
-        rule = f"have shape ({len(probs)},)"
-        require(labels.shape == (len(probs),), "labels", rule, tuple(labels.shape))
+        wanted = f"have shape ({len(probs)},)"
+        require(labels.shape == (len(probs),), "labels", wanted, tuple(labels.shape))
         class_indices(labels, probs.shape[1])
         limit = conformal_quantile(unset._label_scores(probs, labels), coverage)
-        return cls(limit, coverage, score, seed, penalty, free)
+        return cls(limit, *options)
 
     def sets(self, probs: Tensor) -> Tensor:
         """Return which classes are in the set of each sample.
@@ -184,7 +191,7 @@ class ConformalSets:
 
     def document(self) -> dict[str, Any]:
         """Return everything but the limit, for JSON."""
-        names = ("coverage", "score", "seed", "penalty", "free")
+        names = ("coverage", "score", "seed", "penalty", "free", "rule")
         return {"kind": "sets", **{name: getattr(self, name) for name in names}}
 
     def tensors(self) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from tepui.core.per_member import for_member
 from tepui.core.storage import finite_or_none
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
+from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble, load_into
@@ -295,12 +296,15 @@ def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
 def _give_meaning(order: Order) -> None:
     """Let an ensemble know what its outputs mean and how raw inputs are prepared.
 
-    A loss that names no task leaves the one that the user named.
+    A loss that names no task leaves the one that the user named. What held-out data
+    said of other weights is forgotten.
     """
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
     ensemble.preparation = preparation_of(order.data.train)
+    ensemble.trained_on = fingerprint(order.data.train)
+    ensemble.calibration = ensemble.conformity = None
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:

@@ -280,7 +280,7 @@ def ood_naive(logits, score):
     mean = probs.mean(0)
     entropy = torch.special.entr(mean).sum()
     return {
-        "max_mean_probability": 1 - mean.max(),
+        "max_mean_probability": mean.sort().values[:-1].sum().log(),
         "pds": probs.amax(0).mean(),
         "entropy": entropy,
         "mutual_information": entropy - torch.special.entr(probs).sum(1).mean(),

@@ -1,5 +1,6 @@
 """What is done with a trained ensemble: scores, sharpness, OOD detection, soups."""
 
+from tepui.evaluation.applied import AppliedScores
 from tepui.evaluation.combining import (
     Aggregated,
     OracleSelection,
@@ -27,6 +28,7 @@ from tepui.evaluation.task_scores import (
 
 __all__ = [
     "Aggregated",
+    "AppliedScores",
     "Detection",
     "EnsembleMeasurement",
     "Evaluation",

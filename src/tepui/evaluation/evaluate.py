@@ -20,6 +20,7 @@ from tepui.core.precision import Precision, precision_on
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.applied import applied_by
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.dataset_logits import (
     Classes,
@@ -131,6 +132,7 @@ def evaluate(
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
     batches = partial(logit_batches, ensemble, precision=precision, **how)
     cells, others, own = shifted or {}, ood or {}, metrics or {}
+    applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
         stored = None
         if file is not None:
@@ -140,9 +142,9 @@ def evaluate(
         examiner: Examiner | TaskExaminer
         if choice:
             left = classes_left(classes, dataset)
-            examiner = Examiner(batches, classes, left, rule, own, stored)
+            examiner = Examiner(batches, classes, left, rule, own, stored, applied)
         else:
-            examiner = TaskExaminer(batches, task, rule, own, stored)
+            examiner = TaskExaminer(batches, task, rule, own, stored, applied)
         familiar = choice or bool(others)
         clean = examiner.labeled("clean", dataset, "dataset", familiar=familiar)
         copies = _copies(examiner, cells, dataset)
@@ -166,6 +168,12 @@ def evaluate(
         precision=precision_on(device, precision),
         task=task,
         mistakes=clean.mistakes,
+        applied=clean.applied,
+        applied_shifted={
+            cell: copy.applied
+            for cell, copy in copies.items()
+            if copy.applied is not None
+        },
     )
 
 

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, logits_shape
 from tepui.data.loading import length
+from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
@@ -44,6 +45,7 @@ class Labeled(NamedTuple):
     unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
     losses: Losses | None  # of members, beside that of a guess, where there is one
     mistakes: dict[str, Detection]  # how well each score finds them, where asked for
+    applied: AppliedScores | None = None  # after calibration, where there is one
 
 
 @final
@@ -57,18 +59,25 @@ class Examiner:
     rule: Rule
     metrics: Mapping[str, Metric]  # the caller's own, which need all logits at once
     stored: LogitStore | None
+    applied: Applied | None = None  # what the ensemble does to its logits
 
     def labeled(
         self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
     ) -> Labeled:
         """Return scores of test data, and with ``familiar`` those of each sample."""
         stream: ScoreStream | None = None
+        applied = None
+        # What was fitted on all classes says nothing of some of them.
+        if self.applied is not None and self._mask(data) is None:
+            applied = self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
         wrong: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
             stream = stream or ScoreStream(len(logits), self.rule)
             stream.update(logits, labels)
+            if applied is not None:
+                applied.update(logits, labels)
             if familiar:
                 ranked.append(ood_scores(logits))
                 wrong.append(ensemble_predictions(logits, rule=self.rule) != labels)
@@ -81,7 +90,8 @@ class Examiner:
         losses = Losses(scores.member_nlls, math.log(logits.shape[2]))
         by_sample = joined(ranked)
         found = found_mistakes(by_sample, torch.cat(wrong)) if wrong else {}
-        return Labeled(sizes, scores, bins, by_sample, losses, found)
+        after = None if applied is None else applied.result()
+        return Labeled(sizes, scores, bins, by_sample, losses, found, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
@@ -105,13 +115,17 @@ class Examiner:
 
     def _numbered(self, data: Dataset[Any]) -> Batches:
         """Yield logits and labels of test data between the classes left."""
-        subset = classes_left(self.classes, data)
-        mask = self.mask if subset is None else subset
+        mask = self._mask(data)
         for logits, labels in self.batches(data):
             if mask is None:
                 yield logits, labels
             else:
                 yield restrict_classes(logits, labels, mask.to(logits.device))
+
+    def _mask(self, data: Dataset[Any]) -> Tensor | None:
+        """Return the classes that members choose between on test data."""
+        subset = classes_left(self.classes, data)
+        return self.mask if subset is None else subset
 
     def _unnumbered(self, data: Dataset[Any]) -> Batches:
         """Yield logits of unfamiliar data, between the classes of the test data."""

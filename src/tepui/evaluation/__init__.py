@@ -8,6 +8,7 @@ from tepui.evaluation.combining import (
     oracle_selection,
 )
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.feature_scores import FeatureDetectors
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection
@@ -32,6 +33,7 @@ __all__ = [
     "Detection",
     "EnsembleMeasurement",
     "Evaluation",
+    "FeatureDetectors",
     "GreedySoup",
     "LabelScores",
     "MemoryPrice",

@@ -5,7 +5,7 @@ test data beside them a few numbers per sample; how many samples there are does 
 matter for the memory.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,8 @@ from tepui.evaluation.dataset_logits import (
     task_on,
 )
 from tepui.evaluation.dead_members import warn_of_dead_members
-from tepui.evaluation.examiner import Examiner, Labeled
+from tepui.evaluation.examiner import Batches, Examiner, Labeled
+from tepui.evaluation.feature_scores import FeatureDetectors, watching
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
@@ -46,6 +47,7 @@ def evaluate(
     *,
     shifted: Mapping[Cell, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
+    detectors: FeatureDetectors | None = None,
     classes: Classes | Tensor = "held",
     metrics: Mapping[str, Metric] | None = None,
     rule: Rule = "probability",
@@ -73,6 +75,9 @@ def evaluate(
             lies.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are ignored.
+        detectors: Detectors of unfamiliar features, fitted on the training data:
+            ``FeatureDetectors.fit(ensemble, train_set)``. Their scores stand beside
+            those of the logits.
         classes: Between which classes members choose; the logits of others are left
             out. ``"held"``: those the data set holds by its attribute ``class_subset``,
             such as 200 of 1000 for ``ImageNetA``, and all where it has none; a shifted
@@ -130,11 +135,15 @@ def evaluate(
     if isinstance(shifted, Corrupted):
         shifted = shifted.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
+    batches: Callable[[Dataset[Any]], Batches]
     batches = partial(logit_batches, ensemble, precision=precision, **how)
     cells, others, own = shifted or {}, ood or {}, metrics or {}
     applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
-        stored = None
+        stored, watched = None, None
+        if detectors is not None:
+            watched = stack.enter_context(watching(ensemble, detectors, batches))
+            batches = watched
         if file is not None:
             stored = stack.enter_context(
                 storing_logits(file, rule, [*cells], [*others], logits_in, task)
@@ -142,9 +151,11 @@ def evaluate(
         examiner: Examiner | TaskExaminer
         if choice:
             left = classes_left(classes, dataset)
-            examiner = Examiner(batches, classes, left, rule, own, stored, applied)
+            examiner = Examiner(
+                batches, classes, left, rule, own, stored, applied, watched
+            )
         else:
-            examiner = TaskExaminer(batches, task, rule, own, stored, applied)
+            examiner = TaskExaminer(batches, task, rule, own, stored, applied, watched)
         familiar = choice or bool(others)
         clean = examiner.labeled("clean", dataset, "dataset", familiar=familiar)
         copies = _copies(examiner, cells, dataset)

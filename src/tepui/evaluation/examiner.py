@@ -20,6 +20,7 @@ from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
+from tepui.evaluation.feature_scores import Watched, scores_of
 from tepui.evaluation.ood import Detection, found_mistakes
 from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
@@ -60,6 +61,7 @@ class Examiner:
     metrics: Mapping[str, Metric]  # the caller's own, which need all logits at once
     stored: LogitStore | None
     applied: Applied | None = None  # what the ensemble does to its logits
+    watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
         self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
@@ -89,6 +91,8 @@ class Examiner:
         scores, bins = stream.result(custom)
         losses = Losses(scores.member_nlls, math.log(logits.shape[2]))
         by_sample = joined(ranked)
+        if familiar:
+            by_sample |= scores_of(self.watched)
         found = found_mistakes(by_sample, torch.cat(wrong)) if wrong else {}
         after = None if applied is None else applied.result()
         return Labeled(sizes, scores, bins, by_sample, losses, found, after)
@@ -96,7 +100,8 @@ class Examiner:
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
         runs = self._runs(name, self._unnumbered(data), data, None)
-        return joined([ood_scores(logits) for logits, _ in runs])
+        scores = joined([ood_scores(logits) for logits, _ in runs])
+        return scores | scores_of(self.watched)
 
     def _runs(
         self, name: str, batches: Batches, data: Dataset[Any], argument: str | None

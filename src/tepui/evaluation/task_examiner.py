@@ -14,6 +14,7 @@ from tepui.ensembles.predicted import prediction_of
 from tepui.evaluation.applied import Applied
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.examiner import Batches, Labeled, joined
+from tepui.evaluation.feature_scores import Watched, scores_of
 from tepui.evaluation.label_stream import LabelStream, PixelStream
 from tepui.evaluation.number_stream import NumberStream
 from tepui.evaluation.output_stream import OutputStream
@@ -49,6 +50,7 @@ class TaskExaminer:
     metrics: Mapping[str, Metric]  # the caller's own, which need all outputs at once
     stored: LogitStore | None
     applied: Applied | None = None  # what the ensemble does to its outputs
+    watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
         self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
@@ -84,7 +86,7 @@ class TaskExaminer:
         sizes = len(outputs), start, outs
         measured, bins = stream.result(custom)
         after = None if applied is None else applied.result()
-        kept = joined(ranked)
+        kept = joined(ranked) | (scores_of(self.watched) if familiar else {})
         return Labeled(sizes, measured, bins, kept, stream.losses(), {}, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
@@ -95,7 +97,7 @@ class TaskExaminer:
                 self.stored.put(name, length(data), start, outputs, None)
             ranked.append(unfamiliarity(self.task, outputs))
             start += outputs.shape[1]
-        return joined(ranked)
+        return joined(ranked) | scores_of(self.watched)
 
 
 def stream_of(task: Task, members: int, rule: Rule) -> Stream:

@@ -92,6 +92,12 @@ from tepui.metrics.diversity import (
     probability_variance,
     unique_predictions,
 )
+from tepui.metrics.feature_detectors import (
+    FeatureScore,
+    Mahalanobis,
+    NearestNeighbor,
+    ViM,
+)
 from tepui.metrics.gaussian_mixture import gaussian_quantiles
 from tepui.metrics.intervals import (
     IntervalCoverage,
@@ -187,6 +193,7 @@ __all__ = [
     "ConformalSets",
     "Conformity",
     "Disagreement",
+    "FeatureScore",
     "GaussianCRPS",
     "GaussianNLL",
     "IndividualAccuracy",
@@ -199,9 +206,11 @@ __all__ = [
     "LabelECE",
     "LogitVariance",
     "LogitsStreaming",
+    "Mahalanobis",
     "MeanAveragePrecision",
     "MeanIoU",
     "MeanKL",
+    "NearestNeighbor",
     "PairwiseDisagreement",
     "PairwiseKL",
     "Positive",
@@ -224,6 +233,7 @@ __all__ = [
     "TemperatureScaling",
     "UniquePredictions",
     "VectorScaling",
+    "ViM",
     "accuracy",
     "adaptive_ece",
     "augrc",

@@ -26,7 +26,7 @@ from tepui.modules.running import device_of, evaluating
 SAMPLES = 4096
 # Below this share of the largest information, an answer depends on no input; above the
 # other, it does.
-NOTHING, SOMETHING = 0.01, 0.1
+NOTHING, SOMETHING = 0.001, 0.1
 
 
 class Answers(NamedTuple):

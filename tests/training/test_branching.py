@@ -141,9 +141,9 @@ def net(*layers, scale=1.0, frozen=False):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (net(nn.Dropout(0.1)), "layers must match the run being branched from"),
-        (net(nn.Tanh()), "layers must match"),
-        (net(nn.Dropout(0.5), frozen=True), "layers must match"),
+        (net(nn.Dropout(0.1)), "models must match the run being branched from"),
+        (net(nn.Tanh()), "models must match"),
+        (net(nn.Dropout(0.5), frozen=True), "models must match"),
         (net(nn.Dropout(0.5), scale=3.0), "member 0 of ensemble must begin with"),
     ],
 )
@@ -159,7 +159,7 @@ def test_a_model_that_differs_is_refused_by_name(tmp_path, other, said):
 
 def test_resuming_with_other_layers_is_refused(tmp_path):
     trained(SAM(rho=0.3), tmp_path, factory=net(nn.Dropout(0.5)), stop_after=1)
-    with pytest.raises(ValueError, match="layers must be what the run"):
+    with pytest.raises(ValueError, match="models must be what the run"):
         trained(SAM(rho=0.3), tmp_path, factory=net(nn.Dropout(0.1)), resume=True)
 
 

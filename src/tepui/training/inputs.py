@@ -219,8 +219,10 @@ def run_config(
         "cpu_kernels": execution.cpu_kernels,
         "threads": numerics.threads,
     }
-    config["models"] = [description(member) for member in ensemble.members]
-    config["layers"] = [structure_digest(member) for member in ensemble.members]
+    config["models"] = [
+        description(member) | {"layers": structure_digest(member)}
+        for member in ensemble.members
+    ]
     config["data"] = fingerprint(data.train) | {
         "class": type(dataset).__qualname__,
         "classes": list(class_names(data.train)),

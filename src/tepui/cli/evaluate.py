@@ -1,6 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 from collections.abc import Callable, Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.core.storage import write_json
+from tepui.core.task import CLASSIFICATION
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
@@ -34,6 +36,14 @@ from tepui.studies.trained import EVALUATION
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
+# How a row names what one member or label has.
+SINGULAR = {
+    "member_accuracies": "accuracy of member",
+    "member_nlls": "nll of member",
+    "member_rmses": "rmse of member",
+    "member_distances": "distance of member",
+    "label_eces": "ece of label",
+}
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
 
@@ -112,8 +122,9 @@ def evaluate(
     about = tested_on(test, copies, sets)
     write_json(file, {"about": about, **evaluation.document()})
     terminal = console()
-    terminal.print(_table(evaluation, f"{evaluation.classes} classes, {run}"))
-    if evaluation.ood:
+    what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
+    terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {run}"))
+    if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")
 
@@ -123,19 +134,27 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows = [
         (escape(shown_name(name)), *(f"{s.values()[name]:.4f}" for s in given.values()))
-        for name in evaluation.clean.values()
+        for name, value in evaluation.clean.values().items()
+        if evaluation.task == CLASSIFICATION or not isnan(value)
     ]
-    worst = [f"{min(scores.member_accuracies):.4f}" for scores in given.values()]
-    rows.append(("accuracy of the worst member", *worst))
+    for name, values in evaluation.clean.lists().items():
+        one = shown_name(SINGULAR.get(name, name))
+        for place in range(len(values)):
+            cells = [f"{s.lists()[name][place]:.4f}" for s in given.values()]
+            rows.append((f"{one} {place}", *cells))
+    if "member_accuracies" in evaluation.clean.lists():
+        worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
+        rows.append(("accuracy of the worst member", *worst))
     return table(title, ("score", *given), rows, numbers=given)
 
 
 def detection_table(evaluation: Evaluation) -> Table:
-    """Return the table of what each score finds in each unfamiliar set."""
-    numbers = ("AUROC", "AUPR-Out", "FPR95")
-    title, headings = "unfamiliar samples, found by each score", ("data", "score")
+    """Return the table of what each score finds: mistakes, and unfamiliar sets."""
+    numbers = ("AUROC", "AUPR", "FPR95")
+    title, headings = "what each score finds", ("data", "score")
     shown = table(title, (*headings, *numbers), numbers=numbers)
-    for data, scores in evaluation.ood.items():
+    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    for data, scores in found.items():
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]

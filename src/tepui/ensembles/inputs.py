@@ -58,7 +58,7 @@ def input_batches(
         shuffling = isinstance(given.sampler, SHUFFLING)
         require(not shuffling, "inputs", rule, "a loader that shuffles")
         for item in given:
-            yield inputs_to(_inputs_of(item), device)
+            yield inputs_to(_inputs_of(item, given), device)
         return
     for batch in in_order(_pairs(given), batch_size, device=device, workers=workers):
         yield batch.inputs
@@ -106,7 +106,7 @@ def _as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -
     mapped = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
     known = mapped and not isinstance(inputs, IterableDataset | bytes)
     _require_known(known and len(inputs) > 0, inputs)
-    _inputs_of(inputs[0])
+    _inputs_of(inputs[0], inputs)
     return inputs
 
 
@@ -141,13 +141,13 @@ def _is_text(item: Any) -> bool:
     return isinstance(item, str) or (pair and all(isinstance(t, str) for t in item))
 
 
-def _inputs_of(item: Any) -> Inputs:
+def _inputs_of(item: Any, source: Any) -> Inputs:
     """Return the inputs of an item or batch: itself, or the first of a pair."""
     if isinstance(item, tuple | list) and len(item) in (1, 2):
         item = item[0]
     if isinstance(item, Mapping) and all(map(_is_array, item.values())):
         return {str(name): _tensor(value) for name, value in item.items()}
-    _require_known(_is_array(item), item)
+    _require_known(_is_array(item), source)
     return _tensor(item)
 
 
@@ -187,7 +187,9 @@ def _tensor(
 
 
 def _require_known(known: bool, inputs: Any) -> None:
-    shown = f"{type(inputs).__name__}"
+    if known:
+        return
+    shown = type(inputs).__name__
     if isinstance(inputs, list | tuple) and inputs:
         shown += f" of {type(inputs[0]).__name__}"
-    require(known, "inputs", f"be {KINDS}", f"a {shown}")
+    raise ValueError(f"inputs must be {KINDS}, got {shown}")

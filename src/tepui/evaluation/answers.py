@@ -11,7 +11,6 @@ evenly over :math:`C` classes without doubt.
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,12 +24,13 @@ from tepui.modules.running import device_of, evaluating
 
 # Enough to estimate an entropy of classes.
 SAMPLES = 4096
-# Below this share of the largest information, an answer depends on no input.
-NOTHING = 0.01
+# Below this share of the largest information, an answer depends on no input; above the
+# other, it does.
+NOTHING, SOMETHING = 0.001, 0.1
 
 
 class Answers(NamedTuple):
-    """What each member says about unlabeled data, in nats.
+    """What each member says about some data, in nats.
 
     Attributes:
         samples: How many were looked at.
@@ -44,10 +44,10 @@ class Answers(NamedTuple):
     information: tuple[float, ...]
     entropy: tuple[float, ...]
 
-    def silent(self) -> list[int]:
-        """Return the members whose answer depends on no input."""
-        least = NOTHING * math.log(self.classes)
-        return [m for m, bits in enumerate(self.information) if bits < least]
+    def shares(self) -> list[float]:
+        """Return each member's information as a share of the largest."""
+        most = math.log(max(2, self.classes))
+        return [nats / most for nats in self.information]
 
     def document(self) -> dict[str, Any]:
         """Return the numbers for JSON."""
@@ -60,8 +60,8 @@ def answers_of(logits: Tensor) -> Answers:
     Example:
         >>> sure, mute = 99 * torch.eye(2), torch.zeros(2, 2)
         >>> answers = answers_of(torch.stack([sure, mute]))
-        >>> answers.information, answers.silent()
-        ((0.6931471805599453, 0.0), [1])
+        >>> answers.shares()
+        [1.0, 0.0]
     """
     logits_shape(logits)
     probs = logits.double().softmax(-1)
@@ -74,26 +74,42 @@ def answers_of(logits: Tensor) -> Answers:
 
 
 def answers_on(
-    ensemble: Ensemble, unlabeled: Dataset[Any], batch_size: int = 256
+    ensemble: Ensemble, data: Dataset[Any], batch_size: int = 256
 ) -> Answers:
-    """Return what members say about unlabeled data, of which some thousands will do."""
-    samples = length(unlabeled)
+    """Return what members say about data, of which some thousands will do."""
+    samples = length(data)
     count = min(samples, SAMPLES)
     rows = torch.linspace(0, samples - 1, count).round().long().split(batch_size)
     parts = []
-    for batch in at_rows(unlabeled, rows, device=device_of(ensemble)):
+    for batch in at_rows(data, rows, device=device_of(ensemble)):
         with evaluating(ensemble), torch.no_grad():
             parts.append(ensemble(batch.inputs).float())
     return answers_of(torch.cat(parts, dim=1))
 
 
-def warn_of_silent(answers: Answers, method: str, *, stacklevel: int) -> None:
+def silent_members(labeled: Answers, unlabeled: Answers) -> list[int]:
+    """Return the members that tell labeled samples apart and unlabeled ones not.
+
+    Example:
+        >>> told = answers_of(torch.stack([99 * torch.eye(2)] * 2))
+        >>> mute = answers_of(torch.stack([99 * torch.eye(2), torch.zeros(2, 2)]))
+        >>> silent_members(told, mute), silent_members(mute, mute)
+        ([1], [])
+    """
+    pairs = zip(labeled.shares(), unlabeled.shares(), strict=True)
+    return [
+        member
+        for member, (known, other) in enumerate(pairs)
+        if known > SOMETHING and other < NOTHING
+    ]
+
+
+def warn_of_silent(members: list[int], method: str, *, stacklevel: int) -> None:
     """Warn of members whose answers on unlabeled data depend on no input."""
-    silent: Sequence[int] = answers.silent()
-    if silent:
+    if members:
         warnings.warn(
-            f"members {silent} say nothing about the unlabeled data any more: their "
-            f"answers are the same for every sample ({method} may weigh disagreement "
-            "too much)",
+            f"members {members} say nothing about the unlabeled data: their answers "
+            "are the same for every sample, though they tell labeled samples apart; "
+            f"{method} may weigh their disagreement too much",
             stacklevel=stacklevel + 1,
         )

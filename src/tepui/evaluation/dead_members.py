@@ -12,7 +12,7 @@ SHARE_OF_GUESSING = 0.5
 # A member has learned nothing from this share of the loss of guessing on, where its
 # peers are below the other.
 NOTHING = 0.98
-SOMETHING = 0.8
+SOMETHING = 0.5
 
 
 class Losses(NamedTuple):
@@ -28,7 +28,7 @@ def dead_members(losses: Losses) -> list[int]:
     Example:
         >>> dead_members(Losses([0.3, 2.3, 0.4], guessing=2.303))
         [1]
-        >>> dead_members(Losses([2.1, 4.6, 2.3], guessing=4.605))  # a hundred classes
+        >>> dead_members(Losses([2.1, 4.6, 2.2], guessing=4.605))  # a hundred classes
         [1]
         >>> dead_members(Losses([2.3, 2.2, 2.3], guessing=2.303))  # none has learned
         []

@@ -71,7 +71,7 @@ def write_predictions(
         ...     shards = predict_shards(ensemble, data, f"{folder}/parts")
         ...     table = write_predictions(shards, f"{folder}/out.csv").read_text()
         >>> table.splitlines()[0]
-        'sample,target,prediction,confidence,label_probability,pds,total_uncertainty,epistemic'
+        'sample,target,prediction,confidence,epistemic,label_probability,pds,total_uncertainty'
     """
     path = Path(file)
     check_format(path)

@@ -6,7 +6,12 @@ from typing import Any
 from tepui.core.per_member import lists_of
 from tepui.data.loading import targets_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.answers import Answers, answers_on, warn_of_silent
+from tepui.evaluation.answers import (
+    Answers,
+    answers_on,
+    silent_members,
+    warn_of_silent,
+)
 from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
@@ -15,27 +20,35 @@ from tepui.training.inputs import RunData, few_of, output_sizes
 from tepui.training.run_folder import EpochRecord, Run
 from tepui.training.spec import TrainingSpec
 
-# The part of a run's summary about unlabeled data.
-UNLABELED = "unlabeled"
+# The part of a run's summary about what members' answers say.
+ANSWERS = "answers"
 
 
 def answers_on_unlabeled(
     ensemble: Ensemble, data: RunData, spec: TrainingSpec
 ) -> dict[str, Any]:
-    """Return what members' answers still say about unlabeled data, for the summary."""
+    """Return what members' answers still say about unlabeled data, for the summary.
+
+    Beside it stands what they say about the labeled data.
+    """
     method = spec.method
     compared = isinstance(method, CoupledMethod) and method.compares_classes
     if data.unlabeled is None or not compared:
         return {}
-    answers = answers_on(ensemble, data.unlabeled, spec.batch_size)
-    return {UNLABELED: answers.document()}
+    parts = {"labeled": data.train, "unlabeled": data.unlabeled}
+    said = {
+        name: answers_on(ensemble, part, spec.batch_size).document()
+        for name, part in parts.items()
+    }
+    return {ANSWERS: said}
 
 
 def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
     """Warn of members that did not learn, lie far behind the others, or say nothing."""
     name = type(spec.method).__name__
-    if (said := run.summary.get(UNLABELED)) is not None:
-        warn_of_silent(_answers(said), name, stacklevel=4)
+    if (said := run.summary.get(ANSWERS)) is not None:
+        silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
+        warn_of_silent(silent, name, stacklevel=4)
     last = run.history[-1]
     losses = _losses(last, len(run.ensemble), spec)
     if not losses:

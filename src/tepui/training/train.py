@@ -21,7 +21,7 @@ from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
-from tepui.modules.state import tensor_state
+from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
@@ -104,7 +104,7 @@ def train(
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
     data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
     folder = None if out is None else RunFolder(out)
-    threads = folder.threads() if folder is not None and resume else None
+    threads = _threads_of(folder if resume else None, branch_from)
     numerics = numerics_of(
         execution.device,
         execution.precision,
@@ -118,8 +118,14 @@ def train(
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
     if folder is not None:
         folder.check(config, resume=resume)
-    origin = None if branch_from is None else branch_point(branch_from, config, spec)
-    order = Order(ensemble, data, spec, execution, numerics, exchange, folder, origin)
+    origin = None
+    if branch_from is not None and (folder is None or not folder.checkpoint.exists()):
+        origin = branch_point(branch_from, config, spec, ensemble)
+    first_weights = [weights_norm(member) for member in ensemble.members]
+    order = Order(
+        *(ensemble, data, spec, execution, numerics, exchange, folder, origin),
+        first_weights,
+    )
     _add_masks(ensemble, spec)
     _give_meaning(order)
     if folder is not None and folder.finished:
@@ -140,6 +146,14 @@ def train(
     return run
 
 
+def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int | None:
+    """Return the threads of the run that is continued, None if there is none."""
+    begun = None if folder is None else folder.threads()
+    if begun is None and branch_from is not None:
+        return RunFolder(branch_from).threads()
+    return begun
+
+
 class Order(NamedTuple):
     """What was asked for, checked."""
 
@@ -151,6 +165,7 @@ class Order(NamedTuple):
     exchange: Exchange
     folder: RunFolder | None
     origin: Checkpoint | None
+    first_weights: list[float]  # their lengths, by which a branch knows its origin
 
     @property
     def owned(self) -> Sequence[int]:
@@ -226,7 +241,7 @@ def _carried_out(
         stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None and exchange.writer:
-            folder.begin(config)
+            folder.begin(config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
         with clock.during("restoring"):
             training.restore()

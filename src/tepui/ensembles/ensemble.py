@@ -447,17 +447,29 @@ class Ensemble(nn.Module):
             batch_size=batch_size,
             workers=workers,
             device=device_of(self),
-            dtype=self._dtype,
+            dtype=self.dtype,
         )
         place = _place_of(inputs)
         parts = []
         for batch in batches:
             with evaluating(self), torch.no_grad(), refusal_named(batch):
                 parts.append(self(batch).to(place))
+        return self.predicted(torch.cat(parts, dim=1), rule)
+
+    def predicted(self, outputs: Tensor, rule: Rule = "probability") -> Prediction:
+        """Return what outputs of the members predict, calibrated.
+
+        Args:
+            outputs: What :meth:`forward` returned, ``(members, samples, outputs, …)``.
+            rule: How members are combined; of no effect on numbers.
+
+        Returns:
+            The prediction, as :meth:`predict` makes it of inputs.
+        """
         classes = () if self.preparation is None else self.preparation.classes
-        outputs, joint = calibrated(torch.cat(parts, dim=1), self.calibration)
+        changed, joint = calibrated(outputs, self.calibration)
         return prediction_of(
-            outputs,
+            changed,
             self.task,
             rule=rule,
             classes=classes,
@@ -466,7 +478,7 @@ class Ensemble(nn.Module):
         )
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
         """The type that members compute in."""
         tensors = (*self.parameters(), *self.buffers())
         kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())

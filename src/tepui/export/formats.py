@@ -63,9 +63,8 @@ def as_onnx(
     def run(given: Inputs) -> dict[str, Tensor]:
         named = {INPUT: given} if isinstance(given, Tensor) else given
         feed = {name: tensor.numpy() for name, tensor in named.items()}
-        return dict(
-            zip(names, map(torch.from_numpy, session.run(names, feed)), strict=True)
-        )
+        answers = map(torch.from_numpy, session.run(names, feed))
+        return dict(zip(names, answers, strict=True))
 
     return content, run
 

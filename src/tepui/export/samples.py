@@ -23,12 +23,9 @@ class Samples:
     raw: bool
 
     def __len__(self) -> int:
-        tensors = (
-            [self.inputs]
-            if isinstance(self.inputs, Tensor)
-            else [*self.inputs.values()]
-        )
-        return len(tensors[0])
+        if isinstance(self.inputs, Tensor):
+            return len(self.inputs)
+        return len(next(iter(self.inputs.values())))
 
     def of_size(self, size: int) -> Inputs:
         """Return so many of them, repeated where there are fewer."""
@@ -51,9 +48,11 @@ def some_samples(
     data = as_data(given, preparation, dtype)
     if isinstance(data, Tensor | dict):
         return Samples(map_inputs(lambda tensor: tensor[:SAMPLES].cpu(), data), raw)
-    source, rows = data, torch.arange(min(SAMPLES, len(data)))
+    source: Any = data
+    rows = torch.arange(min(SAMPLES, len(data)))
     while isinstance(source, Subset):
-        source, rows = source.dataset, torch.as_tensor(source.indices)[rows]
+        rows = torch.as_tensor(source.indices)[rows]
+        source = source.dataset
     if isinstance(source, Arrays | StoredData) and preparation is not None:
         stored = source.raw(rows)
         return Samples(map_inputs(lambda tensor: tensor.cpu(), stored), True)

@@ -54,7 +54,8 @@ def as_onnx(
     require(size < _LARGEST, "ensemble", rule, f"{size} bytes")
     inputs = _input_names(program)
     model = _onnx_model(program, inputs, names)
-    _name_axes(model, inputs)
+    _name_axes(model)
+    _forget_sources(model)
     for name, text in about.items():
         model.metadata_props.add(key=name, value=text)
     content = model.SerializeToString()
@@ -93,7 +94,7 @@ def _onnx_model(
     return exported.model_proto
 
 
-def _name_axes(model: Any, inputs: list[str]) -> None:
+def _name_axes(model: Any) -> None:
     """Name what may have any length ``batch`` and ``tokens``."""
     named: dict[str, str] = {}
     for value in model.graph.input:
@@ -105,3 +106,11 @@ def _name_axes(model: Any, inputs: list[str]) -> None:
             if size.dim_param:
                 size.dim_param = named.get(size.dim_param, size.dim_param)
     del model.graph.value_info[:]
+
+
+def _forget_sources(model: Any) -> None:
+    """Take out lines and paths of the code that a graph was traced from."""
+    graph = model.graph
+    for part in (graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
+        part.doc_string = ""
+        del part.metadata_props[:]

@@ -27,12 +27,13 @@ from tepui.core.precision import Precision
 from tepui.core.storage import write_json
 from tepui.core.task import CLASSIFICATION
 from tepui.ensembles.ensemble import load
+from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
 from tepui.report.tables import shown_name
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
-from tepui.studies.trained import EVALUATION
+from tepui.studies.trained import COST, EVALUATION
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -120,6 +121,7 @@ def evaluate(
     )
     write_gallery(run, test, sets or {})
     about = tested_on(test, copies, sets)
+    write_json(run / COST, prediction_cost(ensemble, test).document())
     write_json(file, {"about": about, **evaluation.document()})
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"

@@ -7,6 +7,7 @@ from tepui.evaluation.combining import (
     aggregations,
     oracle_selection,
 )
+from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.feature_scores import FeatureDetectors
 from tepui.evaluation.measure import EnsembleMeasurement, measure
@@ -41,6 +42,7 @@ __all__ = [
     "OracleSelection",
     "OutputScores",
     "PixelScores",
+    "PredictionCost",
     "Scores",
     "ShardedPredictions",
     "StoredLogits",
@@ -52,6 +54,7 @@ __all__ = [
     "measure",
     "oracle_selection",
     "predict_shards",
+    "prediction_cost",
     "read_logits",
     "sample_statistics",
     "task_statistics",

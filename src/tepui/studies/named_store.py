@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch.utils.data import Dataset
+
 from tepui.core.storage import read_json, write_json
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.custom_metrics import rescored
 from tepui.evaluation.stored_logits import read_logits
 from tepui.studies.given import GivenTest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
-from tepui.studies.trained import EVALUATION, SHARPNESS
+from tepui.studies.trained import COST, EVALUATION, SHARPNESS
 
 
 class NamedStore(Store):
@@ -42,6 +46,10 @@ class NamedStore(Store):
         with self._lease(self.folder(trial)):
             stored = read_logits(file.parent)
             write_json(file, rescored(read_json(file), stored, spec.metrics))
+
+    def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
+        """Write what a prediction costs, for the report."""
+        write_json(folder / COST, prediction_cost(ensemble, test).document())
 
     def _check_importable(self, **described: Trial | Request) -> None:
         """Accept any model: folders are checked, not identified by a digest."""

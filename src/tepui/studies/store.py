@@ -299,7 +299,11 @@ class Store:
                 out=file.parent,
                 overwrite=True,
             )
+            self._note_cost(ensemble, given.test, file.parent)
             write_json(file, {"about": spec.about, **scores.document()})
+
+    def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
+        """Write nothing: what is stored here must not depend on the machine."""
 
     def _test(self, spec: EvaluationSpec) -> GivenTest:
         test = self.dataset(spec.test)

@@ -11,6 +11,7 @@ from tepui.training.run_folder import RunFolder
 
 EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
+COST = "cost.json"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Trained:
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
             JSON holds it; None where it was not measured.
+        cost: What a prediction costs, as JSON holds it, see
+            :class:`tepui.evaluation.PredictionCost`; None where it was not measured.
     """
 
     folder: str
@@ -34,6 +37,7 @@ class Trained:
     evaluation: Mapping[str, Any]
     summary: Mapping[str, Any]
     sharpness: Mapping[str, Any] | None
+    cost: Mapping[str, Any] | None = None
 
 
 def read_trained(folder: Path) -> Trained:
@@ -47,6 +51,7 @@ def read_trained(folder: Path) -> Trained:
         _evaluation(folder / EVALUATION),
         run.outcome()[1] if run.result.is_file() else {},
         _sharpness(folder / SHARPNESS),
+        read_json(folder / COST) if (folder / COST).is_file() else None,
     )
 
 

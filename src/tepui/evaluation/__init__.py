@@ -9,7 +9,7 @@ from tepui.evaluation.combining import (
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
-from tepui.evaluation.ood import Detection
+from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
@@ -38,6 +38,7 @@ __all__ = [
     "OutputScores",
     "PixelScores",
     "Scores",
+    "Selective",
     "ShardedPredictions",
     "StoredLogits",
     "TaskScores",

@@ -166,6 +166,7 @@ def evaluate(
         precision=precision_on(device, precision),
         task=task,
         mistakes=clean.mistakes,
+        selective=clean.selective,
     )
 
 

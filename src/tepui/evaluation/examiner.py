@@ -19,7 +19,7 @@ from tepui.data.loading import length
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
-from tepui.evaluation.ood import Detection, found_mistakes
+from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
 from tepui.evaluation.task_scores import TaskScores
@@ -44,6 +44,7 @@ class Labeled(NamedTuple):
     unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
     losses: Losses | None  # of members, beside that of a guess, where there is one
     mistakes: dict[str, Detection]  # how well each score finds them, where asked for
+    selective: dict[str, Selective]  # and what is left without the highest scores
 
 
 @final
@@ -80,8 +81,12 @@ class Examiner:
         scores, bins = stream.result(custom)
         losses = Losses(scores.member_nlls, math.log(logits.shape[2]))
         by_sample = joined(ranked)
-        found = found_mistakes(by_sample, torch.cat(wrong)) if wrong else {}
-        return Labeled(sizes, scores, bins, by_sample, losses, found)
+        kept = scores, bins, by_sample, losses
+        if not wrong:
+            return Labeled(sizes, *kept, {}, {})
+        mistaken = torch.cat(wrong)
+        found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
+        return Labeled(sizes, *kept, *found)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

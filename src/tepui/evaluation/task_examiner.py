@@ -78,7 +78,7 @@ class TaskExaminer:
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
         sizes = len(outputs), start, outs
         measured, bins = stream.result(custom)
-        return Labeled(sizes, measured, bins, joined(ranked), stream.losses(), {})
+        return Labeled(sizes, measured, bins, joined(ranked), stream.losses(), {}, {})
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

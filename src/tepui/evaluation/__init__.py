@@ -12,7 +12,7 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.feature_scores import FeatureDetectors
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
-from tepui.evaluation.ood import Detection
+from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
@@ -44,6 +44,7 @@ __all__ = [
     "PixelScores",
     "PredictionCost",
     "Scores",
+    "Selective",
     "ShardedPredictions",
     "StoredLogits",
     "TaskScores",

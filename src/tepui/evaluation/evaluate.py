@@ -179,6 +179,7 @@ def evaluate(
         precision=precision_on(device, precision),
         task=task,
         mistakes=clean.mistakes,
+        selective=clean.selective,
         applied=clean.applied,
         applied_shifted={
             cell: copy.applied

@@ -127,7 +127,7 @@ def train(
         first_weights,
     )
     _add_masks(ensemble, spec)
-    _give_meaning(order)
+    _give_meaning(order, dataset)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
@@ -308,7 +308,7 @@ def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
             add_masks(module)
 
 
-def _give_meaning(order: Order) -> None:
+def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     """Let an ensemble know what its outputs mean and how raw inputs are prepared.
 
     A loss that names no task leaves the one that the user named. What held-out data
@@ -317,8 +317,8 @@ def _give_meaning(order: Order) -> None:
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
-    ensemble.preparation = preparation_of(order.data.train)
-    ensemble.trained_on = fingerprint(order.data.train)
+    ensemble.preparation = preparation_of(dataset)
+    ensemble.trained_on = fingerprint(dataset)
     ensemble.calibration = ensemble.conformity = None
 
 

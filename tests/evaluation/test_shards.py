@@ -63,7 +63,7 @@ def test_a_sample_without_a_label_has_no_probability_of_it(ensemble):
 
 def test_shards_hold_the_statistics_of_all_samples(ensemble, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 30)
-    found = predicted(ensemble, tmp_path, batch_size=3, logits="float16")
+    found = predicted(ensemble, tmp_path, batch_size=3, logits_in="float16")
     assert found == ShardedPredictions.open(tmp_path)
     assert found.num_shards == 7
     logits = ensemble.logits(X)
@@ -147,7 +147,7 @@ def test_another_ensemble_data_or_option_is_refused_by_name(ensemble, tmp_path):
         ({"rank": 2, "world": 2}, r"rank must lie in \[0, 1\], got 2"),
         ({"world": 0}, "world must be positive"),
         ({"shard_size": 0}, "shard_size must be positive"),
-        ({"logits": "int8"}, "logits must be one of float32, float16"),
+        ({"logits_in": "int8"}, "logits_in must be one of float32, float16, none"),
         ({"rule": "none"}, "rule must be one of"),
     ],
 )

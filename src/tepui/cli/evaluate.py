@@ -27,7 +27,9 @@ from tepui.core.storage import write_json
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.stored_logits import LogitType
 from tepui.report.tables import shown_name
+from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
 from tepui.studies.trained import EVALUATION
@@ -46,6 +48,7 @@ def evaluate(
     classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
+    logits_in: LogitType = "float32",
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,
@@ -70,6 +73,9 @@ def evaluate(
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
             mypackage.my_metric
+        logits_in: How logits are stored in the folder: float32, float16 for half the
+            space, or none. Scores do not depend on it; without logits a report shows no
+            images.
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
@@ -107,8 +113,12 @@ def evaluate(
         precision=precision or RunFolder(run).exam_precision(),
         out=run,
         overwrite=True,
+        logits_in=logits_in,
     )
-    write_gallery(run, test, sets or {})
+    if logits_in == "none":
+        (run / GALLERY).unlink(missing_ok=True)
+    else:
+        write_gallery(run, test, sets or {})
     about = tested_on(test, copies, sets)
     write_json(file, {"about": about, **evaluation.document()})
     terminal = console()

@@ -23,6 +23,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
 from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
+from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import (
     PAPERS,
     Diagram,
@@ -69,6 +70,7 @@ def reproduce(
     methods: list[str] | None = None,
     out: Path = Path("results"),
     store: Path = Path("runs/store"),
+    logits_in: LogitType = "float32",
     workers: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
@@ -93,6 +95,8 @@ def reproduce(
         methods: Names of the methods to train, as the results have them.
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
+        logits_in: How logits are stored that no figure or table reads: float32, float16
+            for half the space, or none. Scores do not depend on it.
         workers: Ensembles to train at once; by default one per available processor, on
             a GPU no more than its memory holds, and one at ``paper`` size; by ray and
             slurm as many as they have room for.
@@ -113,7 +117,7 @@ def reproduce(
     named = None if methods is None else tuple(methods)
     order = Order(size, (), epochs, ensembles, members, named)
     chosen = _chosen(items or [], order, out)
-    shelf = Store(store, device=device)
+    shelf = Store(store, device=device, logits_in=logits_in)
     if dry_run:
         console().print(_plan(chosen, shelf))
         return

@@ -14,6 +14,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
@@ -40,6 +41,7 @@ def sweep(
     ensembles: int = 1,
     out: Path = Path("sweeps"),
     store: Path = Path("runs/store"),
+    logits_in: LogitType = "float32",
     workers: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
@@ -67,6 +69,8 @@ def sweep(
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
+        logits_in: How logits are stored, which no search reads: float32, float16 for
+            half the space, or none.
         workers: Ensembles to train at once; by default one per available processor, on
             a GPU no more than its memory holds, and one at ``paper`` size; by ray and
             slurm as many as they have room for.
@@ -91,7 +95,7 @@ def sweep(
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
-    shelf = Store(store, device=device)
+    shelf = Store(store, device=device, logits_in=logits_in)
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
     console().print(

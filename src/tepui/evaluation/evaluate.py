@@ -79,8 +79,8 @@ def evaluate(
         out: A folder for the logits of every data set between the classes left, in
             one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
-        logits_in: The type of the stored logits; ``"float16"`` takes half the space and
-            changes no score of this evaluation.
+        logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
+            of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
 
     Returns:
         The scores.
@@ -117,7 +117,7 @@ def evaluate(
     cells, others = shifted or {}, ood or {}
     with ExitStack() as stack:
         stored = None
-        if file is not None:
+        if file is not None and logits_in != "none":
             stored = stack.enter_context(
                 storing_logits(file, rule, [*cells], [*others], logits_in)
             )
@@ -139,6 +139,8 @@ def evaluate(
         unfamiliar = {
             name: examiner.unlabeled(name, data) for name, data in others.items()
         }
+    if file is not None and logits_in == "none":
+        file.unlink(missing_ok=True)  # of an evaluation that this one replaces
     reliability = {"clean": clean.bins}
     if copies:
         reliability["shifted"] = pooled([copy.bins for copy in copies.values()])

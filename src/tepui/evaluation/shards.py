@@ -160,7 +160,7 @@ def predict_shards(
     batch_size: int = 1024,
     workers: int = 0,
     precision: Precision = "tf32",
-    logits: LogitType | None = None,
+    logits_in: LogitType = "none",
     rank: int = 0,
     world: int = 1,
 ) -> ShardedPredictions:
@@ -180,7 +180,7 @@ def predict_shards(
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
         precision: What members compute in on a GPU.
-        logits: Store the logits of all members too, in this type.
+        logits_in: Store the logits of all members too, in this type.
         rank: Which of the writers this is, from 0.
         world: How many writers share the folder.
 
@@ -204,8 +204,7 @@ def predict_shards(
         ([1, 3], torch.Size([30]))
     """
     one_of("rule", rule, get_args(Rule))
-    if logits is not None:
-        one_of("logits", logits, get_args(LogitType))
+    one_of("logits_in", logits_in, get_args(LogitType))
     require(shard_size > 0, "shard_size", "be positive", shard_size)
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
@@ -216,7 +215,7 @@ def predict_shards(
         members=len(ensemble),
         rule=rule,
         precision=precision_on(device_of(ensemble), precision),
-        logits=logits,
+        logits=None if logits_in == "none" else logits_in,
         ensemble=_weights_digest(ensemble),
         data=_data_digest(dataset),
     )
@@ -228,18 +227,18 @@ def predict_shards(
         batches = logit_batches(
             ensemble, dataset, batch_size, workers, precision, plan.rows(number)
         )
-        tensors = _shard(batches, rule, logits)
+        tensors = _shard(batches, rule, logits_in)
         write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
 
 def _shard(
-    batches: Iterator[tuple[Tensor, Tensor]], rule: Rule, logits_in: LogitType | None
+    batches: Iterator[tuple[Tensor, Tensor]], rule: Rule, logits_in: LogitType
 ) -> dict[str, Tensor]:
     parts, kept = [], []
     for logits, labels in regrouped(batches):
         parts.append(sample_statistics(logits, labels, rule=rule))
-        if logits_in is not None:
+        if logits_in != "none":
             kept.append(within(logits, TYPES[logits_in]).cpu())
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return tensors | ({"logits": torch.cat(kept, dim=1)} if kept else {})

@@ -18,7 +18,7 @@ from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.data.prepared_like import whole
 from tepui.data.stored import StoredData
-from tepui.evaluation.stored_logits import read_logits
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.metrics import pds
 
 FILE = "gallery.json"
@@ -55,14 +55,10 @@ def write_gallery(
     folder: Path, test: Dataset[Any], ood: Mapping[str, Dataset[Any]]
 ) -> None:
     """Write the galleries of the data sets whose logits lie in a folder."""
-    stored = read_logits(folder)
-    sets: list[tuple[str | None, Dataset[Any], Tensor, Tensor | None]] = [
-        (None, test, *stored.clean),
-        *((name, data, stored.ood[name], None) for name, data in ood.items()),
-    ]
+    sets: list[tuple[str | None, Dataset[Any]]] = [(None, test), *ood.items()]
     galleries = [
-        asdict(_gallery(name, data, logits, labels, test))
-        for name, data, logits, labels in sets
+        asdict(_gallery(name, data, LogitRuns.open(folder, name), test))
+        for name, data in sets
         if _shows_pictures(data)
     ]
     write_json(folder / FILE, galleries)
@@ -102,14 +98,13 @@ def class_name(dataset: Dataset[Any], label: Tensor) -> str:
 def _gallery(
     name: str | None,
     dataset: Dataset[Any],
-    logits: Tensor,
-    labels: Tensor | None,
+    stored: LogitRuns,
     test: Dataset[Any],
 ) -> Gallery:
-    scores = pds(logits)
-    order = scores.argsort(stable=True)
+    runs = [(pds(logits), logits.argmax(-1)) for logits, _ in stored.read()]
+    scores, chosen = (torch.cat(parts, -1) for parts in zip(*runs, strict=True))
+    labels, order = stored.labels, scores.argsort(stable=True)
     count = min(EACH, len(order))
-    chosen = logits.argmax(-1)
 
     text = partial(class_name, test)
 

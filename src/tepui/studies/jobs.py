@@ -41,11 +41,12 @@ def merged(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _once(requests: tuple[R, ...]) -> tuple[R, ...]:
-    """Return the first request of each digest."""
+    """Return a request of each digest: the first whose logits are read, if one is."""
     first: dict[str, R] = {}
-    for request in requests:
+    for request in sorted(requests, key=lambda request: not request.logits_read):
         first.setdefault(request.digest, request)
-    return tuple(first.values())
+    order = dict.fromkeys(request.digest for request in requests)
+    return tuple(first[digest] for digest in order)
 
 
 def carry_out(

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tepui.core.checks import require
 from tepui.core.storage import read_json, write_json
 from tepui.evaluation.custom_metrics import rescored
-from tepui.evaluation.stored_logits import read_logits
+from tepui.evaluation.stored_logits import LOGITS, read_logits
 from tepui.studies.given import GivenTest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
@@ -40,6 +41,8 @@ class NamedStore(Store):
         """Recompute custom metrics from stored logits; names do not identify them."""
         file = self._file(trial, spec)
         with self._lease(self.folder(trial)):
+            rule = "be there for metrics to be taken anew (logits_in)"
+            require((file.parent / LOGITS).exists(), LOGITS, rule, "none")
             stored = read_logits(file.parent)
             write_json(file, rescored(read_json(file), stored, spec.metrics))
 

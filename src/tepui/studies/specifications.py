@@ -9,7 +9,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import torch
@@ -19,8 +19,9 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, split
+from tepui.evaluation.stored_logits import LogitType
 from tepui.training import TrainingSpec
-from tepui.training.run_folder import to_jsonable
+from tepui.training.run_folder import NEWER, to_jsonable
 
 if TYPE_CHECKING:
     from tepui.studies.store import Store
@@ -49,6 +50,11 @@ class Described:
         """All fields, ready for JSON."""
         described: dict[str, Any] = to_jsonable(self)
         return described
+
+    @property
+    def logits_read(self) -> bool:
+        """Whether more than scores is asked for."""
+        return False
 
     def is_answered_by(self, document: Mapping[str, Any]) -> bool:
         """Return whether a document holds the answer to this."""
@@ -145,6 +151,9 @@ class EvaluationSpec(Described):
         severities: Of each.
         strength: Whose parameters the corruptions take, see :func:`tepui.data.corrupt`.
         ood: Unfamiliar data with their names.
+        logits_in: The type of the logits, where they are read.
+        logits_read: Whether they are, beside the scores; else a store keeps them as it
+            is told.
     """
 
     test: DataSource
@@ -152,6 +161,14 @@ class EvaluationSpec(Described):
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
     ood: tuple[tuple[str, DataSource], ...] = ()
+    logits_in: LogitType = field(default="float32", metadata=NEWER)
+    logits_read: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        one_of("logits_in", self.logits_in, get_args(LogitType))
+        rule = "name a type where logits are read"
+        read = self.logits_read and self.logits_in == "none"
+        require(not read, "logits_in", rule, self.logits_in)
 
 
 @final

@@ -11,17 +11,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch.utils.data import Dataset
 
+from tepui.core.checks import one_of
 from tepui.core.storage import read_json, write_json
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
-from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.stored_logits import (
+    LOGITS,
+    TYPES,
+    Cell,
+    LogitType,
+    StoredLogits,
+    read_logits,
+)
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
@@ -50,6 +59,7 @@ class Store:
         device: Where trials are trained and tested.
         execution: How they are trained.
         shared: Further arguments of :func:`tepui.training.train`, for all trials.
+        logits_in: What the logits of evaluations are kept in that nothing reads.
         stale_after: Seconds after which the work of a process that gives no sign of
             life is taken over; the same for all that share the folder.
     """
@@ -61,12 +71,15 @@ class Store:
         device: str | torch.device | None = None,
         execution: ExecutionSpec = IN_SILENCE,
         shared: Mapping[str, Any] | None = None,
+        logits_in: LogitType = "float32",
         stale_after: float = STALE_AFTER,
     ) -> None:
         self.path = Path(path)
         self.device = device_named(device)
         self.execution = replace(execution, device=self.device)
         self.shared = dict(shared or {})
+        one_of("logits_in", logits_in, get_args(LogitType))
+        self.logits_in = logits_in
         self.stale_after = stale_after
         self._datasets: dict[str, Dataset[Any]] = {}
         self._copies: dict[str, Corrupted] = {}
@@ -147,7 +160,10 @@ class Store:
         Returns:
             Whether nothing is left to compute.
         """
-        return self._file(trial, request).exists()
+        there = self._file(trial, request).exists()
+        if there and isinstance(request, EvaluationSpec) and request.logits_read:
+            return self._has_logits(trial, request)
+        return there
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, loaded once.
@@ -209,8 +225,26 @@ class Store:
         Returns:
             Logits and labels of every data set.
         """
+        if isinstance(spec, EvaluationSpec):
+            spec = replace(spec, logits_read=True)
         self._evaluate(trial, spec)
         return read_logits(self._file(trial, spec).parent)
+
+    def logit_runs(
+        self, trial: Trial, spec: EvaluationSpec, data: Cell | str | None = None
+    ) -> LogitRuns:
+        """Return the logits of one data set to be read in runs, for those too large.
+
+        Args:
+            trial: The trial.
+            spec: What to evaluate on; computed if it is missing.
+            data: Which of its data sets, see :meth:`LogitRuns.open`.
+
+        Returns:
+            The logits, of which none have been read.
+        """
+        self._evaluate(trial, replace(spec, logits_read=True))
+        return LogitRuns.open(self._file(trial, spec).parent, data)
 
     def evaluation(self, trial: Trial, spec: EvaluationRequest) -> dict[str, Any]:
         """Return the scores of an ensemble, computed if they are missing.
@@ -298,8 +332,28 @@ class Store:
                 precision=RunFolder(self.folder(trial)).exam_precision(),
                 out=file.parent,
                 overwrite=True,
+                logits_in=self.kept_in(spec),
             )
             write_json(file, {"about": spec.about, **scores.document()})
+
+    def kept_in(self, spec: EvaluationRequest) -> LogitType:
+        """Return what the logits of an evaluation are kept in, if it is made now.
+
+        Args:
+            spec: What to evaluate on.
+
+        Returns:
+            The type.
+        """
+        if isinstance(spec, EvaluationSpec) and spec.logits_read:
+            return spec.logits_in
+        return self.logits_in
+
+    def _has_logits(self, trial: Trial, spec: EvaluationSpec) -> bool:
+        folder = self._file(trial, spec).parent
+        if not (folder / LOGITS).is_file():
+            return False
+        return LogitRuns.open(folder).array.dtype == TYPES[spec.logits_in]
 
     def _test(self, spec: EvaluationSpec) -> GivenTest:
         test = self.dataset(spec.test)

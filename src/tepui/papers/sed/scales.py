@@ -42,6 +42,7 @@ from tepui.data import (
     UnlabeledFolder,
 )
 from tepui.data.files.origins import ENVIRONMENT, data_folder
+from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.papers.recipe import Size
@@ -80,6 +81,7 @@ class HeadStudy(NamedTuple):
     # returns a new head; takes the repetition as "start"
     head: Callable[..., nn.Module]
     partial: tuple[str, ...] = ()  # sets that hold only some of the classes
+    logits_in: LogitType = "float32"  # how the heads' answers are stored
 
 
 @final
@@ -223,6 +225,7 @@ STUDIES: Mapping[Size, HeadStudy] = {
         layers=3,
         head=partial(deit3_tail, layers=3),
         partial=("imagenet_a", "imagenet_r"),
+        logits_in="float16",
     ),
     "small": HeadStudy(
         members=5,

@@ -84,7 +84,7 @@ def growing_numbers(
 ) -> Iterator[Numbers]:
     """Return metrics of every method by ensemble size."""
     protocol = protocol_of(order, dataset)
-    test = protocol.evaluation_spec()
+    test = replace(protocol.evaluation_spec(), logits_read=True)
     for name in protocol.methods():
         for members in MEMBERS[order.size][dataset]:
             several = groups(order, dataset, name, members)

@@ -157,10 +157,10 @@ def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
 
 def targets_of(dataset: Dataset[Any]) -> Tensor | None:
     """Return all targets where they are held, and None for any other data set."""
+    if isinstance(dataset, StoredData):  # without reading what files contain
+        return dataset.targets
     arrays = as_arrays(dataset)
-    if arrays is not None:
-        return arrays.targets
-    return dataset.targets if isinstance(dataset, StoredData) else None
+    return None if arrays is None else arrays.targets
 
 
 def length(dataset: Dataset[Any]) -> int:

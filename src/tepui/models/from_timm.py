@@ -14,6 +14,7 @@ from tepui.core.checks import require
 from tepui.core.extras import extra
 from tepui.models.base import Composed, Model
 from tepui.models.resize import Resize
+from tepui.models.untrained import are_weights_wanted
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
 PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
@@ -55,8 +56,9 @@ def from_timm(
     library = extra("timm", "vision")
     if num_classes is not None:
         options["num_classes"] = num_classes
+    weights = pretrained and are_weights_wanted()
     model = library.create_model(
-        name, pretrained=pretrained, in_chans=in_channels, **options
+        name, pretrained=weights, in_chans=in_channels, **options
     )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"

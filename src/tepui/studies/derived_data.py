@@ -24,7 +24,6 @@ from tepui.data import (
     prepared_like,
     to_arrays,
 )
-from tepui.data.image_files import MEMORY
 from tepui.data.loading import length
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
@@ -36,6 +35,7 @@ from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
+HELD = 2**30  # bytes of one set
 
 
 @final
@@ -54,17 +54,21 @@ class Features(DataSource):
     def load(self, store: Store) -> Dataset[Any]:
         """Return the features, from the store's folder if they are there.
 
-        They are held where they take no more than 8 GiB, and else stay on disk.
+        They are held where they take no more than 1 GiB, and else stay on disk.
         """
-        file = store.path / FOLDER / f"{digest(self)}.safetensors"
+        file = self.file(store)
         with leased(file.with_suffix(".lease"), store.stale_after):
             if not file.exists():
                 self._write(store, file)
         features = StoredArray.open(file, "features")
-        if features.num_bytes > MEMORY:
+        if features.num_bytes > HELD:
             return ArraysOnDisk(features, StoredArray.open(file, "targets"))
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
+
+    def file(self, store: Store) -> Path:
+        """Return where a store keeps the features."""
+        return store.path / FOLDER / f"{digest(self)}.safetensors"
 
     def _write(self, store: Store, file: Path) -> None:
         """Compute the features, batch after batch into the file."""

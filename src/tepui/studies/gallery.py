@@ -142,6 +142,8 @@ def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:
 
 
 def _inputs(dataset: Dataset[Any], rows: Tensor) -> Inputs:
+    if isinstance(dataset, StoredData):  # only these, also of files that are held
+        return dataset.prepare(dataset.raw(rows))
     return next(at_rows(dataset, [rows], device=torch.device("cpu"))).inputs
 
 

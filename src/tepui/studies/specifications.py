@@ -24,6 +24,7 @@ from tepui.training import TrainingSpec
 from tepui.training.run_folder import NEWER, to_jsonable
 
 if TYPE_CHECKING:
+    from tepui.studies.blank_data import Form
     from tepui.studies.store import Store
 
 SamplesPart = Literal["train", "held_out", "test"]
@@ -67,6 +68,11 @@ class DataSource(ABC):
     @abstractmethod
     def load(self, store: "Store") -> Dataset[Any]:
         """Return the data."""
+
+    @property
+    def published(self) -> "Form | None":
+        """What test images are like that nobody has fetched yet, where it is known."""
+        return None
 
 
 @final

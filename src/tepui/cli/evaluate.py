@@ -33,6 +33,7 @@ from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
 from tepui.studies.trained import EVALUATION
+from tepui.training import LocalExchange, exchange_here
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -57,6 +58,8 @@ def evaluate(
     overwrite: bool = False,
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
+
+    Under torchrun, processes share the batches.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -84,11 +87,13 @@ def evaluate(
         workers: Processes that load data not held in tensors.
         overwrite: Replace an existing evaluation.
     """
+    exchange = exchange_here()
     alone = corruptions is None or shifted is None
     require(alone, "--corruptions", "be left out with --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
@@ -114,7 +119,10 @@ def evaluate(
         out=run,
         overwrite=True,
         logits_in=logits_in,
+        exchange=None if isinstance(exchange, LocalExchange) else exchange,
     )
+    if not exchange.writer:
+        return
     if logits_in == "none":
         (run / GALLERY).unlink(missing_ok=True)
     else:

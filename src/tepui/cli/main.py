@@ -208,8 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _check_ranks(command: Callable[..., None]) -> None:
     """Refuse commands that would do the same work in every process of torchrun."""
     size = place_of_environment().size
-    fits = size == 1 or command in (train.train, compare.compare)
-    rule = f"be train or compare under torchrun ({size} ranks); start others without it"
+    fits = size == 1 or command in (train.train, compare.compare, evaluate.evaluate)
+    allowed = f"train, compare or evaluate under torchrun ({size} ranks)"
+    rule = f"be {allowed}; start others without it"
     require(fits, "command", rule, command.__name__)
 
 

@@ -1,6 +1,6 @@
 """Every member's logits on a data set, and between which classes members choose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -38,17 +38,16 @@ def logit_batches(
     batch_size: int = 1024,
     workers: int = 0,
     precision: Precision = "tf32",
-    samples: range | None = None,
+    rows: Sequence[Tensor] | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield every member's logits on the batches of a data set, with the labels.
 
-    Without ``samples``, which are consecutive, all samples are read.
+    Without ``rows``, which are those of each batch, all samples are read in order.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
     batches = in_order(dataset, batch_size, device=device, workers=workers)
-    if samples is not None:
-        rows = torch.arange(samples.start, samples.stop).split(batch_size)
+    if rows is not None:
         batches = at_rows(dataset, rows, device=device, workers=workers)
     for batch in batches:
         with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):

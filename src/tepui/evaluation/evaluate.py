@@ -15,10 +15,12 @@ import torch  # noqa: F401 - the example uses it
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
+from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.dataset_logits import Classes, classes_left, logit_batches
@@ -27,6 +29,8 @@ from tepui.evaluation.examiner import Examiner, Labeled
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import TAKEN_NAMES
+from tepui.evaluation.shards import data_digest, weights_digest
+from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, Cell, LogitType, storing_logits
 from tepui.metrics import Rule
 from tepui.modules.running import device_of
@@ -47,6 +51,7 @@ def evaluate(
     out: str | Path | None = None,
     overwrite: bool = False,
     logits_in: LogitType = "float32",
+    exchange: Processes | None = None,
 ) -> Evaluation:
     """Evaluate an ensemble of classifiers.
 
@@ -82,6 +87,11 @@ def evaluate(
         logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
             of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
 
+        exchange: Processes that share the batches, such as those of torchrun
+            (``tepui.training.exchange_here()``): each of them calls this, with the same
+            ensemble and data, and gets the same scores as one alone; one of them
+            writes. By default this process does all.
+
     Returns:
         The scores.
 
@@ -115,14 +125,28 @@ def evaluate(
         shifted = shifted.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
     cells, others = shifted or {}, ood or {}
+    writes = exchange is None or exchange.writer
     with ExitStack() as stack:
+        batches = logit_batches
+        if exchange is not None:
+            stack.enter_context(exchange.attending())
+            said = {
+                "ensemble": weights_digest(ensemble),
+                "dataset": data_digest(dataset),
+                "samples": [length(dataset), *map(length, others.values())],
+                "sets": [*map(str, cells), *others],
+                "batch_size": batch_size,
+                "logits_in": logits_in,
+            }
+            check_same(exchange.everywhere(said))
+            batches = partial(shared_logit_batches, exchange)
         stored = None
-        if file is not None and logits_in != "none":
+        if file is not None and writes and logits_in != "none":
             stored = stack.enter_context(
                 storing_logits(file, rule, [*cells], [*others], logits_in)
             )
         examiner = Examiner(
-            partial(logit_batches, ensemble, precision=precision, **how),
+            partial(batches, ensemble, precision=precision, **how),
             classes,
             classes_left(classes, dataset),
             rule,
@@ -139,7 +163,7 @@ def evaluate(
         unfamiliar = {
             name: examiner.unlabeled(name, data) for name, data in others.items()
         }
-    if file is not None and logits_in == "none":
+    if file is not None and writes and logits_in == "none":
         file.unlink(missing_ok=True)  # of an evaluation that this one replaces
     reliability = {"clean": clean.bins}
     if copies:

@@ -205,6 +205,7 @@ def predict_shards(
     """
     one_of("rule", rule, get_args(Rule))
     one_of("logits_in", logits_in, get_args(LogitType))
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
     require(shard_size > 0, "shard_size", "be positive", shard_size)
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
@@ -216,17 +217,17 @@ def predict_shards(
         rule=rule,
         precision=precision_on(device_of(ensemble), precision),
         logits=None if logits_in == "none" else logits_in,
-        ensemble=_weights_digest(ensemble),
-        data=_data_digest(dataset),
+        ensemble=weights_digest(ensemble),
+        data=data_digest(dataset),
     )
     _begin(plan)
     for number in range(rank, plan.num_shards, world):
         if plan.file(number).exists():
             continue
         _discard_remains(plan.file(number))
-        batches = logit_batches(
-            ensemble, dataset, batch_size, workers, precision, plan.rows(number)
-        )
+        span = plan.rows(number)
+        rows = torch.arange(span.start, span.stop).split(batch_size)
+        batches = logit_batches(ensemble, dataset, batch_size, workers, precision, rows)
         tensors = _shard(batches, rule, logits_in)
         write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
@@ -262,11 +263,13 @@ def _discard_remains(file: Path) -> None:
         remains.unlink(missing_ok=True)
 
 
-def _weights_digest(ensemble: Ensemble) -> str:
+def weights_digest(ensemble: Ensemble) -> str:
+    """Return a hash of all weights."""
     return _digest(ensemble.state_dict())
 
 
-def _data_digest(dataset: Dataset[Any]) -> str:
+def data_digest(dataset: Dataset[Any]) -> str:
+    """Return a hash of data, as far as they are held or say what they are."""
     arrays = as_arrays(dataset)
     if arrays is not None:
         inputs = arrays.inputs

@@ -86,8 +86,8 @@ def compare(
 ) -> Comparison:
     """Train and evaluate several methods, each with the same seeds.
 
-    Under torchrun the members of each ensemble are dealt to its ranks; rank 0 evaluates
-    and writes.
+    Under torchrun the members of each ensemble are dealt to its ranks, which share the
+    batches of its test too; rank 0 writes.
 
     Args:
         methods: What to compare.
@@ -171,12 +171,15 @@ def compare(
         )
     trained: dict[str, list[Trained]] = {}
     for (label, number), job in plan.items():
+        is_tested = exchange.told(store.has(job.trial, spec))
         if exchange.writer:
             announce(f"{label}, ensemble {number + 1} of {ensembles}")
             _carry_out(job, store, on_images, job.trial.digest in before)
         else:
             store.run(job.trial)
-        exchange.wait()  # the writer evaluates
+            if not is_tested:
+                store.evaluation(job.trial, spec)
+        exchange.wait()  # the writer measures
         trained.setdefault(label, []).append(_read(job, store))
     results = [
         MethodResult(label, to_jsonable(method), tuple(rows))

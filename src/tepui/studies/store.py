@@ -43,7 +43,7 @@ from tepui.studies.specifications import (
     digest,
 )
 from tepui.studies.trained import EVALUATION
-from tepui.training import ExecutionSpec, Run, exchange_here, train
+from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
 BEGINNINGS = "beginnings"
@@ -321,7 +321,7 @@ class Store:
             return
         ensemble = self.run(trial).ensemble
         given = spec if isinstance(spec, GivenTest) else self._test(spec)
-        file = self._file(trial, spec)
+        file, exchange = self._file(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
             scores = evaluate(
                 ensemble,
@@ -333,8 +333,11 @@ class Store:
                 out=file.parent,
                 overwrite=True,
                 logits_in=self.kept_in(spec),
+                exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
-            write_json(file, {"about": spec.about, **scores.document()})
+            if exchange.writer:
+                write_json(file, {"about": spec.about, **scores.document()})
+        exchange.wait()  # for the file
 
     def kept_in(self, spec: EvaluationRequest) -> LogitType:
         """Return what the logits of an evaluation are kept in, if it is made now.

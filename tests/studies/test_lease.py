@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -8,8 +10,10 @@ import time
 
 import pytest
 
+from study_cases import EXAM, TRIAL
 from tepui.studies import lease as module
 from tepui.studies.lease import LeaseLostError, leased
+from tepui.studies.store import Store
 
 
 def numbers(folder):
@@ -139,4 +143,18 @@ def test_the_time_must_be_positive(tmp_path):
         pytest.raises(ValueError, match="stale_after must be positive, got 0"),
         leased(tmp_path, stale_after=0),
     ):
+        pass
+
+
+def test_no_lock_of_the_file_system_is_asked_for(tmp_path, monkeypatch):
+    """Some have none, and then say so."""
+
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    for name in ("flock", "lockf", "fcntl"):
+        monkeypatch.setattr(fcntl, name, refused)
+    store = Store(tmp_path, device="cpu")
+    assert store.evaluation(TRIAL, EXAM)["members"] == 2
+    with leased(store.lease(TRIAL), 60):
         pass

@@ -107,9 +107,8 @@ def compare(
         extractor: Frozen; members are heads that are trained and tested on
             :func:`tepui.cached_features` of all data, kept in ``out``.
         title: What is compared on what.
-        logits_in: How the logits of each ensemble are stored, see
-            :func:`tepui.evaluate`. Without them there are no images of samples in the
-            report, and a comparison with ``metrics`` cannot be resumed.
+        logits_in: How logits are stored, see :func:`tepui.evaluate`. Without them the
+            report shows no samples, and ``metrics`` cannot be resumed.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors.
         seed: One integer, or one per member of all ensembles.
@@ -156,9 +155,7 @@ def compare(
     plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
     store = _store(folder, place, plan, training, logits_in)
-    before = {
-        job.trial.digest for job in plan.values() if store.has(job.trial, on_images)
-    }
+    before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
             (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)

@@ -28,6 +28,7 @@ from tepui.studies.blank_data import blank
 from tepui.studies.derived_data import HELD, Features
 from tepui.studies.given import EvaluationRequest, Given, GivenTest
 from tepui.studies.job import Job
+from tepui.studies.kept_logits import kept_in
 from tepui.studies.made_data import blank_of_made, extractor_of, one_of
 from tepui.studies.member_cost import (
     MemberCost,
@@ -190,7 +191,7 @@ class Pricing:
             ood_samples=unfamiliar,
             own_metrics=isinstance(test, GivenTest) and bool(test.metrics),
         )
-        kept = STORED_BYTES[self.store.kept_in(test)]
+        kept = STORED_BYTES[kept_in(test, self.store.logits_in)]
         return self._time(trial, cost, shown, FORWARD) + Price(
             device_bytes=memory.device + _copies(test, [n * size for n in familiar]),
             host_bytes=memory.host,

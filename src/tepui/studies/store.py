@@ -23,17 +23,11 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
-from tepui.evaluation.stored_logits import (
-    LOGITS,
-    TYPES,
-    Cell,
-    LogitType,
-    StoredLogits,
-    read_logits,
-)
+from tepui.evaluation.stored_logits import Cell, LogitType, StoredLogits, read_logits
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
+from tepui.studies.kept_logits import has_logits, kept_in
 from tepui.studies.lease import STALE_AFTER, leased
 from tepui.studies.specifications import (
     DataSource,
@@ -162,7 +156,7 @@ class Store:
         """
         there = self._file(trial, request).exists()
         if there and isinstance(request, EvaluationSpec) and request.logits_read:
-            return self._has_logits(trial, request)
+            return has_logits(self._file(trial, request).parent, request)
         return there
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
@@ -332,31 +326,12 @@ class Store:
                 precision=RunFolder(self.folder(trial)).exam_precision(),
                 out=file.parent,
                 overwrite=True,
-                logits_in=self.kept_in(spec),
+                logits_in=kept_in(spec, self.logits_in),
                 exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
             if exchange.writer:
                 write_json(file, {"about": spec.about, **scores.document()})
         exchange.wait()  # for the file
-
-    def kept_in(self, spec: EvaluationRequest) -> LogitType:
-        """Return what the logits of an evaluation are kept in, if it is made now.
-
-        Args:
-            spec: What to evaluate on.
-
-        Returns:
-            The type.
-        """
-        if isinstance(spec, EvaluationSpec) and spec.logits_read:
-            return spec.logits_in
-        return self.logits_in
-
-    def _has_logits(self, trial: Trial, spec: EvaluationSpec) -> bool:
-        folder = self._file(trial, spec).parent
-        if not (folder / LOGITS).is_file():
-            return False
-        return LogitRuns.open(folder).array.dtype == TYPES[spec.logits_in]
 
     def _test(self, spec: EvaluationSpec) -> GivenTest:
         test = self.dataset(spec.test)

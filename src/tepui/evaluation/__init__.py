@@ -7,6 +7,7 @@ from tepui.evaluation.combining import (
     oracle_selection,
 )
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection
@@ -23,6 +24,7 @@ __all__ = [
     "EnsembleMeasurement",
     "Evaluation",
     "GreedySoup",
+    "LogitRuns",
     "MemoryPrice",
     "OracleSelection",
     "Scores",

@@ -26,6 +26,16 @@ class LogitRuns:
         array: Where the logits lie, ``(members, samples, classes)``.
         members: How many of the members are read, from the first on.
         labels: ``(samples,)``; None for unfamiliar data.
+
+    Example:
+        >>> import tempfile, tepui
+        >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=5)
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     _ = tepui.evaluate(ensemble, data, out=out, logits_in="float16")
+        ...     for logits, labels in LogitRuns.open(out).of_first(2).read():
+        ...         logits.shape
+        torch.Size([2, 30, 3])
     """
 
     array: StoredArray

@@ -185,7 +185,7 @@ class Pricing:
             members=members,
             samples=familiar[0],
             classes=cost.outputs,
-            sample_bytes=size,
+            sample_bytes=4 * size,  # bytes become floats
             weight_bytes=members * cost.weights,
             activation_bytes=cost.passing,
             ood_samples=unfamiliar,

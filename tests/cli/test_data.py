@@ -16,8 +16,8 @@ from data_layouts import (
 )
 from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
-from tepui.data.files.installing import RECORD
 from tepui.data.files.origins import Download, Origin
+from tepui.data.files.record import RECORD
 
 SMALL = ["--epochs", "1", "--members", "2", "--batch-size", "8", "--quiet"]
 

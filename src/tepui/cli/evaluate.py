@@ -23,14 +23,14 @@ from tepui.cli.datasets import (
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
-from tepui.core.storage import write_json
+from tepui.core.storage import write_document
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
 from tepui.report.tables import shown_name
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
-from tepui.studies.trained import EVALUATION
+from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -110,7 +110,7 @@ def evaluate(
     )
     write_gallery(run, test, sets or {})
     about = tested_on(test, copies, sets)
-    write_json(file, {"about": about, **evaluation.document()})
+    write_document(file, EVALUATION_KIND, {"about": about, **evaluation.document()})
     terminal = console()
     terminal.print(_table(evaluation, f"{evaluation.classes} classes, {run}"))
     if evaluation.ood:

@@ -14,6 +14,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.core.storage import seal
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
@@ -27,7 +28,6 @@ from tepui.training.run_folder import environment_of, to_jsonable
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")
-FORMAT = 1
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 _SCORES = ("accuracy", "individual_accuracy", "nll")
 
@@ -119,7 +119,6 @@ def sweep(
         )
     pairs = [*zip(planned, outcomes, strict=True)]
     about = {
-        "format": FORMAT,
         "recipe": recipe,
         "size": size,
         "grid": values,
@@ -130,7 +129,7 @@ def sweep(
         "searches": [document(*pair) for pair in pairs],
     }
     contents = {
-        "sweep.json": as_json(about),
+        "sweep.json": as_json(seal("sweep", about)),
         "table.md": "\n".join(map(_markdown, *zip(*pairs, strict=True))).encode(),
     }
     write_files(folder, contents, overwrite=overwrite)

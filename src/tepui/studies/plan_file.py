@@ -6,6 +6,7 @@ once. Like all that processes send each other it is a pickle: it is made for one
 one driver and read by the workers of that driver alone.
 """
 
+import hashlib
 import os
 import pickle
 import socket
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tepui.core.storage import replacing
+from tepui.core.replacing import write_bytes
 from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
 from tepui.studies.store import Store
 
 FOLDER = ".plans"
+_DIGEST = 32  # bytes before the work: its SHA-256
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ def planned(
             "jobs must hold only what can be sent to another process (classes and "
             f"functions at the top of a module), but: {error}"
         ) from error
-    with replacing(file) as temporary:
-        temporary.write_bytes(pickle.dumps((_paths(), work)))
+    content = pickle.dumps((_paths(), work))
+    write_bytes(file, hashlib.sha256(content).digest(), content)
     try:
         yield [
             Task(file, index, job.trial.digest, store.lease(job.trial), job.name)
@@ -99,7 +101,11 @@ def _paths() -> list[str]:
 
 @lru_cache(maxsize=1)
 def _read(file: Path) -> tuple[Store, tuple[Job, ...], Errors]:
-    paths, work = pickle.loads(file.read_bytes())
+    whole = file.read_bytes()
+    digest, pickled = whole[:_DIGEST], whole[_DIGEST:]
+    if hashlib.sha256(pickled).digest() != digest:
+        raise ValueError(f"{file} must hold what was written to it: start again")
+    paths, work = pickle.loads(pickled)
     sys.path += [path for path in paths if path not in sys.path]
     content: tuple[Store, tuple[Job, ...], Errors] = pickle.loads(work)
     return content

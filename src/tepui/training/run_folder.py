@@ -17,13 +17,13 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.precision import Precision
+from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (
     read_document,
+    read_lines,
     read_tensors,
-    replacing,
-    seal,
+    sealed_line,
     tensors_digest,
-    unseal,
     write_document,
     write_tensors,
 )
@@ -117,14 +117,19 @@ class Checkpoint:
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
+        return read_tensors(self.file(index), "member")
+
+    def file(self, index: int) -> Path:
+        """Return the file of a member, which must be the one that is meant."""
         file = member_file(self.path, index, self.generation)
-        contents = read_tensors(file, "member")
+        if not file.is_file():
+            raise FileNotFoundError(f"no file {file}, which {self.path} names")
         if tensors_digest(file) != self.digests[index]:
             raise ValueError(
                 f"{file} must be the file that {self.path} names for member {index}, "
                 "but its digest is another"
             )
-        return contents
+        return file
 
 
 def member_file(checkpoint: Path, index: int, generation: int) -> Path:
@@ -208,29 +213,16 @@ class RunFolder:
         """Return the records of all epochs so far, none if there is no file."""
         if not self.metrics.exists():
             return ()
-        # Not splitlines, to which other characters end lines too.
-        lines = self.metrics.read_text().split("\n")
-        if not lines[-1]:
-            lines.pop()
-        try:
-            rows = [
-                unseal("epoch", json.loads(line), f"line {number} of {self.metrics}")
-                for number, line in enumerate(lines, 1)
-            ]
-            return tuple(map(EpochRecord.of, rows))
-        except (AttributeError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(
-                f"{self.metrics} must hold one record per line, but: {error!r}"
-            ) from error
+        rows = read_lines(self.metrics, "epoch")
+        return _records(rows, self.metrics)
 
     def write_history(self, history: Sequence[EpochRecord]) -> None:
         """Write all records of the run so far, one JSON object per line."""
-        with replacing(self.metrics) as temporary:
-            temporary.write_text("".join(map(_line, history)))
+        write_bytes(self.metrics, "".join(map(_line, history)).encode())
 
     def append_history(self, record: EpochRecord) -> None:
         """Append the record of the epoch just ended."""
-        with self.metrics.open("a") as file:
+        with writing(self.metrics), self.metrics.open("a") as file:
             file.write(_line(record))
 
     def write_member(
@@ -295,13 +287,17 @@ class RunFolder:
         if not self.checkpoint.exists():
             return None
         document = read_document(self.checkpoint, "checkpoint")
-        return Checkpoint(
-            self.checkpoint,
-            document["generation"],
-            tuple(map(EpochRecord.of, document["history"])),
-            tuple(document["members"]),
-            _timeline(document),
-        )
+        try:
+            return Checkpoint(
+                self.checkpoint,
+                document["generation"],
+                _records(document["history"], self.checkpoint),
+                tuple(document["members"]),
+                _timeline(document),
+            )
+        except (KeyError, TypeError) as error:
+            rule = f"{self.checkpoint} must hold a checkpoint"
+            raise ValueError(f"{rule}, but: {error!r}") from error
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
@@ -401,5 +397,12 @@ def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:
     return tuple(map(Span.of, document.get("timeline", ())))
 
 
+def _records(rows: Sequence[Any], file: Path) -> tuple[EpochRecord, ...]:
+    try:
+        return tuple(map(EpochRecord.of, rows))
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{file} must hold records, but: {error!r}") from error
+
+
 def _line(record: EpochRecord) -> str:
-    return json.dumps(seal("epoch", asdict(record))) + "\n"
+    return sealed_line("epoch", asdict(record))

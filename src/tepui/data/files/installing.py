@@ -1,11 +1,10 @@
-"""Fetching, installing and verifying the files of a data set.
+"""Fetching and installing the files of a data set.
 
 A set appears in the data folder by one rename, after every file was downloaded, hashed
 and unpacked; a failure leaves the data folder as it was. A record of the hash of each
 file comes with the set, so that it can be verified later.
 """
 
-import hashlib
 import shutil
 import sys
 import tempfile
@@ -14,15 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json, write_json
 from tepui.data.files.origins import ENVIRONMENT, Download, Origin, data_folder
+from tepui.data.files.record import file_digest, write_record
 from tepui.data.files.unpacking import is_archive, unpack
 
-RECORD = ".tepui.json"
-FORMAT = 1
 _CHUNK = 1 << 20
 _TIMEOUT = 30  # seconds without an answer
 _ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
@@ -47,7 +43,7 @@ def advice(name: str, origin: Origin) -> str:
     """Return advice on how to get a missing data set."""
     ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
     if origin.by_hand:
-        ways = f"{origin.by_hand} Then: tepui data verify {name}. {ways}"
+        ways = f"{origin.by_hand} Then: tepui verify {name}. {ways}"
     if origin.downloads:
         ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
     return ways
@@ -73,25 +69,9 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
         unpacked = sorted(path.name for path in stage.iterdir())
         rule = f"hold a folder {target.name}"
         require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
-        write_json(ready / RECORD, _record(origin, ready))
+        write_record(ready, {item.url: item.known_hash for item in origin.downloads})
         ready.rename(target)
     return target
-
-
-def verify(folder: Path) -> int | None:
-    """Compare the files of an installed data set with the hashes in its record."""
-    if not (folder / RECORD).exists():
-        return None
-    record = read_json(folder / RECORD)
-    hashes = record.get("files") if isinstance(record, dict) else None
-    if not isinstance(hashes, dict):
-        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {hashes}")
-    for name, expected in hashes.items():
-        path = folder / name
-        require(path.is_file(), str(path), "exist, since it was installed", "nothing")
-        sha256 = _digest(path)
-        require(sha256 == expected, str(path), f"have sha256 {expected}", sha256)
-    return len(hashes)
 
 
 @contextmanager
@@ -121,13 +101,13 @@ def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
     algorithm, _, expected = download.known_hash.partition(":")
     rule = f"have {algorithm} {expected}"
     if placed.exists():
-        digest = _digest(placed, algorithm)
+        digest = file_digest(placed, algorithm)
         hint = "(remove it to download the file)"
         require(digest == expected, str(placed), f"{rule} {hint}", digest)
         archive = placed
     else:
         _retrieve(download, archive)
-        digest = _digest(archive, algorithm)
+        digest = file_digest(archive, algorithm)
         require(digest == expected, download.url, rule, digest)
     if is_archive(archive):
         unpack(archive, stage)
@@ -161,17 +141,3 @@ def _retrieve(download: Download, file: Path) -> None:
     except requests.RequestException as error:
         message = f"{download.url} could not be downloaded completely: {error}"
         raise ConnectionError(message) from error
-
-
-def _record(origin: Origin, folder: Path) -> dict[str, Any]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        "format": FORMAT,
-        "from": {item.url: item.known_hash for item in origin.downloads},
-        "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
-    }
-
-
-def _digest(path: Path, algorithm: str = "sha256") -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()

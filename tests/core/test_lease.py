@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from tepui.studies import lease as module
-from tepui.studies.lease import LeaseLostError, leased
+from tepui.core import lease as module
+from tepui.core.lease import LeaseLostError, leased
+from tepui.core.processes import host
 
 
 def numbers(folder):
@@ -107,7 +108,7 @@ def test_who_comes_late_does_not_succeed_with_a_number_that_is_history(tmp_path)
 HOLD = """
 import sys, time
 from pathlib import Path
-from tepui.studies.lease import leased
+from tepui.core.lease import leased
 with leased(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(1000)
@@ -128,7 +129,7 @@ def test_the_lease_of_a_killed_process_is_free_at_once_even_before_it_is_reaped(
 
 
 def test_another_process_with_the_number_of_the_holder_does_not_count(tmp_path):
-    holder = {"host": module._host(), "process": os.getpid(), "started": "long ago"}
+    holder = {"host": host(), "process": os.getpid(), "started": "long ago"}
     (tmp_path / "1").write_text(json.dumps(holder) + "\n")
     with leased(tmp_path, stale_after=1000):
         pass

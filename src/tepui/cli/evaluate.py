@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.markup import escape
 from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
@@ -23,6 +22,7 @@ from tepui.cli.datasets import (
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
+from tepui.core.replacing import check_writable
 from tepui.core.storage import write_document
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
@@ -83,6 +83,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    check_writable(run)
     functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
@@ -122,7 +123,7 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows = [
-        (escape(shown_name(name)), *(f"{s.values()[name]:.4f}" for s in given.values()))
+        (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
         for name in evaluation.clean.values()
     ]
     worst = [f"{min(scores.member_accuracies):.4f}" for scores in given.values()]
@@ -139,6 +140,6 @@ def detection_table(evaluation: Evaluation) -> Table:
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]
-            shown.add_row(escape(data), shown_name(score), *cells)
+            shown.add_row(data, shown_name(score), *cells)
         shown.add_section()
     return shown

@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from tepui.cli.console import console, table
@@ -14,6 +13,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
 from tepui.core.storage import seal
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
@@ -107,6 +107,7 @@ def sweep(
         return
     folder = out / size / recipe / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
+    check_writable(store)
     check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
@@ -210,4 +211,4 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 def _shown(planned: Search, outcome: Outcome) -> Table:
     headings = _headings(planned)
     rows = (_cells(row, outcome) for row in outcome.rows)
-    return table(escape(planned.label), headings, rows, numbers=headings)
+    return table(planned.label, headings, rows, numbers=headings)

@@ -20,7 +20,7 @@ class Limits:
     ``TEPUI_LIMIT_IMAGE_PIXELS=500000000``, so that all processes of a run follow it.
 
     Attributes:
-        image_pixels: Pixels of an image.
+        image_pixels: Pixels of an image; Pillow refuses twice the default itself.
         unpacked_bytes: Bytes that a compressed file or an archive may become.
         archive_members: Files and folders of an archive.
         json_bytes: Bytes of a JSON document.
@@ -32,8 +32,8 @@ class Limits:
         100
     """
 
-    image_pixels: int = 100_000_000
-    unpacked_bytes: int = 2**35
+    image_pixels: int = 89_478_485  # beyond which Pillow warns
+    unpacked_bytes: int = 2**34
     archive_members: int = 2_000_000
     json_bytes: int = 2**28
     json_depth: int = 100

@@ -57,6 +57,23 @@ def finite_or_none(value: Any) -> Any:
     return value
 
 
+@contextmanager
+def reading(where: object, what: str) -> Iterator[None]:
+    """Let a document that lacks something, or holds another thing, be named."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"{where} must hold {what}, but: {error!r}") from error
+
+
+def read_text(path: Path) -> str:
+    """Read a text file."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text, but: {error}") from error
+
+
 def write_json(path: Path, document: object) -> None:
     """Write a JSON document atomically."""
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
@@ -144,10 +161,12 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         tensors = {name: read_region(file, header, name) for name in header.regions}
     content = {name: about.get(name) for name in ("document", "aliases")}
     _check_digest(about, _digest(kind, content, tensors), str(path))
-    for name, owner in about["aliases"].items():
-        tensors[name] = tensors[owner]
+    with reading(path, "tensors and a document"):
+        for name, owner in about["aliases"].items():
+            tensors[name] = tensors[owner]
+        document = dict(about["document"])
     named = {n: tensor for n, tensor in tensors.items() if not n.startswith(FILLER)}
-    return named, about["document"]
+    return named, document
 
 
 def check_tensors(path: Path, kind: str) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
 from tepui.core.tensor_format import read_header
+from tepui.data.files.numpy_files import NpyHeader
 from tepui.data.files.origins import require_file
 
 RECORD = "contents digest"
@@ -160,23 +161,16 @@ def _recorded(record: Path, key: dict[str, int]) -> str | None:
 
 def _numpy_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
     require(name is None, "name", f"be left out for {file}, which has none", name)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, columns_first, dtype = read(stream)
-    except (EOFError, KeyError, ValueError) as error:
-        raise ValueError(f"{file} must be a .npy file, but: {error}") from error
-    require(not columns_first, str(file), "be in C order, row by row", "Fortran order")
+    header = NpyHeader(stream, file)
+    rule = "be in C order, row by row"
+    require(not header.columns_first, str(file), rule, "Fortran order")
     try:
         # Refuses objects, texts and numbers in the other byte order.
-        kind = torch.from_numpy(np.empty(0, dtype)).dtype
+        kind = torch.from_numpy(np.empty(0, header.dtype)).dtype
     except (TypeError, ValueError):
         rule = "hold numbers of a type that torch has, in this machine's byte order"
-        raise ValueError(f"{file} must {rule}, got {dtype.str}") from None
-    return StoredArray(file, stream.tell(), tuple(shape), kind)
+        raise ValueError(f"{file} must {rule}, got {header.dtype.str}") from None
+    return StoredArray(file, header.start, header.shape, kind)
 
 
 def _safetensors_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tepui.core.replacing import write_bytes
+from tepui.core.storage import reading
 from tepui.report.drawing import as_png, as_svg
 from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
@@ -86,7 +87,8 @@ def render(title: str, sections: Iterable[Section]) -> str:
 
 def _of_group(group: Group, level: int) -> list[Section]:
     """Return the sections of a group; those without data are named in one line."""
-    made = {title: make(group) for title, make in SECTIONS.items()}
+    with reading(group.entries[0].sources[0], "evaluations with all of their fields"):
+        made = {title: make(group) for title, make in SECTIONS.items()}
     sections = [Section(title, level, parts) for title, parts in made.items() if parts]
     missing = [title.lower() for title, parts in made.items() if not parts]
     if missing or group.notes:

@@ -63,7 +63,6 @@ KINDS = {
 }
 UNSEALED = "files without a digest"
 LEFT_OVER = "remains of killed writers, which the next one removes"
-_SUFFIXES = (".json", ".jsonl", ".safetensors")
 
 
 class Finding(NamedTuple):
@@ -123,23 +122,22 @@ def _folder(folder: Path) -> Iterator[Finding]:
 
 
 def _file(file: Path) -> Finding:
+    """Return what is found in one file by its name and by what it says of itself."""
     kind = next((k for name, k in KINDS.items() if fnmatch(file.name, name)), None)
     try:
-        if file.suffix not in _SUFFIXES:
-            return Finding(file, UNSEALED)
         if file.suffix == ".jsonl":
+            kind = "log of epochs"
             read_lines(file, "epoch")
-            return Finding(file, "log of epochs")
-        if file.suffix == ".json":
-            found = kind or _kind_of_document(file)
-            if found is not None:
-                read_document(file, found)
-                _check_named(file, found)
-        else:
-            found = _kind_of_tensors(file)
-            if found is not None:
-                check_tensors(file, found)
-        return Finding(file, found or UNSEALED)
+        elif file.suffix == ".json":
+            kind = kind or _kind_of_document(file)
+            if kind is not None:
+                read_document(file, kind)
+                _check_named(file, kind)
+        elif file.suffix == ".safetensors":
+            kind = _kind_of_tensors(file)
+            if kind is not None:
+                check_tensors(file, kind)
+        return Finding(file, kind or UNSEALED)
     except (OSError, ValueError) as error:
         return Finding(file, kind or f"{file.suffix} file", str(error))
 

@@ -26,6 +26,7 @@ from tepui.core.storage import read_document
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies
+from tepui.data.files.numpy_files import opened_array
 from tepui.data.files.origins import require_file
 from tepui.data.files.write_corrupted import KIND, MANIFEST, digest, numbered_classes
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
@@ -274,10 +275,5 @@ def _usual_order(name: str) -> tuple[int, str]:
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:
-    """Return a memory-mapped array; arrays of objects are refused."""
     require_file(path)
-    try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged file can fail in any way
-        raise ValueError(f"{path} must be a valid .npy file: {error}") from error
-    return array
+    return opened_array(path)

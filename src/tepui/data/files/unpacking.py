@@ -11,6 +11,8 @@ import zipfile
 import zlib
 from pathlib import Path, PureWindowsPath
 
+from tepui.core.limits import limits_here
+
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -42,8 +44,12 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _untar(archive: Path, folder: Path) -> None:
+    limits, unpacked = limits_here(), 0
     with tarfile.open(archive) as tar:
-        for member in tar:
+        for number, member in enumerate(tar, 1):
+            unpacked += member.size
+            limits.check("archive_members", number, archive)
+            limits.check("unpacked_bytes", unpacked, archive)
             _check_name(archive, member.name)
             if not (member.isreg() or member.isdir()):
                 _refuse(archive, member.name, "a link or a device")
@@ -51,7 +57,11 @@ def _untar(archive: Path, folder: Path) -> None:
 
 
 def _unzip(archive: Path, folder: Path) -> None:
+    limits = limits_here()
     with zipfile.ZipFile(archive) as zipped:
+        sizes = [member.file_size for member in zipped.infolist()]
+        limits.check("archive_members", len(sizes), archive)
+        limits.check("unpacked_bytes", sum(sizes), archive)
         for member in zipped.infolist():
             _check_name(archive, member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)

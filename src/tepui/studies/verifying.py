@@ -66,7 +66,13 @@ LEFT_OVER = "remains of killed writers, which the next one removes"
 
 
 class Finding(NamedTuple):
-    """A file, what it holds, and what is wrong with it."""
+    """A file that :func:`verify` looked at.
+
+    Attributes:
+        file: The file.
+        kind: What it holds.
+        damage: What is wrong with it; None if nothing is.
+    """
 
     file: Path
     kind: str

@@ -4,6 +4,7 @@ A link, a device, a name that leads out of the folder, or a truncated archive is
 error that names it.
 """
 
+import errno
 import lzma
 import stat
 import tarfile
@@ -12,7 +13,12 @@ import zlib
 from pathlib import Path, PureWindowsPath
 
 from tepui.core.limits import limits_here
+from tepui.core.replacing import writing
 
+_OF_THE_DISK = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES),
+    *(errno.EPERM, errno.EIO, errno.ENOENT),
+)
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -36,8 +42,9 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
     except _DAMAGE as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the archive
+        if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+            with writing(folder):
+                raise
         raise ValueError(
             f"{archive} must be a valid archive: {error or type(error).__name__}"
         ) from error

@@ -7,6 +7,7 @@ into the folder removes it.
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -63,7 +64,7 @@ def write_bytes(path: Path, *parts: bytes | memoryview) -> None:
 
 
 def remains_in(folder: Path) -> Iterator[Path]:
-    """Yield what writers that are no more left of files in a folder."""
+    """Yield what writers that are no more left in a folder."""
     with os.scandir(folder) as entries:
         found = [(entry, _REMAINS.fullmatch(entry.name)) for entry in entries]
     for entry, match in found:
@@ -72,8 +73,10 @@ def remains_in(folder: Path) -> Iterator[Path]:
 
 
 def remove_remains(folder: Path) -> None:
-    """Remove what writers that are no more left of files in a folder."""
+    """Remove what writers that are no more left in a folder."""
     for remains in remains_in(folder):
+        if remains.is_dir():
+            shutil.rmtree(remains, ignore_errors=True)
         with suppress(OSError):
             remains.unlink(missing_ok=True)
 

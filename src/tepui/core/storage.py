@@ -119,6 +119,7 @@ def sealed_line(kind: str, document: Mapping[str, Any]) -> str:
 
 def read_lines(path: Path, kind: str) -> list[dict[str, Any]]:
     """Read a log of :func:`sealed_line`; a line that is not whole is refused."""
+    limits_here().check("json_bytes", path.stat().st_size, path)
     # Not splitlines, to which other characters end lines too.
     lines = path.read_bytes().split(b"\n")
     if not lines[-1]:

@@ -7,18 +7,18 @@ one driver and read by the workers of that driver alone.
 """
 
 import hashlib
-import os
 import pickle
-import socket
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tepui.core.replacing import write_bytes
+from tepui.core.processes import is_over, mark
+from tepui.core.replacing import ABANDONED, write_bytes
 from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
 from tepui.studies.store import Store
 
@@ -74,8 +74,9 @@ def planned(
     Raises:
         ValueError: If a job cannot be sent to another process.
     """
-    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.pickle"
+    name = f"{mark()}-{uuid.uuid4().hex[:8]}.pickle"
     file = (store.path / FOLDER / name).absolute()
+    _remove_abandoned(file.parent)
     try:
         work = pickle.dumps((store, tuple(jobs), tolerated))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -92,6 +93,15 @@ def planned(
         ]
     finally:
         file.unlink(missing_ok=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove plans of drivers that died on this host, whose jobs had a day to start."""
+    for file in folder.glob("*-*-*-*.pickle"):
+        with suppress(OSError, ValueError):
+            old = file.stat().st_mtime < time.time() - ABANDONED
+            if old and is_over(file.stem.rpartition("-")[0]):
+                file.unlink(missing_ok=True)
 
 
 def _paths() -> list[str]:

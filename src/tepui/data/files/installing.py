@@ -5,6 +5,7 @@ and unpacked; a failure leaves the data folder as it was. A record of the hash o
 file comes with the set, so that it can be verified later.
 """
 
+import re
 import shutil
 import sys
 import tempfile
@@ -15,13 +16,15 @@ from glob import escape
 from pathlib import Path
 
 from tepui.core.checks import require
+from tepui.core.processes import is_over, mark
+from tepui.core.replacing import ABANDONED, check_writable, writing
 from tepui.data.files.origins import ENVIRONMENT, Download, Origin, data_folder
 from tepui.data.files.record import file_digest, write_record
 from tepui.data.files.unpacking import is_archive, unpack
 
 _CHUNK = 1 << 20
 _TIMEOUT = 30  # seconds without an answer
-_ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
+_MARK = re.compile(r"\.([0-9a-f]{8}-\d+-\w+)\.partial$")
 
 
 def located(
@@ -54,10 +57,12 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
 
     An archive that is already in the data folder is used if it has the known hash, and
     stays there; a downloaded one is removed after unpacking. So are the remains of a
-    killed download of the same set, once nothing was written there for a day.
+    killed download of the same set; those of another host once nothing was written
+    there for a day.
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
+    check_writable(base)
     base.mkdir(parents=True, exist_ok=True)
     target = base / origin.folders[0]
     if target.exists():
@@ -78,13 +83,22 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
 def _staging(base: Path, name: str) -> Iterator[Path]:
     """Yield a temporary folder beside the set's; remove abandoned ones first."""
     for partial in base.glob(f".{escape(name)}.*.partial"):
-        if _last_written(partial) < time.time() - _ABANDONED:
+        if _is_abandoned(partial):
             shutil.rmtree(partial, ignore_errors=True)
-    stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=base))
+    suffix = f".{mark()}.partial"
+    stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=suffix, dir=base))
     try:
         yield stage
     finally:
         shutil.rmtree(stage)
+
+
+def _is_abandoned(partial: Path) -> bool:
+    marked = _MARK.search(partial.name)
+    over = None if marked is None else is_over(marked[1])
+    if over is not None:
+        return over
+    return _last_written(partial) < time.time() - ABANDONED
 
 
 def _last_written(folder: Path) -> float:
@@ -136,7 +150,8 @@ def _retrieve(download: Download, file: Path) -> None:
             with bar, file.open("wb") as stream:
                 task = bar.add_task(download.file, total=size)
                 for chunk in response.iter_content(_CHUNK):
-                    stream.write(chunk)
+                    with writing(file):
+                        stream.write(chunk)
                     bar.advance(task, len(chunk))
     except requests.RequestException as error:
         message = f"{download.url} could not be downloaded completely: {error}"

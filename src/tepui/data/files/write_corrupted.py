@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.replacing import check_writable, replacing, write_bytes, writing
+from tepui.core.processes import mark
+from tepui.core.replacing import (
+    check_writable,
+    remove_remains,
+    replacing,
+    write_bytes,
+    writing,
+)
 from tepui.core.storage import read_document, write_document
 from tepui.data.arrays import Arrays
 from tepui.data.corruptions.copies import SEVERITIES, Corrupted
@@ -150,12 +157,16 @@ def _write_folders(
     for name, severity in copies:
         final = folder / name / str(severity)
         if not final.exists():
-            temporary = final.with_name(f".{severity}.tmp")
-            shutil.rmtree(temporary, ignore_errors=True)
             copy = copies[name, severity]
-            with writing(final):
-                _write_folder(copy, temporary, classes)
-                temporary.rename(final)
+            temporary = final.with_name(f".{severity}.{mark()}.tmp")
+            try:
+                with writing(final):
+                    final.parent.mkdir(parents=True, exist_ok=True)
+                    remove_remains(final.parent)
+                    _write_folder(copy, temporary, classes)
+                    temporary.rename(final)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
         done((name, severity))
 
 

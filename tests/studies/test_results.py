@@ -142,9 +142,8 @@ def test_a_record_of_a_fit_keeps_its_interval(tmp_path):
 
 def test_no_cell_is_taken_for_a_formula(tmp_path):
     names = ["=1+1", "+x", "-x", "@x", "\tx", "plain", "a=b"]
-    found = [
-        record(name, values=(-0.5,), at={"width": -3}, note=name) for name in names
-    ]
+    how = {"values": (-0.5,), "at": {"width": -3}}
+    found = [record(name, note=name, **how) for name in names]
     text = as_csv(results("a/b", "t", "small", {}, found, CPU))
     rows = [*csv.DictReader(io.StringIO(text))]
     for row, name in zip(rows, names, strict=True):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from tepui.core.checks import require
-from tepui.core.processes import host, started
+from tepui.core.processes import has_ended, host, started
 from tepui.core.replacing import writing
 
 STALE_AFTER = 60.0  # seconds without a renewal after which a lease may be taken over
@@ -198,7 +198,7 @@ def _is_over(text: str) -> bool | None:
         holder = json.loads(first)
         if holder["host"] != host():
             return None
-        return bool(started(int(holder["process"])) != holder["started"])
+        return has_ended(int(holder["process"]), holder["started"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None  # damaged
 

@@ -6,6 +6,8 @@ import socket
 from functools import cache
 from pathlib import Path
 
+UNKNOWN = "unknown"  # when a process was started that lives
+
 
 def host() -> str:
     """Return a name for all that see the same processes: a host, or one container."""
@@ -38,13 +40,19 @@ def is_over(marked: str) -> bool | None:
     where, process, since = marked.split("-")
     if where != _host_mark(host()):
         return None
-    return started(int(process)) != since
+    return has_ended(int(process), since)
+
+
+def has_ended(process: int, since: str | None) -> bool:
+    """Return whether a process of this host that was started then lives no more."""
+    now = started(process)
+    return now is None or now not in (since, UNKNOWN)
 
 
 def started(process: int) -> str | None:
     """Return when a process was started, None if it has ended; its number may return.
 
-    Without ``/proc`` all that is known of a process is that it lives.
+    Where ``/proc`` does not show it, all that is known of it is that it lives.
     """
     try:
         _, _, fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")
@@ -54,12 +62,10 @@ def started(process: int) -> str | None:
         pass
     except ProcessLookupError:  # it ended while its file was read
         return None
-    if Path("/proc/self/stat").exists():
-        return None
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return None
     except PermissionError:
         pass
-    return "unknown"
+    return UNKNOWN

@@ -118,9 +118,9 @@ class Presence:
         left, process = f"left/{self._run}/{rank}", f"process/{rank}"
         if self._store.check([left]):
             return f"left the run with {self._store.get(left).decode()}"
-        if self._store.check([process]):
-            if is_over(self._store.get(process).decode()):
-                return "has died"
+        known = self._store.check([process])
+        if known and is_over(self._store.get(process).decode()):
+            return "has died"
         now, beat = time.monotonic(), self._store.add(f"beat/{rank}", 0)
         last, since = self._beats.get(rank, (-1, now))
         if beat != last:

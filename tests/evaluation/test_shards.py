@@ -12,6 +12,7 @@ from torch import nn
 
 import tepui
 from tepui import metrics
+from tepui.core.processes import mark
 from tepui.core.storage import same_bits
 from tepui.data import Arrays
 from tepui.evaluation import ShardedPredictions, predict_shards, sample_statistics
@@ -88,7 +89,8 @@ def test_only_missing_shards_are_computed(ensemble, tmp_path, monkeypatch):
     before = found.statistics()
     found.file(2).unlink()
     found.file(5).unlink()
-    remains = tmp_path / ".shard-000002.safetensors.123.tmp"
+    of_the_dead = mark().rpartition("-")[0] + "-0"  # started at another time
+    remains = tmp_path / f".shard-000002.safetensors.{of_the_dead}.tmp"
     remains.write_text("half a shard")
     with pytest.raises(ValueError, match=r"must hold all shards.*got '5 of 7'"):
         next(found.shards())

@@ -309,7 +309,7 @@ def test_all_images_of_the_paper_are_asked_for_before_heads_train(
         check_needs(table3.RECIPE.plan(PAPER), store)
     told = str(error.value).splitlines()
     for name in ("ImageNet", "ImageNetA", "ImageNetR", "ImageNetC"):
-        assert any(f"tepui data verify {name}." in line for line in told)
+        assert any(f"tepui verify {name}." in line for line in told)
     for name in ("inaturalist", "openimages-o"):
         assert any(f"images in {tmp_path}/data/{name} or" in line for line in told)
     assert not store.path.exists()

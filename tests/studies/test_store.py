@@ -1,3 +1,5 @@
+import errno
+import fcntl
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -6,6 +8,7 @@ import torch
 
 import tepui
 from study_cases import EXAM, MEASURE, TRIAL
+from tepui.core.lease import leased
 from tepui.core.storage import same_bits
 from tepui.data import Digits, UniformNoise, corrupted
 from tepui.data.corruptions import copies
@@ -167,3 +170,17 @@ def test_values_of_local_classes_are_refused(filled):
     exam = EvaluationSpec(EXAM.test, ood=(("noise", Local(20)),))
     with pytest.raises(ValueError, match=r"evaluation.ood\[0\]\[1\] must be a class"):
         filled.evaluation(TRIAL, exam)
+
+
+def test_no_lock_of_the_file_system_is_asked_for(tmp_path, monkeypatch):
+    """Some have none, and then say so."""
+
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    for name in ("flock", "lockf", "fcntl"):
+        monkeypatch.setattr(fcntl, name, refused)
+    store = Store(tmp_path, device="cpu")
+    assert store.evaluation(TRIAL, EXAM)["members"] == 2
+    with leased(store.lease(TRIAL), 60):
+        pass

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -69,7 +68,6 @@ def _table(judged: Sequence[Verdict]) -> Table:
     rows: list[list[str | Text]] = []
     for claim, verdict in zip(CLAIMS, judged, strict=True):
         marked = Text(verdict.outcome, COLORS[verdict.outcome])
-        rest = (escape(cell) for cell in (*cells(verdict)[1:], verdict.why))
-        rows.append([claim.name, marked, *rest])
+        rows.append([claim.name, marked, *cells(verdict)[1:], verdict.why])
     headings = ("claim", "verdict", *numbers, "printed", "why")
     return table("claims of the papers", headings, rows, numbers=numbers)

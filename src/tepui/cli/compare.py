@@ -16,6 +16,7 @@ from tepui.cli.folders import folder_for, resumable
 from tepui.cli.own_functions import own_functions
 from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.evaluation.stored_logits import LogitType
@@ -117,6 +118,8 @@ def compare(
     if at_once is None and executor == "processes":
         at_once = 1
     folder = folder_for("compare", out, resume)
+    if not dry_run:
+        check_writable(folder)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
     shifted = None

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.markup import escape
 from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
@@ -23,7 +22,8 @@ from tepui.cli.datasets import (
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
-from tepui.core.storage import write_json
+from tepui.core.replacing import check_writable
+from tepui.core.storage import write_document
 from tepui.ensembles.ensemble import load
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
@@ -32,7 +32,7 @@ from tepui.report.tables import shown_name
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
-from tepui.studies.trained import EVALUATION
+from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
@@ -93,6 +93,7 @@ def evaluate(
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    check_writable(run)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
@@ -128,7 +129,7 @@ def evaluate(
     else:
         write_gallery(run, test, sets or {})
     about = tested_on(test, copies, sets)
-    write_json(file, {"about": about, **evaluation.document()})
+    write_document(file, EVALUATION_KIND, {"about": about, **evaluation.document()})
     terminal = console()
     terminal.print(_table(evaluation, f"{evaluation.classes} classes, {run}"))
     if evaluation.ood:
@@ -140,7 +141,7 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows = [
-        (escape(shown_name(name)), *(f"{s.values()[name]:.4f}" for s in given.values()))
+        (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
         for name in evaluation.clean.values()
     ]
     worst = [f"{min(scores.member_accuracies):.4f}" for scores in given.values()]
@@ -157,6 +158,6 @@ def detection_table(evaluation: Evaluation) -> Table:
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]
-            shown.add_row(escape(data), shown_name(score), *cells)
+            shown.add_row(data, shown_name(score), *cells)
         shown.add_section()
     return shown

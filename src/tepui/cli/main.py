@@ -26,6 +26,7 @@ from tepui.cli import (
     sweep,
     theory,
     train,
+    verify,
 )
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, plain
 from tepui.cli.architecture import Architecture
@@ -62,6 +63,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "reproduce": (reproduce.reproduce, reproduce.EXAMPLE),
     "claims": (claims.claims, claims.EXAMPLE),
     "sweep": (sweep.sweep, sweep.EXAMPLE),
+    "verify": (verify.verify, verify.EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str]]] = {

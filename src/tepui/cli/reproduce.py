@@ -23,6 +23,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
 from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
 from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import (
     PAPERS,
@@ -121,6 +122,9 @@ def reproduce(
     if dry_run:
         console().print(_plan(chosen, shelf))
         return
+    for item in chosen:
+        check_writable(item.folder)
+    check_writable(store)
     waiting = deque(item for item in chosen if overwrite or not _is_made(item))
     whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)

@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from tepui.cli.console import console, table
@@ -14,6 +13,8 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
+from tepui.core.storage import seal
 from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
@@ -28,7 +29,6 @@ from tepui.training.run_folder import environment_of, to_jsonable
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")
-FORMAT = 1
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 _SCORES = ("accuracy", "individual_accuracy", "nll")
 
@@ -111,6 +111,7 @@ def sweep(
         return
     folder = out / size / recipe / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
+    check_writable(store)
     check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
@@ -123,7 +124,6 @@ def sweep(
         )
     pairs = [*zip(planned, outcomes, strict=True)]
     about = {
-        "format": FORMAT,
         "recipe": recipe,
         "size": size,
         "grid": values,
@@ -134,7 +134,7 @@ def sweep(
         "searches": [document(*pair) for pair in pairs],
     }
     contents = {
-        "sweep.json": as_json(about),
+        "sweep.json": as_json(seal("sweep", about)),
         "table.md": "\n".join(map(_markdown, *zip(*pairs, strict=True))).encode(),
     }
     write_files(folder, contents, overwrite=overwrite)
@@ -215,4 +215,4 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 def _shown(planned: Search, outcome: Outcome) -> Table:
     headings = _headings(planned)
     rows = (_cells(row, outcome) for row in outcome.rows)
-    return table(escape(planned.label), headings, rows, numbers=headings)
+    return table(planned.label, headings, rows, numbers=headings)

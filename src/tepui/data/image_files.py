@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import raw_bytes
+from tepui.core.limits import limits_here
+from tepui.core.storage import raw_bytes, read_text
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.origins import require_file
 from tepui.data.stored import StoredData
@@ -150,9 +151,9 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
     try:
         with Image.open(path) as opened:
             return pixels_of(opened, frame, gray)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path} must be a valid image: {error}") from error
 
 
@@ -160,6 +161,7 @@ def pixels_of(
     image: "Image.Image", frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
     """Return an opened image as bytes ``(channels, height, width)``."""
+    limits_here().check("image_pixels", image.width * image.height, "image")
     image = image.convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)
@@ -205,7 +207,7 @@ def class_folders(folder: Path) -> list[Path]:
 def listed_classes(path: Path, num_classes: int) -> tuple[str, ...]:
     """Return the classes that a file lists, in sorted order."""
     require_file(path)
-    names = sorted(path.read_text().split())
+    names = sorted(read_text(path).split())
     fits = len(names) == len(set(names)) == num_classes
     require(fits, str(path), f"list {num_classes} classes", len(names))
     return tuple(names)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.seeding import SEED, member_seeds, seeded
-from tepui.core.storage import read_tensors, write_tensors
+from tepui.core.storage import read_tensors, reading, write_tensors
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
@@ -283,14 +283,14 @@ def load(
     require(extractor is None or shared is not None, "extractor", rule, extractor)
     with seeded("load"):
         if factory is None:
-            modules = _rebuilt_members(described, file)
+            modules = _rebuilt_members(described, states, file)
         else:
             modules = [make() for make in factories_for(factory, len(described))]
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())
         elif shared is not None:
-            front = frozen(rebuilt(shared, file, "extractor"))
+            front = frozen(rebuilt(shared, states[EXTRACTOR], file, "extractor"))
     ensemble = Ensemble(modules, document["seeds"], front)
     for owner, module in _parts(ensemble).items():
         given = extractor if owner == EXTRACTOR else factory
@@ -322,23 +322,33 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
     tensors, document = read_tensors(file, KIND)
-    states: States = {str(index): {} for index in range(len(document["members"]))}
+    with reading(file, "an ensemble"):
+        return _parted(tensors, document, file), document, file
+
+
+def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
+    """Return the tensors of every part, and look for all that a file must hold."""
+    described = [(part["model"], part["config"]) for part in document["members"]]
+    require(len(described) == len(document["seeds"]), f"seeds in {file}", "fit", None)
+    states: States = {str(index): {} for index in range(len(described))}
     if document.get("extractor") is not None:
         states[EXTRACTOR] = {}
     for name, tensor in tensors.items():
         owner, _, inner_name = name.partition(".")
         require(owner in states, f"tensors in {file}", "belong to members", name)
         states[owner][inner_name] = tensor
-    return states, document, file
+    return states
 
 
-def _rebuilt_members(described: list[dict[str, Any]], file: Path) -> list[nn.Module]:
+def _rebuilt_members(
+    described: list[dict[str, Any]], states: States, file: Path
+) -> list[nn.Module]:
     """Build members that tepui knows; equal ones are built once and copied."""
     built: dict[str, nn.Module] = {}
-    for item in described:
+    for index, item in enumerate(described):
         key = json.dumps(item)
         if key not in built:
-            built[key] = rebuilt(item, file)
+            built[key] = rebuilt(item, states[str(index)], file)
     return [deepcopy(built[json.dumps(item)]) for item in described]
 
 

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
+from tepui.core.replacing import check_writable
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.loading import length
@@ -120,6 +121,8 @@ def evaluate(
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
+    if file is not None:
+        check_writable(file.parent)
     device = device_of(ensemble)
     if isinstance(shifted, Corrupted):
         shifted = shifted.made_on(device)

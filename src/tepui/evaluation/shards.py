@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
+from tepui.core.replacing import check_writable
 from tepui.core.storage import (
     raw_bytes,
     read_document,
@@ -135,7 +136,11 @@ class ShardedPredictions:
         found = f"{self.num_shards - len(missing)} of {self.num_shards}"
         require(not missing, str(self.path), rule, found)
         for number in range(self.num_shards):
-            yield read_tensors(self.file(number), KIND)[0]
+            tensors, document = read_tensors(self.file(number), KIND)
+            which: Any = document.get("shard")
+            rule = f"be shard {number}"
+            require(which == number, str(self.file(number)), rule, which)
+            yield tensors
 
     def statistics(self) -> dict[str, Tensor]:
         """Return the numbers of all samples, without logits.
@@ -220,11 +225,11 @@ def predict_shards(
         ensemble=weights_digest(ensemble),
         data=data_digest(dataset),
     )
+    check_writable(plan.path)
     _begin(plan)
     for number in range(rank, plan.num_shards, world):
         if plan.file(number).exists():
             continue
-        _discard_remains(plan.file(number))
         span = plan.rows(number)
         rows = torch.arange(span.start, span.stop).split(batch_size)
         batches = logit_batches(ensemble, dataset, batch_size, workers, precision, rows)
@@ -255,12 +260,6 @@ def _begin(plan: ShardedPredictions) -> None:
     for name, value in document.items():
         rule = f"be what {plan.path} was begun with ({begun[name]!r}) to go on there"
         require(begun[name] == value, name, rule, value)
-
-
-def _discard_remains(file: Path) -> None:
-    """Remove what a killed writer left of a shard that only this one writes now."""
-    for remains in file.parent.glob(f".{file.name}.*.tmp"):
-        remains.unlink(missing_ok=True)
 
 
 def weights_digest(ensemble: Ensemble) -> str:

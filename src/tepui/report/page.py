@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tepui.core.storage import replacing
+from tepui.core.replacing import write_bytes
+from tepui.core.storage import reading
 from tepui.report.drawing import as_png, as_svg
 from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
@@ -44,13 +45,11 @@ def write_report(
     folder = Path(folder)
     sections = sections_of(reports, numbers)
     for drawing in (p for s in sections for p in s.parts if isinstance(p, Drawing)):
-        with replacing(folder / "figures" / f"{drawing.name}.svg") as file:
-            file.write_text(as_svg(drawing.figure))
-        with replacing(folder / "figures" / f"{drawing.name}.png") as file:
-            file.write_bytes(as_png(drawing.figure))
+        file = folder / "figures" / drawing.name
+        write_bytes(Path(f"{file}.svg"), as_svg(drawing.figure).encode())
+        write_bytes(Path(f"{file}.png"), as_png(drawing.figure))
     page = folder / PAGE
-    with replacing(page) as file:
-        file.write_text(render(reports.title, sections))
+    write_bytes(page, render(reports.title, sections).encode())
     return page
 
 
@@ -88,7 +87,8 @@ def render(title: str, sections: Iterable[Section]) -> str:
 
 def _of_group(group: Group, level: int) -> list[Section]:
     """Return the sections of a group; those without data are named in one line."""
-    made = {title: make(group) for title, make in SECTIONS.items()}
+    with reading(group.entries[0].sources[0], "evaluations with all of their fields"):
+        made = {title: make(group) for title, make in SECTIONS.items()}
     sections = [Section(title, level, parts) for title, parts in made.items() if parts]
     missing = [title.lower() for title, parts in made.items() if not parts]
     if missing or group.notes:

@@ -20,7 +20,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.seeding import SEED, member_seeds
-from tepui.core.storage import write_json
+from tepui.core.storage import write_document
 from tepui.data import Corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
@@ -32,7 +32,7 @@ from tepui.models.split import frozen
 from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
-from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult
+from tepui.studies.comparison import FILE, KIND, Comparison, MethodResult
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import on_features
@@ -197,7 +197,7 @@ def compare(
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
     if exchange.writer:
-        write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
+        write_document(folder / FILE, KIND, asdict(comparison))
     return comparison
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Dataset
 
 from tepui.core.checks import require
+from tepui.core.lease import LEASE, leased
 from tepui.core.storage import read_tensors
 from tepui.core.tensor_stream import writing_tensors
 from tepui.data import (
@@ -29,7 +30,6 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
-from tepui.studies.lease import leased
 from tepui.studies.specifications import DataSource, Trial, digest
 from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
@@ -57,7 +57,7 @@ class Features(DataSource):
         They are held where they take no more than 1 GiB, and else stay on disk.
         """
         file = self.file(store)
-        with leased(file.with_suffix(".lease"), store.stale_after):
+        with leased(file.with_suffix(LEASE), store.stale_after):
             if not file.exists():
                 self._write(store, file)
         features = StoredArray.open(file, "features")

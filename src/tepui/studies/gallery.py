@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.storage import read_json, write_json
+from tepui.core.storage import read_document, write_document
 from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
@@ -22,6 +22,7 @@ from tepui.evaluation.logit_runs import LogitRuns
 from tepui.metrics import pds
 
 FILE = "gallery.json"
+KIND = "gallery"
 EACH = 6
 SIDE = 64
 
@@ -61,7 +62,7 @@ def write_gallery(
         for name, data in sets
         if _shows_pictures(data)
     ]
-    write_json(folder / FILE, galleries)
+    write_document(folder / FILE, KIND, {"galleries": galleries})
 
 
 def read_gallery(folder: Path) -> tuple[Gallery, ...]:
@@ -69,7 +70,7 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
     file = folder / FILE
     if not file.is_file():
         return ()
-    document = read_json(file)
+    document = read_document(file, KIND)
     try:
         return tuple(
             Gallery(
@@ -77,7 +78,7 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
                 tuple(map(Picture.of, item["lowest"])),
                 tuple(map(Picture.of, item["highest"])),
             )
-            for item in document
+            for item in document["galleries"]
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file} must hold galleries, but: {error!r}") from error

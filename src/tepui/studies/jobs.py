@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tepui.core.checks import require
+from tepui.core.lease import first_free
 from tepui.studies.beginnings import shared_beginnings
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.executors.base import Events, Retried, Started, Terms
 from tepui.studies.given import Request
 from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
-from tepui.studies.lease import first_free
 from tepui.studies.plan_file import planned
 from tepui.studies.progress import Progress
 from tepui.studies.store import Store

@@ -17,7 +17,8 @@ import torch
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of
-from tepui.core.storage import read_json, write_json
+from tepui.core.lease import LEASE, STALE_AFTER, leased
+from tepui.core.storage import read_document, write_document
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
@@ -28,7 +29,6 @@ from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.kept_logits import has_logits, kept_in
-from tepui.studies.lease import STALE_AFTER, leased
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -36,7 +36,7 @@ from tepui.studies.specifications import (
     Trial,
     digest,
 )
-from tepui.studies.trained import EVALUATION
+from tepui.studies.trained import EVALUATION, EVALUATION_KIND, SHARPNESS_KIND
 from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
@@ -251,8 +251,7 @@ class Store:
             The document of :meth:`tepui.Evaluation.document`.
         """
         self._evaluate(trial, spec)
-        document: dict[str, Any] = read_json(self._file(trial, spec))
-        return document
+        return read_document(self._file(trial, spec), EVALUATION_KIND)
 
     def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
         """Return a sharpness measure of all members, computed if it is missing.
@@ -274,8 +273,9 @@ class Store:
                     dataset = dataset.to(self.device)
                 measures = measure(ensemble, dataset, spec.function)
                 document = {name: value.document() for name, value in measures.items()}
-                write_json(file, {"about": spec.about, "found": document})
-        result: dict[str, Any] = read_json(file)["found"]
+                answer = {"about": spec.about, "found": document}
+                write_document(file, SHARPNESS_KIND, answer)
+        result: dict[str, Any] = read_document(file, SHARPNESS_KIND)["found"]
         return result
 
     def _begun(self, trial: Trial, ends: Sequence[int], callbacks: Callbacks) -> Path:
@@ -330,7 +330,8 @@ class Store:
                 exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
             if exchange.writer:
-                write_json(file, {"about": spec.about, **scores.document()})
+                answer = {"about": spec.about, **scores.document()}
+                write_document(file, EVALUATION_KIND, answer)
         exchange.wait()  # for the file
 
     def _test(self, spec: EvaluationSpec) -> GivenTest:
@@ -379,7 +380,7 @@ class Store:
 
 
 def _lease_of(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.lease")
+    return folder.with_name(f".{folder.name}{LEASE}")
 
 
 def device_named(name: str | torch.device | None) -> torch.device:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json
+from tepui.core.storage import read_document
 from tepui.training.run_folder import RunFolder
 
 EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
+EVALUATION_KIND = "evaluation"
+SHARPNESS_KIND = "measurement"
 
 
 @dataclass(frozen=True)
@@ -56,18 +58,18 @@ def _seconds(run: RunFolder) -> float:
 
 
 def _evaluation(file: Path) -> dict[str, Any]:
-    document = read_json(file)
+    document = read_document(file, EVALUATION_KIND)
     needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
-    missing = needed - set(document if isinstance(document, dict) else ())
+    missing = needed - document.keys()
     rule = "be an evaluation by tepui with all of its fields"
     require(not missing, str(file), rule, f"one without {sorted(missing)}")
-    return dict(document)
+    return document
 
 
 def _sharpness(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
-    document = read_json(file)
+    document = read_document(file, SHARPNESS_KIND)
     try:
         return {"about": document["about"], **document["found"]["worst_case"]}
     except (KeyError, TypeError) as error:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tepui.core.checks import require
+from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
 from tepui.data.files.origins import Download, Origin, require_file
 from tepui.data.files.published_arrays import Contents, PublishedArrays
@@ -58,7 +59,7 @@ class _CIFAR(PublishedArrays):
             binary = [folder / f"{file}.bin" for file in files]
             parts = [_read_binary(file, self.label_bytes, rows) for file in binary]
             require_file(folder / self.names_files[1])
-            names = (folder / self.names_files[1]).read_text().split()
+            names = read_text(folder / self.names_files[1]).split()
         rule = f"name {self.num_classes} classes"
         require(len(names) == self.num_classes, str(folder), rule, names)
         images, labels = map(np.concatenate, zip(*parts, strict=True))

@@ -8,12 +8,14 @@ References:
     with Unsupervised Feature Learning, NIPS Workshop on Deep Learning.
 """
 
+import math
 from pathlib import Path
 from typing import ClassVar, final
 
 import numpy as np
 
 from tepui.core.checks import require
+from tepui.core.limits import limits_here
 from tepui.data.arrays import Normalize
 from tepui.data.files.origins import Download, Origin, require_file
 from tepui.data.files.published_arrays import Contents, PublishedArrays
@@ -44,11 +46,13 @@ class SVHN(PublishedArrays):
     num_samples: ClassVar[dict[bool, int]] = {True: 73_257, False: 26_032}
 
     def _read(self, folder: Path, train: bool) -> Contents:
-        from scipy.io import loadmat
+        from scipy.io import loadmat, whosmat
 
         path = folder / f"{'train' if train else 'test'}_32x32.mat"
         require_file(path)
         try:
+            sizes = [math.prod(shape) for _, shape, _ in whosmat(path)]
+            limits_here().check("unpacked_bytes", sum(sizes), path)
             arrays = loadmat(path, variable_names=("X", "y"))
         except Exception as error:  # a damaged file can fail in any way
             raise ValueError(f"{path} must be a valid .mat file: {error}") from error

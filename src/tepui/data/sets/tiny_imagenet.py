@@ -14,6 +14,7 @@ from typing import ClassVar, final
 import torch
 
 from tepui.core.checks import require
+from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
 from tepui.data.files.origins import Download, Origin
 from tepui.data.files.published_arrays import Contents, PublishedArrays
@@ -61,7 +62,7 @@ def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[
     """Return the validation images with the classes of ``val_annotations.txt``."""
     files, labels = [], []
     path = folder / "val_annotations.txt"
-    for line in path.read_text().splitlines():
+    for line in read_text(path).splitlines():
         file, wnid, *_ = *line.split("\t"), "", ""
         rule = "name a file and its class on each line"
         require(wnid in numbers, str(path), rule, line)

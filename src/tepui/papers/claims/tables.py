@@ -4,19 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tepui.core.storage import finite_or_none
+from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import LEVEL, Claim
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 
-FORMAT = 1
-
 
 def document(
     judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
 ) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold."""
+    """Return verdicts in a form JSON can hold, sealed."""
     rows = []
     for claim, verdict in zip(claims, judged, strict=True):
         row = asdict(verdict)
@@ -24,7 +22,7 @@ def document(
         row["effect_is"] = claim.effect
         row["findings"] = finite_or_none(row["findings"])
         rows.append(row)
-    return {"format": FORMAT, "level": LEVEL, "verdicts": rows}
+    return seal("claims", {"level": LEVEL, "verdicts": rows})
 
 
 def markdown(judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from tepui.core.checks import require
+from tepui.core.lease import first_free
 from tepui.studies.executors.base import POLL, Events, Started, Terms, died, imported
 from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
-from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
 
 # Ray starts in seconds, but took 43 on a loaded machine and gives up before by itself.

@@ -1,7 +1,7 @@
 """Attempts to make a configuration name what it may not, one for every seed.
 
 An attempt is a command with a file of options, in which some name stands where a class
-may or may not be expected: written in one of many ways, alone or hidden. :func:`outcome`
+may or may not be expected, alone or hidden, in one of many spellings. :func:`outcome`
 reads the command as the program does, short of carrying it out, and watches what is
 imported, opened for writing and started meanwhile.
 """
@@ -52,31 +52,96 @@ def make(**options) -> nn.Module:
 made = make
 """
 # What would run code, write files or change the rules.
-DANGEROUS = (
-    "os.system posix.system os.execv os.popen subprocess.Popen subprocess.run "
-    "subprocess.os.system builtins.eval builtins.exec builtins.compile builtins.open "
-    "builtins.__import__ builtins.print importlib.import_module runpy.run_path "
-    "runpy.run_module code.interact pickle.loads pickle.load shelve.open "
-    "shutil.rmtree pathlib.Path.touch ctypes.CDLL multiprocessing.Process "
-    "threading.Thread urllib.request.urlopen webbrowser.open timeit.timeit "
-    "functools.partial operator.attrgetter types.FunctionType typing.cast "
-    "torch.load torch.save torch.hub.load torch.jit.load torch.compile "
-    "torch.utils.cpp_extension.load torch.nn.Flatten torch.nn.Linear torch.Tensor "
-    "torch.utils.data.TensorDataset torch.optim.SGD numpy.load numpy.save numpy.fromfile "
-    "jsonargparse.set_parsing_settings jsonargparse.ArgumentParser yaml.unsafe_load "
-    "safetensors.torch.save_file matplotlib.pyplot.savefig sklearn.datasets.fetch_openml"
-).split()
-OURS = (
-    "tepui.core.storage.write_json tepui.cli.main.main tepui.cli.main.read "
-    "tepui.cli.main.COMMANDS tepui.cli.admission.admitting tepui.cli.admission.BASES "
-    "tepui.cli.importing.imported tepui.fit tepui.load tepui.data.Arrays "
-    "tepui.data.HuggingFace tepui.methods.Method tepui.models.from_timm "
-    "tepui.cli.wrapped.models.from_huggingface tepui.training.train tepui.losses"
-).split()
-INSIDE = (
-    "mro __init__ __class__ __subclasses__ __init__.__globals__ __dict__ __reduce__ "
-    "__module__ __base__ __new__ forward build paper released like subset"
-).split()
+DANGEROUS = [
+    "os.system",
+    "posix.system",
+    "os.execv",
+    "os.popen",
+    "subprocess.Popen",
+    "subprocess.run",
+    "subprocess.os.system",
+    "builtins.eval",
+    "builtins.exec",
+    "builtins.compile",
+    "builtins.open",
+    "builtins.__import__",
+    "builtins.print",
+    "importlib.import_module",
+    "runpy.run_path",
+    "runpy.run_module",
+    "code.interact",
+    "pickle.loads",
+    "pickle.load",
+    "shelve.open",
+    "shutil.rmtree",
+    "pathlib.Path.touch",
+    "ctypes.CDLL",
+    "multiprocessing.Process",
+    "threading.Thread",
+    "urllib.request.urlopen",
+    "webbrowser.open",
+    "timeit.timeit",
+    "functools.partial",
+    "operator.attrgetter",
+    "types.FunctionType",
+    "typing.cast",
+    "torch.load",
+    "torch.save",
+    "torch.hub.load",
+    "torch.jit.load",
+    "torch.compile",
+    "torch.utils.cpp_extension.load",
+    "torch.nn.Flatten",
+    "torch.nn.Linear",
+    "torch.Tensor",
+    "torch.utils.data.TensorDataset",
+    "torch.optim.SGD",
+    "numpy.load",
+    "numpy.save",
+    "numpy.fromfile",
+    "jsonargparse.set_parsing_settings",
+    "jsonargparse.ArgumentParser",
+    "yaml.unsafe_load",
+    "safetensors.torch.save_file",
+    "matplotlib.pyplot.savefig",
+    "sklearn.datasets.fetch_openml",
+]
+OURS = [
+    "tepui.core.storage.write_json",
+    "tepui.cli.main.main",
+    "tepui.cli.main.read",
+    "tepui.cli.main.COMMANDS",
+    "tepui.cli.admission.admitting",
+    "tepui.cli.admission.BASES",
+    "tepui.cli.importing.imported",
+    "tepui.fit",
+    "tepui.load",
+    "tepui.data.Arrays",
+    "tepui.data.HuggingFace",
+    "tepui.methods.Method",
+    "tepui.models.from_timm",
+    "tepui.cli.wrapped.models.from_huggingface",
+    "tepui.training.train",
+    "tepui.losses",
+]
+INSIDE = [
+    "mro",
+    "__init__",
+    "__class__",
+    "__subclasses__",
+    "__init__.__globals__",
+    "__dict__",
+    "__reduce__",
+    "__module__",
+    "__base__",
+    "__new__",
+    "forward",
+    "build",
+    "paper",
+    "released",
+    "like",
+    "subset",
+]
 CANARIES = [
     f"{CANARY}.{name}" for name in ("Net", "make", "made", "Path", "nn.Flatten")
 ]

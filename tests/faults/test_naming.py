@@ -10,7 +10,7 @@ from faults import naming
 from faults.naming import CANARY, COMMANDS, WAYS, Attempt, attempt, outcome
 from tepui.cli import main
 
-SMALL = 4 * len(WAYS)
+SMALL = 2 * len(WAYS)
 
 
 @pytest.mark.parametrize("seed", range(SMALL))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.core.extras import extra
 from tepui.models.base import Composed, Model
+from tepui.models.foreign_code import require_no_code
 from tepui.models.resize import Resize
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
@@ -37,7 +38,8 @@ def from_timm(
         in_channels: Channels of the images.
         pretrained: Whether timm loads published weights, from its cache or online.
         resize: Enlarge or shrink images to this size first, such as 224.
-        options: Further arguments of ``timm.create_model``, none of which reads a file.
+        options: Further arguments of ``timm.create_model``, none of which reads a file or
+            brings code.
 
     Returns:
         A model with features and a linear classifier.
@@ -52,6 +54,7 @@ def from_timm(
     for option in PLACES:
         rule = "be left out, since weights from elsewhere could contain code"
         require(option not in options, option, rule, options.get(option))
+    require_no_code(options)
     library = extra("timm", "vision")
     if num_classes is not None:
         options["num_classes"] = num_classes

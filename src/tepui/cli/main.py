@@ -29,6 +29,7 @@ from tepui.cli import (
 )
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
+from tepui.cli.expansion import check_expansion
 from tepui.cli.parsing import (
     check_names,
     known_names,
@@ -223,6 +224,7 @@ def _speaker() -> str:
 def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
     check_names(words)
+    check_expansion(words)
     items = listed() | named_by_user(words)
     with admitting(items):
         parser = build_parser()

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import per_member, require_each
+from tepui.core.types import check_fields
 
 __all__ = ["CrossEntropy", "Loss", "cross_entropy"]
 
@@ -60,13 +61,9 @@ class CrossEntropy:
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
 
     def __post_init__(self) -> None:
-        shares = values_of(self.label_smoothing)
-        require(
-            all(0 <= share <= 1 for share in shares),
-            "label_smoothing",
-            "lie in [0, 1]",
-            self.label_smoothing,
-        )
+        check_fields(self)
+        smoothing, rule = self.label_smoothing, "lie in [0, 1]"
+        require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""

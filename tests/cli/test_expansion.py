@@ -20,7 +20,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(
         ("{a: &a {b: 1}, c: {<<: *a}}", 11),
         ("a: &a [*a]", math.inf),
         ("a: &a {b: [*a]}", math.inf),
-        ("[" * 2_000, math.inf),
+        ("[\n" * 2_000, math.inf),
         ("a: [", 0),
         ("a: !!python/name:os.system", 3),
     ],

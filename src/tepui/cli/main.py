@@ -229,7 +229,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     with admitting(items):
         parser = build_parser()
         parser.words = [word for word in words if not word.startswith(PRINT)]
-        chosen = parser.parse_args(words)
+        chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         check_written(values, words)
@@ -247,6 +247,17 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         fields = [name for name in values if name not in parameters]
         values[SETTINGS] = {name: values.pop(name) for name in fields}
     return function, values
+
+
+def _parsed(parser: Parser, words: Sequence[str]) -> Namespace:
+    """Return what was asked for; errors inside the parser are mistakes of the words."""
+    try:
+        return parser.parse_args(words)
+    except (AttributeError, KeyError, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"the options of tepui {words[0]} must be written as tepui {words[0]} "
+            f"--print-config writes them, but the parser fails on them ({error})"
+        ) from error
 
 
 def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:

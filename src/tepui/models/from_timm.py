@@ -38,8 +38,8 @@ def from_timm(
         in_channels: Channels of the images.
         pretrained: Whether timm loads published weights, from its cache or online.
         resize: Enlarge or shrink images to this size first, such as 224.
-        options: Further arguments of ``timm.create_model``, none of which reads a file or
-            brings code.
+        options: Further arguments of ``timm.create_model``, none of which reads a file
+            or brings code.
 
     Returns:
         A model with features and a linear classifier.

@@ -10,14 +10,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.types import check_fields
 from tepui.data import Arrays, split
 from tepui.training import TrainingSpec
 from tepui.training.run_folder import to_jsonable
@@ -83,7 +84,7 @@ class Samples(DataSource):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("part", self.part, get_args(SamplesPart))
+        check_fields(self)
         require(0 <= self.held_out < 1, "held_out", "lie in [0, 1)", self.held_out)
         require(
             self.part != "held_out" or self.held_out > 0,

@@ -10,6 +10,7 @@ from shutil import rmtree
 from typing import Any, Literal, get_args
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_fields
 from tepui.studies.executors.base import Events, Retried, Started, Terms, died, imported
 from tepui.studies.job import Ended, JobError, children_on_one_thread
 from tepui.studies.plan_file import Task
@@ -43,6 +44,7 @@ class Slurm:
 
     def __post_init__(self) -> None:
         one_of("slurm.cluster", self.cluster, get_args(Cluster))
+        check_fields(self)
         require(self.minutes > 0, "slurm.minutes", "be positive", self.minutes)
         # It stands in a script for the shell, where a line break begins a command.
         named = self.partition is None or re.fullmatch(r"[\w.,-]+", self.partition)

@@ -41,7 +41,12 @@ def cross_entropy(
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
-    if not targets.is_floating_point():
+    floats = targets.is_floating_point()
+    if outputs.shape != targets.shape if floats else outputs.ndim != targets.ndim + 1:
+        rule = "hold a class for each row of outputs, or probabilities of their shape"
+        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+        raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
+    if not floats:
         targets = targets.long()
     return F.cross_entropy(
         outputs, targets, reduction="none", label_smoothing=label_smoothing

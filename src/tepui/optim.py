@@ -35,6 +35,7 @@ from torch.utils.weak import TensorWeakRef
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 
 __all__ = ["SAM", "sam_perturbation"]
 
@@ -145,7 +146,12 @@ class SAM(torch.optim.Optimizer):
         perturbation: Perturbation = "global",
         **base_kwargs: Any,
     ) -> None:
+        check_types(SAM.__init__, locals())
         require(rho >= 0, "rho", "be non-negative", rho)
+        positive = max_grad_norm is None or max_grad_norm > 0
+        require(positive, "max_grad_norm", "be positive", max_grad_norm)
+        params = list(params)
+        require(len(params) > 0, "params", "hold at least one parameter", params)
         one_of("perturbation", perturbation, get_args(Perturbation))
         rule = (
             'be "global" unless module is a DistributedDataParallel, of which every '

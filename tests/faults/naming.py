@@ -507,7 +507,6 @@ def _on_the_command_line(draw, words, key, takes, name):
             ("--device", cleaned),
             ("--method.score", cleaned),
             ("--config", json.dumps({key: cleaned})),
-            (f"--{key}.init_args", json.dumps({"class_path": cleaned})),
         ]
     )
     return Attempt((*words, *option), {}, cleaned)

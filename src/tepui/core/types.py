@@ -7,11 +7,19 @@ numbers here.
 
 import math
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    TypeGuard,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import torch
 
@@ -82,11 +90,16 @@ def fits(value: object, hint: Any) -> bool:
         return _is_list(value) and _each_fits(value, inner)
     if origin in (tuple, list, Sequence):
         return _is_list(value) and all(fits(item, inner[0]) for item in value)
-    if origin is Mapping:
-        return isinstance(value, Mapping)
-    if origin is Callable or getattr(hint, "_is_protocol", False):
+    if origin in (Mapping, Iterable):
+        return isinstance(value, origin) and not isinstance(value, str | bytes)
+    if origin is Callable or _is_called(hint):
         return callable(value)
-    return not isinstance(hint, type) or origin is not None or isinstance(value, hint)
+    return (
+        getattr(hint, "_is_protocol", False)
+        or not isinstance(hint, type)
+        or origin is not None
+        or isinstance(value, hint)
+    )
 
 
 def described(hint: Any) -> str:
@@ -107,11 +120,16 @@ def described(hint: Any) -> str:
         return f"a sequence of {len(inner)} ({', '.join(map(described, inner))})"
     if origin in (tuple, list, Sequence):
         return f"a sequence (each {described(inner[0])})"
-    if origin is Mapping:
-        return "a mapping"
-    if origin is Callable or getattr(hint, "_is_protocol", False):
+    if origin in (Mapping, Iterable):
+        return "a mapping" if origin is Mapping else "iterable"
+    if origin is Callable or _is_called(hint):
         return "callable"
     return f"of type {getattr(hint, '__name__', hint)}"
+
+
+def _is_called(hint: Any) -> bool:
+    """Return whether a protocol is that of a function."""
+    return getattr(hint, "_is_protocol", False) and "__call__" in vars(hint)
 
 
 def _is_integer(value: object) -> bool:
@@ -145,7 +163,7 @@ def _each_fits(values: Any, hints: Collection[Any]) -> bool:
     return len(values) == len(hints) and all(map(fits, values, hints))
 
 
-def _is_list(value: object) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 

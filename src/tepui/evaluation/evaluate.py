@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.ensembles.ensemble import Ensemble
@@ -101,6 +102,7 @@ def evaluate(
         >>> evaluate(ensemble, data, metrics={"steep": steep}).clean.custom["steep"] > 0
         True
     """
+    check_types(evaluate, locals())
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)

@@ -9,6 +9,7 @@ from typing import Any
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
+from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
@@ -82,6 +83,7 @@ def measure(
         >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
+    check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
     for name, function in _named(measures).items():
         rows = []

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.metrics import Rule, Score, ood_scores
 from tepui.metrics.chunks import Chunk, check_logits, chunks_of
 
@@ -32,6 +33,7 @@ def sample_statistics(
         >>> found["label_probability"], found["entropy"]
         (tensor([0.5000]), tensor([0.6931]))
     """
+    check_types(sample_statistics, locals())
     check_logits(logits, rule=rule)
     classes, fits = logits.shape[-1], labels.shape == (logits.shape[1],)
     fits = fits and not labels.is_floating_point() and bool((labels < classes).all())

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.types import check_types
 from tepui.metrics.chunks import check_logits
 
 
@@ -50,6 +51,7 @@ def sub_ensembles(
         >>> len(sub_ensembles(50, 5, limit=10))
         10
     """
+    check_types(sub_ensembles, locals())
     require(1 <= size <= num_members, "size", f"lie in [1, {num_members}]", size)
     require(limit >= 1, "limit", "be at least 1", limit)
     if math.comb(num_members, size) <= limit:
@@ -92,6 +94,7 @@ def size_curve(
         >>> size_curve(accuracy, logits, torch.tensor([1])).mean
         tensor([0.6667, 0.3333, 0.0000])
     """
+    check_types(size_curve, locals())
     check_logits(logits, labels)
     members = len(logits)
     chosen = list(range(1, members + 1) if sizes is None else sizes)

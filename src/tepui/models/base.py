@@ -130,6 +130,7 @@ def positive(**sizes: int) -> None:
         ValueError: width must be positive, got 0
     """
     for name, size in sizes.items():
+        require(isinstance(size, int), name, "be an integer", size)
         require(size > 0, name, "be positive", size)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
+from tepui.core.types import check_types
 from tepui.models.base import Composed, Model, positive
 from tepui.models.foreign_code import require_no_code
 
@@ -34,6 +35,7 @@ def from_huggingface(
         ValueError: If an option or the model brings code, or the model does not end in
             a linear classifier.
     """
+    check_types(from_huggingface, locals())
     positive(num_classes=num_classes)
     require_no_code(options)
     library = extra("transformers", "text")

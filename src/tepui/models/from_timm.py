@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
+from tepui.core.types import check_types
 from tepui.models.base import Composed, Model
 from tepui.models.foreign_code import require_no_code
 from tepui.models.resize import Resize
@@ -49,6 +50,7 @@ def from_timm(
         ValueError: If the name or an option leads to weights other than timm's own,
             which could hold code, or the model does not end in a linear classifier.
     """
+    check_types(from_timm, locals())
     rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:

@@ -22,6 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.losses import Loss, cross_entropy
@@ -68,6 +69,7 @@ def sample_sam_gap(
     Returns:
         Shape ``(samples,)``.
     """
+    check_types(sample_sam_gap, locals())
     require(rho >= 0, "rho", "be non-negative", rho)
     alive = _masked_by(model)
 
@@ -104,6 +106,7 @@ def sample_worst_case_gap(
     Returns:
         Shape ``(samples,)``: the highest rise seen on the way, at least zero.
     """
+    check_types(sample_worst_case_gap, locals())
     require(rho >= 0, "rho", "be non-negative", rho)
     require(num_steps > 0, "num_steps", "be positive", num_steps)
     alive = _masked_by(model)
@@ -160,6 +163,7 @@ def sample_hessian_trace(
     Returns:
         Shape ``(samples,)``. Unbiased; the same probes serve all samples.
     """
+    check_types(sample_hessian_trace, locals())
     require(num_probes > 0, "num_probes", "be positive", num_probes)
     alive, stream = _masked_by(model), stream_or_default(generator)
 

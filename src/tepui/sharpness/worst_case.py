@@ -33,6 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
@@ -104,6 +105,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         >>> round(measured.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
         5.0
     """
+    check_types(worst_case, locals())
     radii = list(rho) if isinstance(rho, Sequence) else [rho]
     _check(radii, norm, num_steps, projection)
     batches = select(

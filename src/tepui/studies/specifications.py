@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
-from tepui.core.types import check_fields
+from tepui.core.types import check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.training import TrainingSpec
 from tepui.training.run_folder import to_jsonable
@@ -205,5 +205,6 @@ def seeds(repetition: int, members: int) -> tuple[int, ...]:
         >>> seeds(1, 3)
         (1000, 1001, 1002)
     """
+    check_types(seeds, locals())
     require(0 < members <= 1000, "members", "lie in 1 to 1000", members)
     return tuple(1000 * repetition + member for member in range(members))

@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import Dataset
 
 from tepui.core.storage import read_json, write_json
+from tepui.core.types import check_types
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
@@ -63,6 +64,7 @@ class Store:
         shared: Mapping[str, Any] | None = None,
         stale_after: float = STALE_AFTER,
     ) -> None:
+        check_types(Store.__init__, locals())
         self.path = Path(path)
         self.device = device_named(device)
         self.execution = replace(execution, device=self.device)

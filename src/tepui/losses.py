@@ -42,7 +42,8 @@ def cross_entropy(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
     floats = targets.is_floating_point()
-    if outputs.shape != targets.shape if floats else outputs.ndim != targets.ndim + 1:
+    wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
+    if targets.shape != wanted and outputs.ndim > 1:
         rule = "hold a class for each row of outputs, or probabilities of their shape"
         got = f"{targets.dtype} of shape {tuple(targets.shape)}"
         raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")

@@ -66,6 +66,9 @@ def sam_perturbation(
         >>> sam_perturbation(theta, g, rho=0.5)
         [tensor([0.3000, 0.4000])]
     """
+    if not 0 < len(gradients) == len(parameters):
+        rule = f"be one for each of the parameters ({len(parameters)})"
+        require(False, "gradients", rule, len(gradients))
     scaled = _scaled(parameters, gradients, adaptive)
     scale = rho / (get_total_norm(scaled) + EPSILON)
     return _offsets(parameters, scaled, scale, adaptive)
@@ -160,7 +163,11 @@ class SAM(torch.optim.Optimizer):
         alone = perturbation == "global" or isinstance(module, Parallel)
         require(alone, "perturbation", rule, perturbation)
         super().__init__(params, {"rho": rho, "adaptive": adaptive, **base_kwargs})
-        self.base_optimizer = base_optimizer(self.param_groups, **base_kwargs)
+        built = base_optimizer(self.param_groups, **base_kwargs)
+        rule = "build a torch optimizer, as torch.optim.SGD does"
+        fits = isinstance(built, torch.optim.Optimizer)
+        require(fits, "base_optimizer", rule, type(built).__name__)
+        self.base_optimizer = built
         self.defaults = {**self.base_optimizer.defaults, **self.defaults}
         self._adopt_base_state()
         self._module = module

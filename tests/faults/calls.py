@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
+import torch._dynamo  # not in the middle of a call, where patience may end
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -190,7 +191,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.Ensemble.build": {"members": lambda: 2},
     "tepui.metrics.restrict_classes": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.subset_accuracy": {"labels": lambda: torch.arange(8) % 3},
-    "tepui.metrics.size_curve": {"metric": lambda: tepui.metrics.disagreement},
+    "tepui.metrics.size_curve": {"labels": lambda: torch.arange(8) % 4},
     "tepui.models.Frozen": {"layers": lambda: [network()]},
     "tepui.studies.Samples": {"dataset": lambda: data.Digits},
     "tepui.data.ArraysOnDisk": {"inputs": lambda: "nowhere.npy"},
@@ -328,7 +329,7 @@ def bad_call(seed: int) -> tuple[str, dict[str, Any], str]:
     name = draw.choice([*arguments])
     hint = inspect.signature(known[path]).parameters.get(name)
     annotation = None if hint is None else hint.annotation
-    choices = [*changes(name, arguments[name], annotation)]
+    choices = [*changes(name, arguments[name], annotation)] or [arguments[name]]
     if path in DOORS:
         choices += foreign_types(arguments[name])
     return path, arguments | {name: draw.choice(choices)}, name
@@ -369,7 +370,6 @@ def _in_the_place_of_none(annotation: Any) -> Iterator[Any]:
         yield from ("", "nonsense")
     if Tensor in kinds:
         yield from (torch.zeros(0), torch.zeros(2, 2), torch.zeros(()))
-    yield None
 
 
 def _changed_tensors(value: Tensor) -> Iterator[Tensor]:
@@ -405,10 +405,15 @@ def foreign_types(value: Any) -> list[Any]:
     return [item for item in strange if type(item) is not type(value)]
 
 
-def outcome(seed: int, folder: Path) -> str:
-    """Make one bad call; return "accepted", "refused", "at work", or what went wrong."""
+def outcome(seed: int) -> str:
+    """Make one bad call; return what came of it.
+
+    Returns:
+        "refused", "accepted", "at work" (accepted, and not done soon), or what went
+        wrong, beginning with "foreign" or "unnamed".
+    """
     path, arguments, name = bad_call(seed)
-    del folder
+
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -430,11 +435,15 @@ def called(function: Callable[..., Any], arguments: dict[str, Any], name: str) -
         of_a_file = isinstance(error, OSError) and error.filename is not None
         if not (where.startswith(SOURCE) or of_a_file):
             return f"foreign: {type(error).__name__}: {error} in {where}"
-        words = (name, str(arguments[name]), *ALSO_NAMED.get(name, ()))
-        named = any(word in str(error) for word in (*words, "nowhere", "not in"))
+        words = [name, *ALSO_NAMED.get(name, ()), "nowhere", "not in"]
+        if isinstance(arguments[name], str) and len(arguments[name]) > 3:
+            words.append(arguments[name])
+        named = any(word in str(error) for word in words)
         named |= isinstance(error, ImportError)
         return "refused" if named else f"unnamed: {error}"
     except Exception as error:
+        if "patience" in str(error):
+            return "at work"
         where = traceback.extract_tb(error.__traceback__)[-1].filename
         return f"foreign: {type(error).__name__}: {error} in {where}"
     return "accepted"
@@ -442,7 +451,7 @@ def called(function: Callable[..., Any], arguments: dict[str, Any], name: str) -
 
 # What a message may name instead of the argument that carries it.
 DATA = ("labels", "inputs", "dataset", "targets", "images", "members", "logits")
-DATA += ("loss", "model")
+DATA += ("loss", "model", "samples", "held_out")
 ALSO_NAMED = {
     "dataset": DATA,
     "held_out": (*DATA, "dataset"),
@@ -453,7 +462,7 @@ ALSO_NAMED = {
     "modules": (*DATA, "member"),
     "outputs": ("targets",),
     "targets": ("labels", "outputs", "inputs", "dataset"),
-    "inputs": ("targets", "dataset", "logits"),
+    "inputs": ("targets", "dataset", "logits", "samples", "must exist"),
     "loss": ("losses", "targets"),
     "labels": ("logits",),
     "logits": ("labels", "mask"),
@@ -471,6 +480,12 @@ ALSO_NAMED = {
     "gradients": ("parameters",),
     "parameters": ("gradients",),
     "optimizer": ("lr",),
+    "severities": ("severity", "types"),
+    "members": ("member",),
+    "path": ("must exist", "must hold"),
+    "folder": ("must exist", "must hold"),
+    "rho": ("model",),
+    "sharpness": ("diversity",),
 }
 
 

@@ -91,6 +91,8 @@ def for_member(spec: Spec, member: int, members: int) -> Spec:
         >>> for_member(Step((0.1, 0.2)), 1, 2)
         Step(size=0.2)
     """
+    fits = isinstance(member, int) and 0 <= member < members
+    require(fits, "member", f"lie in [0, {members - 1}]", member)
     lists = lists_of(spec)
     for name, values in lists.items():
         if len(values) != members:

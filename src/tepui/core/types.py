@@ -9,6 +9,7 @@ import math
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import (
@@ -94,12 +95,8 @@ def fits(value: object, hint: Any) -> bool:
         return isinstance(value, origin) and not isinstance(value, str | bytes)
     if origin is Callable or _is_called(hint):
         return callable(value)
-    return (
-        getattr(hint, "_is_protocol", False)
-        or not isinstance(hint, type)
-        or origin is not None
-        or isinstance(value, hint)
-    )
+    unknown = hint is Any or origin is not None or not isinstance(hint, type)
+    return unknown or getattr(hint, "_is_protocol", False) or isinstance(value, hint)
 
 
 def described(hint: Any) -> str:
@@ -133,16 +130,14 @@ def _is_called(hint: Any) -> bool:
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and abs(value) < 2**63  # type: ignore[operator]
 
 
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no float can hold
-        return False
+    return _is_integer(value) if isinstance(value, Integral) else math.isfinite(value)
 
 
 NUMBERS: dict[Any, Callable[[object], bool]] = {
@@ -179,5 +174,7 @@ def _hints(owner: Callable[..., Any]) -> dict[str, Any]:
         hints = get_type_hints(owner)
     except (NameError, TypeError):  # annotations that cannot be resolved from outside
         return {}
-    hints.pop("return", None)
-    return hints
+    several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    parameters = {} if isinstance(owner, type) else signature(owner).parameters
+    left_out = {name for name, p in parameters.items() if p.kind in several}
+    return {n: hint for n, hint in hints.items() if n not in {*left_out, "return"}}

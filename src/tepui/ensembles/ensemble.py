@@ -197,7 +197,9 @@ class Ensemble(nn.Module):
         """
         check_types(Ensemble.logits, locals())
         require(batch_size > 0, "batch_size", "be positive", batch_size)
-        for tensor in [inputs] if isinstance(inputs, Tensor) else inputs.values():
+        tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+        require(bool(tensors), "inputs", "hold at least one tensor", inputs)
+        for tensor in tensors:
             rule = "be tensors with samples along the first axis"
             fits = isinstance(tensor, Tensor) and tensor.ndim > 0 and len(tensor) > 0
             require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))

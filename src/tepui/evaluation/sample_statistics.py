@@ -36,7 +36,8 @@ def sample_statistics(
     check_types(sample_statistics, locals())
     check_logits(logits, rule=rule)
     classes, fits = logits.shape[-1], labels.shape == (logits.shape[1],)
-    fits = fits and not labels.is_floating_point() and bool((labels < classes).all())
+    whole = not (labels.is_floating_point() or labels.is_complex())
+    fits = fits and whole and bool((labels < classes).all())
     wanted = f"be one class index below {classes} per sample, or negative without one"
     require(fits, "labels", wanted, f"{labels.dtype} of shape {tuple(labels.shape)}")
     parts = [_of_chunk(chunk, rule) for chunk in chunks_of(logits, labels)]

@@ -52,6 +52,10 @@ def linear_cka(first: Tensor, second: Tensor) -> Tensor:
     same = first.ndim == second.ndim == 2 and len(first) == len(second)
     rule = f"be (samples, width) for the same samples as the first {tuple(first.shape)}"
     require(same, "second", rule, tuple(second.shape))
+    for name, part in (("first", first), ("second", second)):
+        require(part.is_floating_point(), name, "be floating point", part.dtype)
+    rule = f"be of the type of the first ({first.dtype})"
+    require(first.dtype == second.dtype, "second", rule, second.dtype)
     x, y = (part - part.mean(0) for part in (first, second))
     scale: Tensor = (x.T @ x).norm() * (y.T @ y).norm()
     return (x.T @ y).square().sum() / scale

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
@@ -67,7 +66,7 @@ def sample_fisher_trace(
     """
     check_types(sample_fisher_trace, locals())
     size = _batch_size(model, batch_size)
-    require(size > 0, "batch_size", "be positive", size)
+    select(model, dataset, loss, size)  # refuses what does not fit
     batches = in_order(dataset, size, device=device_of(model), workers=workers)
     return _scores(model, batches, loss, autocast)
 

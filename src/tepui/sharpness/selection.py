@@ -230,8 +230,11 @@ def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
         else:
             rows = torch.cat(list(chosen.rows)).to(targets.device)
             class_indices(targets[rows], classes)
-    losses = chosen.loss(outputs, few.targets)
     rule = f"return one value per sample ({samples},)"
+    try:
+        losses = chosen.loss(outputs, few.targets)
+    except (IndexError, RuntimeError, TypeError) as error:
+        raise ValueError(f"loss must {rule}, but: {error}") from error
     shape = getattr(losses, "shape", None)
     got = type(losses).__name__ if shape is None else tuple(shape)
     require(shape == (samples,), "loss", rule, got)

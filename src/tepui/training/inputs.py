@@ -112,7 +112,7 @@ def divide(
         parts = split(as_arrays(dataset) or dataset, validation, seed=0)
         return RunData(*parts, unlabeled)
     if validation is not None:
-        length(validation)
+        length(validation, "validation")
     return RunData(dataset, validation, unlabeled)
 
 

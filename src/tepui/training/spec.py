@@ -4,6 +4,7 @@
 records them, and the command line has an option for each field, explained as here.
 """
 
+import inspect
 import math
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -93,6 +94,7 @@ class TrainingSpec:
         check_fields(self)
         rule = "be an instance, such as CrossEntropy()"
         require(not isinstance(self.loss, type), "loss", rule, self.loss)
+        require(_takes_two(self.loss), "loss", "take (outputs, targets)", self.loss)
         bound, average = self.clip_norm, self.average
         require(bound is None or bound > 0, "clip_norm", "be positive", bound)
         rule = "be a share of the run in (0, 1]"
@@ -180,6 +182,16 @@ def shards_of(virtual_shards: int, data_parallel: int) -> int:
         (2, 4, 4)
     """
     return data_parallel if virtual_shards == 1 else virtual_shards
+
+
+def _takes_two(loss: Loss) -> bool:
+    try:
+        inspect.signature(loss).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C
+        return True
+    return True
 
 
 def _check_finite(name: str, value: Any) -> None:

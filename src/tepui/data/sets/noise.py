@@ -97,6 +97,7 @@ def _size(
 ) -> tuple[int, ...]:
     require(num_samples > 0, "num_samples", "be positive", num_samples)
     if like is None:
+        require(min(shape) > 0, "shape", "hold positive sizes", shape)
         return (num_samples, *shape)
     images = like.inputs
     if not isinstance(images, Tensor) or images.ndim != 4:

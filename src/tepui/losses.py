@@ -49,9 +49,12 @@ def cross_entropy(
         raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
     if not floats:
         targets = targets.long()
-    return F.cross_entropy(
-        outputs, targets, reduction="none", label_smoothing=label_smoothing
-    )
+    try:
+        return F.cross_entropy(
+            outputs, targets, reduction="none", label_smoothing=label_smoothing
+        )
+    except IndexError as error:
+        raise ValueError(f"targets must be classes of the outputs: {error}") from error
 
 
 @final

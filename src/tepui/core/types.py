@@ -130,8 +130,9 @@ def _is_called(hint: Any) -> bool:
 
 
 def _is_integer(value: object) -> bool:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and abs(value) < 2**63  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return False
+    return abs(int(value)) < 2**63
 
 
 def _is_number(value: object) -> bool:

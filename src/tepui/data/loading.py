@@ -165,7 +165,7 @@ def targets_of(dataset: Dataset[Any]) -> Tensor | None:
 
 def length(dataset: Dataset[Any], argument: str = "dataset") -> int:
     """Return the number of samples of a map-style data set."""
-    others = IterableDataset | str | bytes | Mapping | Tensor | np.ndarray
+    others = (IterableDataset, str, bytes, Mapping, Tensor, np.ndarray)
     stream = isinstance(dataset, others) or not hasattr(dataset, "__getitem__")
     if stream or not isinstance(dataset, Sized):
         kind = type(dataset).__name__

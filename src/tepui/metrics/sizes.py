@@ -52,6 +52,7 @@ def sub_ensembles(
         10
     """
     check_types(sub_ensembles, locals())
+    require(num_members > 0, "num_members", "be positive", num_members)
     require(1 <= size <= num_members, "size", f"lie in [1, {num_members}]", size)
     require(limit >= 1, "limit", "be at least 1", limit)
     if math.comb(num_members, size) <= limit:

@@ -143,7 +143,7 @@ def marchenko_pastur_rule(
         6.2
     """
     positive("ratio", ratio)
-    integer_from(1, "num_nodes", num_nodes)
+    integer_from(0, "num_nodes", num_nodes)
     if d is not None:
         integer_from(1, "d", d)
     parts = num_nodes + 1

@@ -153,7 +153,11 @@ def fit(
         >>> len(run.history)
         2
     """
-    given = {"validation": validation, "unlabeled": unlabeled, "resume": resume}
+    given: dict[str, object] = {
+        "validation": validation,
+        "unlabeled": unlabeled,
+        "resume": resume,
+    }
     given |= {"callbacks": callbacks, "out": out, "branch_from": branch_from}
     check_types(fit, {"ensemble": ensemble, "exchange": exchange, **given})
     require(isinstance(augment, Iterable), "augment", "be a sequence", augment)

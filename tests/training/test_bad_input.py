@@ -318,3 +318,53 @@ def test_labels_of_another_type_or_shape_are_refused_before_a_folder_is(
     with pytest.raises(ValueError, match=r"labels must be integers of shape \(samples"):
         fitted(wrong, mlp, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def several_hot(labels):
+    return (nn.functional.one_hot(labels, 3) + nn.functional.one_hot(0 * labels, 3)) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: several_hot(y).float(), "rows that sum to 1 to 2"),
+        (
+            lambda y: several_hot(y).long(),
+            "BinaryCrossEntropy fits several labels of each",
+        ),
+        (
+            lambda y: several_hot(y).float(),
+            "BinaryCrossEntropy fits several labels of each",
+        ),
+        (lambda y: y[:, None], r"one class per sample, such as targets\[:, 0\]"),
+        (lambda y: y.float(), r"such as targets.long\(\); tepui.losses.MSE, Gau"),
+        (lambda y: y + 0.5, r"\(tepui.losses.MSE, GaussianNLL or Quantiles fit num"),
+        (lambda y: torch.stack([y + 0.5, -y], 1), "MSE fits numbers to predict"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused_with_the_loss_that_would(change, message):
+    data = Arrays(numbers().inputs, change(numbers().targets))
+    with pytest.raises(ValueError, match=f"labels must be integers.*{message}"):
+        fitted(data, mlp)
+
+
+def test_soft_labels_are_probabilities():
+    soft = nn.functional.one_hot(numbers().targets, 3) * 0.8 + 0.2 / 3
+    assert fitted(Arrays(numbers().inputs, soft), mlp).history
+    with pytest.raises(ValueError, match="labels must be integers"):
+        fitted(Arrays(numbers().inputs, soft - 0.1), mlp)
+
+
+def test_arrays_of_numpy_train_like_tensors():
+    data = numbers()
+    inputs, targets = data.inputs.double().numpy(), data.targets.numpy()
+    given = fitted(Arrays(inputs, targets), mlp)
+    assert given.history[-1].loss == fitted(data, mlp).history[-1].loss
+
+
+def test_the_width_of_what_is_predicted_is_named():
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+    with pytest.raises(ValueError, match=r"model must accept samples of shape \(5,\)"):
+        ensemble.predict(torch.zeros(2, 5))
+    with pytest.raises(ValueError, match="inputs must be a tensor or a mapping, got"):
+        ensemble.predict([1, 2])

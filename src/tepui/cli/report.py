@@ -13,7 +13,12 @@ from tepui.studies.results import Record
 EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 
 
-def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -> None:
+def report(
+    runs: list[Path],
+    out: Path | None = None,
+    overwrite: bool = False,
+    whole_paths: bool = False,
+) -> None:
     """Write one page about any number of runs, and print their tables.
 
     Args:
@@ -22,6 +27,7 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
         out: The folder of the page; that of a single run, or the next free
             runs/report-NNN for several, by default.
         overwrite: Replace the page of other runs.
+        whole_paths: Show commands and folders with absolute paths, not for others.
     """
     loaded = load_reports(runs)
     alone = len(runs) == 1 and out in (None, runs[0])
@@ -35,7 +41,8 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
         terminal.print(printed_table(group.comparison))
     for study in loaded.studies:
         terminal.print(f"{study.results.item}: {study.results.title}", markup=False)
-    terminal.print(f"report: {write_report(loaded, folder, _numbers)}", markup=False)
+    page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
+    terminal.print(f"report: {page}", markup=False)
 
 
 def _numbers(record: Record) -> tuple[str, str]:

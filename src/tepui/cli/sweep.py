@@ -14,6 +14,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.core.provenance import with_short_paths
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
@@ -118,6 +119,8 @@ def sweep(
             advance=advance,
         )
     pairs = [*zip(planned, outcomes, strict=True)]
+    environment = environment_of(shelf.device)
+    environment["command"] = with_short_paths(environment["command"])
     about = {
         "format": FORMAT,
         "recipe": recipe,
@@ -126,7 +129,7 @@ def sweep(
         "held_out": held_out,
         "ensembles": ensembles,
         "rule": "highest mean accuracy on the held-out samples, then lowest nll",
-        "environment": environment_of(shelf.device),
+        "environment": environment,
         "searches": [document(*pair) for pair in pairs],
     }
     contents = {

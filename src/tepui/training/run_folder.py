@@ -5,7 +5,6 @@ import functools
 import hashlib
 import json
 import platform
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.precision import Precision
+from tepui.core.provenance import command_line
 from tepui.core.storage import (
     read_document,
     read_tensors,
@@ -316,7 +316,7 @@ def environment_of(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "hardware": name,
-        "command": shlex.join([program, *sys.argv[1:]]),
+        "command": command_line([program, *sys.argv[1:]]),
     }
 
 

@@ -358,3 +358,15 @@ def test_messages_help_whoever_mistypes(guest, capsys):
     attempt("method: tepui.models.MLP")
     assert "method must name a class of the kind that" in capsys.readouterr().err
     assert refusal("anything else") is None
+
+
+@pytest.mark.parametrize("command", ["reproduce", "sweep"])
+def test_no_recipe_is_imported_that_nobody_wrote(command, guest, monkeypatch, capsys):
+    name = {"reproduce": "ITEMS", "sweep": "RECIPE"}[command]
+    value = f"[{guest}.nets]" if command == "reproduce" else f"{guest}.nets"
+    monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
+    monkeypatch.setenv(f"TEPUI_{command.upper()}__{name}", value)
+    assert attempt("{}", command=[command]) == 2
+    assert attempt(f"{name.lower()}: {value}", command=[command]) == 2
+    assert traces() == []
+    assert guest not in sys.modules

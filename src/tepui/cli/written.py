@@ -1,7 +1,8 @@
 """What counts only where a person wrote it: on the command line.
 
 A configuration file may come from anybody. It names no function, since naming one is a
-request to run it; no cluster, since what one answers is unpickled; and no further file.
+request to run it; no recipe, which may be a module; no cluster, whose answers are
+unpickled; and no further file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,10 @@ def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
     found = {option: values.get(option.strip("-")) or () for option in OF_FUNCTIONS}
     found["--ray.address"] = [getattr(values.get("ray"), "address", None)]
     found["--config"] = values.get("config") or ()
+    found["items"] = values.get("items") or ()  # modules with recipes are imported
+    found["recipe"] = [values.get("recipe")]
     for option, items in found.items():
-        written = _written(option, words)
+        written = {*words} | _written(option, words)
         for item in items:
             rule = "be written on the command line, not in a file"
             require(item is None or str(item) in written, option, rule, item)

@@ -160,7 +160,8 @@ def _each_fits(values: Any, hints: Collection[Any]) -> bool:
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    lists = isinstance(value, Sequence | torch.nn.ModuleList)
+    return lists and not isinstance(value, str | bytes)
 
 
 def _short(value: object) -> object:

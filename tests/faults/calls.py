@@ -457,6 +457,7 @@ ALSO_NAMED = {
     "dataset": DATA,
     "held_out": (*DATA, "dataset"),
     "ensemble": DATA,
+    "shifted": ("must map",),
     "model": (*DATA, "module", "parameters"),
     "models": (*DATA, "module"),
     "module": (*DATA, "model"),

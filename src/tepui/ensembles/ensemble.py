@@ -201,7 +201,7 @@ class Ensemble(nn.Module):
         require(bool(tensors), "inputs", "hold at least one tensor", inputs)
         for tensor in tensors:
             rule = "be tensors with samples along the first axis"
-            fits = isinstance(tensor, Tensor) and tensor.ndim > 0 and len(tensor) > 0
+            fits = isinstance(tensor, Tensor) and tensor.ndim > 0
             require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))
         device = device_of(self)
         parts = []

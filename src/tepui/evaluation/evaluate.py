@@ -102,7 +102,8 @@ def evaluate(
         >>> evaluate(ensemble, data, metrics={"steep": steep}).clean.custom["steep"] > 0
         True
     """
-    check_types(evaluate, locals())
+    own_rules = ("shifted", "ood", "metrics")
+    check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)

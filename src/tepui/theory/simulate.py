@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike
 
 from tepui.core.checks import one_of
 from tepui.core.seeding import generator
-from tepui.core.types import check_types
 from tepui.theory.moments import (
     FloatArray,
     integer_from,
@@ -96,7 +95,6 @@ def simulate_sam(
         >>> float(seen.diversity), float(seen.diversity_error)
         (0.5, 0.0)
     """
-    check_types(simulate_sam, locals())
     one_of("maximizer", maximizer, get_args(Maximizer))
     if initializations is not None:
         integer_from(2, "initializations", initializations)

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import per_member, require_each
+from tepui.core.types import check_fields
 
 __all__ = ["CrossEntropy", "Loss", "cross_entropy"]
 
@@ -40,11 +41,20 @@ def cross_entropy(
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
-    if not targets.is_floating_point():
+    floats = targets.is_floating_point()
+    wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
+    if targets.shape != wanted and outputs.ndim > 1:
+        rule = "hold a class for each row of outputs, or probabilities of their shape"
+        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+        raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
+    if not floats:
         targets = targets.long()
-    return F.cross_entropy(
-        outputs, targets, reduction="none", label_smoothing=label_smoothing
-    )
+    try:
+        return F.cross_entropy(
+            outputs, targets, reduction="none", label_smoothing=label_smoothing
+        )
+    except IndexError as error:
+        raise ValueError(f"targets must be classes of the outputs: {error}") from error
 
 
 @final
@@ -60,13 +70,9 @@ class CrossEntropy:
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
 
     def __post_init__(self) -> None:
-        shares = values_of(self.label_smoothing)
-        require(
-            all(0 <= share <= 1 for share in shares),
-            "label_smoothing",
-            "lie in [0, 1]",
-            self.label_smoothing,
-        )
+        check_fields(self)
+        smoothing, rule = self.label_smoothing, "lie in [0, 1]"
+        require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""

@@ -10,7 +10,7 @@ import tepui
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.lease import leased
 from tepui.core.storage import same_bits
-from tepui.data import Digits, UniformNoise, corrupted
+from tepui.data import Augmentation, Digits, UniformNoise, corrupted
 from tepui.data.corruptions import copies
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.models import MLP
@@ -129,13 +129,26 @@ def local():
     return inner
 
 
+def local_augmentation():
+    class Inner(Augmentation):
+        draws = 0
+
+        def __call__(self, images, uniform):
+            return images
+
+    return Inner()
+
+
 @pytest.mark.parametrize(
     ("trial", "place"),
     [
         (replace(TRIAL, model=lambda: MLP(hidden=(6,))), "trial.model"),
         (replace(TRIAL, model=partial(local(), hidden=(6,))), "trial.model"),
         (replace(TRIAL, data=Samples(local())), "trial.data.dataset"),
-        (TRIAL.trained_with(augment=(local(),)), r"trial.training.augment\[0\]"),
+        (
+            TRIAL.trained_with(augment=(local_augmentation(),)),
+            r"trial.training.augment\[0\]",
+        ),
     ],
 )
 def test_trials_that_cannot_be_told_apart_are_refused(trial, place, tmp_path):

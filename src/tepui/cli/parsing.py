@@ -33,6 +33,7 @@ FLAGS = (
     "--list",
     "--dry_run",
     "--json",
+    "--whole_paths",
     "--markdown",
 )
 

@@ -14,7 +14,12 @@ from tepui.studies.results import Record
 EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 
 
-def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -> None:
+def report(
+    runs: list[Path],
+    out: Path | None = None,
+    overwrite: bool = False,
+    whole_paths: bool = False,
+) -> None:
     """Write one page about any number of runs, and print their tables.
 
     Args:
@@ -23,6 +28,7 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
         out: The folder of the page; that of a single run, or the next free
             runs/report-NNN for several, by default.
         overwrite: Replace the page of other runs.
+        whole_paths: Show commands and folders with absolute paths, not for others.
     """
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)
@@ -37,7 +43,8 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
         terminal.print(printed_table(group.comparison))
     for study in loaded.studies:
         terminal.print(f"{study.results.item}: {study.results.title}")
-    terminal.print(f"report: {write_report(loaded, folder, _numbers)}")
+    page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
+    terminal.print(f"report: {page}")
 
 
 def _numbers(record: Record) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import check_writable
 from tepui.core.storage import seal
 from tepui.evaluation.stored_logits import LogitType
@@ -123,6 +124,8 @@ def sweep(
             advance=advance,
         )
     pairs = [*zip(planned, outcomes, strict=True)]
+    environment = environment_of(shelf.device)
+    environment["command"] = with_short_paths(environment["command"])
     about = {
         "recipe": recipe,
         "size": size,
@@ -130,7 +133,7 @@ def sweep(
         "held_out": held_out,
         "ensembles": ensembles,
         "rule": "highest mean accuracy on the held-out samples, then lowest nll",
-        "environment": environment_of(shelf.device),
+        "environment": environment,
         "searches": [document(*pair) for pair in pairs],
     }
     contents = {

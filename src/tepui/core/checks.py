@@ -90,6 +90,7 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
     """Check that labels are integers in ``[0, classes)``."""
     whole = not (labels.is_floating_point() or labels.is_complex())
     require(whole, argument, "be integers", labels.dtype)
+    require(labels.numel() > 0, argument, "hold at least one label", 0)
     low, high = int(labels.min()), int(labels.max())
     rule = f"lie in [0, {classes - 1}]"
     require(low >= 0 and high < classes, argument, rule, f"values from {low} to {high}")

@@ -21,6 +21,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
 from tepui.core.storage import raw_bytes, read_text
+from tepui.core.types import check_fields
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.origins import require_file
 from tepui.data.stored import StoredData
@@ -49,6 +50,7 @@ class Frame:
     margin: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.size > 0, "size", "be positive", self.size)
         require(self.margin >= 1, "margin", "be at least 1", self.margin)
 

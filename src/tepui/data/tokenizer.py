@@ -21,6 +21,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.extras import extra
 from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_fields
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
@@ -50,6 +51,7 @@ class Tokenizer:
     buckets: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.buckets > 0, "buckets", "be positive", self.buckets)
         repeated = [word for word, n in Counter(self.words).items() if n > 1]
         require(not repeated, "words", "be distinct", repeated[:3])

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.seeding import SEED, member_seeds, seeded
 from tepui.core.storage import read_tensors, reading, write_tensors
+from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
@@ -24,7 +25,7 @@ from tepui.ensembles.building import (
 from tepui.ensembles.prediction import Prediction
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
-from tepui.modules.running import chunks, device_of, evaluating, forward
+from tepui.modules.running import chunks, device_of, evaluating, forward, refusal_named
 from tepui.modules.state import (
     description,
     load_tensor_state,
@@ -70,9 +71,14 @@ class Ensemble(nn.Module):
         seed: int | Sequence[int] = SEED,
         extractor: nn.Module | None = None,
     ) -> None:
+        check_types(Ensemble.__init__, locals())
         super().__init__()
         self.extractor = None if extractor is None else frozen(extractor)
-        self.members = nn.ModuleList(modules)
+        members = list(modules)
+        alike = all(isinstance(member, nn.Module) for member in members)
+        kinds = [type(member).__name__ for member in members]
+        require(alike, "modules", "hold modules", kinds)
+        self.members = nn.ModuleList(members)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
         different = len({id(member) for member in self.members}) == len(self.members)
         rule = "be different objects (call the factory once per member)"
@@ -104,6 +110,7 @@ class Ensemble(nn.Module):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
+        check_types(Ensemble.build, locals())
         modules = built_members(factory, members, seed)
         ensemble = cls(modules, seed)
         warn_of_identical(modules)
@@ -145,6 +152,7 @@ class Ensemble(nn.Module):
             >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
             135
         """
+        check_types(Ensemble.on_features, locals())
         heads = built_members(head_factory, members, seed)
         ensemble = cls(heads, seed, extractor)
         warn_of_identical(heads)
@@ -187,7 +195,14 @@ class Ensemble(nn.Module):
         Returns:
             Shape ``(members, samples, outputs)``, on the device of the inputs.
         """
+        check_types(Ensemble.logits, locals())
         require(batch_size > 0, "batch_size", "be positive", batch_size)
+        tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+        require(bool(tensors), "inputs", "hold at least one tensor", inputs)
+        for tensor in tensors:
+            rule = "be tensors with samples along the first axis"
+            fits = isinstance(tensor, Tensor) and tensor.ndim > 0
+            require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))
         device = device_of(self)
         parts = []
         with evaluating(self), torch.no_grad():
@@ -195,7 +210,9 @@ class Ensemble(nn.Module):
                 first = (
                     chunk if isinstance(chunk, Tensor) else next(iter(chunk.values()))
                 )
-                parts.append(self(inputs_to(chunk, device)).to(first.device))
+                with refusal_named(chunk):
+                    outputs = self(inputs_to(chunk, device))
+                parts.append(outputs.to(first.device))
         return torch.cat(parts, dim=1)
 
     def predict(
@@ -211,6 +228,7 @@ class Ensemble(nn.Module):
         Returns:
             Probabilities, labels, confidence and scores, from one forward pass.
         """
+        check_types(Ensemble.predict, locals())
         one_of("rule", rule, get_args(Rule))
         logits = self.logits(inputs, batch_size)
         logits_shape(logits)
@@ -231,6 +249,7 @@ class Ensemble(nn.Module):
         Raises:
             FileExistsError: If an ensemble is there and ``overwrite`` is false.
         """
+        check_types(Ensemble.save, locals())
         file = Path(path) / FILE
         if file.exists() and not overwrite:
             raise FileExistsError(

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.dataset_logits import dataset_logits
@@ -52,6 +53,7 @@ def oracle_selection(logits: Tensor, labels: Tensor) -> OracleSelection:
         >>> oracle_selection(logits, torch.tensor([1]))
         OracleSelection(member=1, accuracy=1.0)
     """
+    check_types(oracle_selection, locals())
     accuracies = metrics.individual_accuracy(logits, labels)
     best = int(accuracies.argmax())
     return OracleSelection(best, float(accuracies[best]))
@@ -121,6 +123,7 @@ def aggregations(
         uniform soup
         best member (oracle: sees test labels)
     """
+    check_types(aggregations, locals())
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)
         same_classes("held_out", *names, "dataset")

@@ -60,6 +60,10 @@ def logit_batches(
 def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
     """Return which classes members choose between on a data set; None for all."""
     if isinstance(classes, Tensor):
+        fits = classes.ndim == 1 and classes.dtype == torch.bool
+        rule = "be a boolean tensor of shape (classes,), or a word"
+        got = f"{classes.dtype} of shape {tuple(classes.shape)}"
+        require(fits, "classes", rule, got)
         return classes
     one_of("classes", classes, get_args(Classes))
     return class_subset(dataset) if classes == "held" else None

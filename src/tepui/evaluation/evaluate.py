@@ -19,6 +19,7 @@ from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.loading import length
@@ -112,6 +113,8 @@ def evaluate(
         >>> evaluate(ensemble, data, metrics={"steep": steep}).clean.custom["steep"] > 0
         True
     """
+    own_rules = ("shifted", "ood", "metrics")
+    check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)

@@ -1,5 +1,6 @@
 """Measuring the sharpness of all members of an ensemble."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
+from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
@@ -82,6 +84,7 @@ def measure(
         >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
+    check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
     for name, function in _named(measures).items():
         rows = []
@@ -106,7 +109,20 @@ def _named(measures: Measures) -> dict[str, Measure]:
         require(len(set(names)) == len(names), "measures", rule, names)
         named = dict(zip(names, several, strict=True))
     require(len(named) > 0, "measures", "hold at least one", len(named))
+    for name, function in named.items():
+        rule = "take (model, dataset, *, loss, generator), as those of tepui.sharpness"
+        require(_takes_a_model(function), "measures", rule, name)
     return named
+
+
+def _takes_a_model(function: Measure) -> bool:
+    if isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind(None, None, loss=None, generator=None)
+    except TypeError:
+        return False
+    return True
 
 
 def _name(function: Measure) -> str:

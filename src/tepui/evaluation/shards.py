@@ -26,6 +26,7 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
+from tepui.core.types import check_types
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
@@ -208,6 +209,7 @@ def predict_shards(
         >>> left, confidence.shape
         ([1, 3], torch.Size([30]))
     """
+    check_types(predict_shards, locals())
     one_of("rule", rule, get_args(Rule))
     one_of("logits_in", logits_in, get_args(LogitType))
     require(batch_size > 0, "batch_size", "be positive", batch_size)

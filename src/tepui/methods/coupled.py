@@ -73,6 +73,7 @@ class CoupledMethod(Method, ABC):
     base: SharpnessAware | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         lists = {} if self.base is None else lists_of(self.base)
         rule = "have one value for all members where they are coupled inside the loss"
         require(not lists, "base", rule, lists)

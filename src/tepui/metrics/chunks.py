@@ -54,12 +54,22 @@ class Chunk:
     @cached_property
     def log_probs(self) -> Tensor:
         """Each member's log-probabilities, ``(members, samples, classes)``."""
-        return self.logits.log_softmax(-1)
+        log_probs = self.logits.log_softmax(-1)
+        # Logits that are too far apart give minus infinity, and 0 times that is NaN.
+        return log_probs.clamp_(min=torch.finfo(log_probs.dtype).min)
 
     @cached_property
     def probs(self) -> Tensor:
         """Each member's probabilities, ``(members, samples, classes)``."""
         return self.log_probs.exp()
+
+    @cached_property
+    def mean_logits(self) -> Tensor:
+        """The mean of the members' logits, ``(samples, classes)``."""
+        mean = self.logits.mean(0)
+        if math.isfinite(float(mean.sum())):
+            return mean
+        return (self.logits / len(self.logits)).sum(0)  # cannot overflow
 
     @cached_property
     def top(self) -> tuple[Tensor, Tensor]:
@@ -120,7 +130,7 @@ class Chunk:
         if rule == "vote":
             return self.ensemble_probs(rule).log()
         if rule == "logit":
-            return self.logits.mean(0).log_softmax(-1)
+            return self.mean_logits.log_softmax(-1)
         return self.log_probs.logsumexp(0) - math.log(len(self.logits))
 
     def label_log_probs(self, rule: Rule) -> Tensor:
@@ -170,7 +180,7 @@ class Chunk:
                 votes.scatter_(1, chosen, votes.gather(1, chosen) + 1)
             return votes / len(self.logits)
         if rule == "logit":
-            return self.logits.mean(0).softmax(-1)
+            return self.mean_logits.softmax(-1)
         return self.probs.mean(0)
 
     def _ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -274,4 +284,6 @@ def spread(values: Tensor) -> Tensor:
     # of equal numbers does not.
     offset = values - values[0]
     square = offset.sub_(offset.mean(0)).square_()
-    return square.sum((0, 2)) / max(1, len(values) - 1)
+    variance = square.sum((0, 2)) / max(1, len(values) - 1)
+    # Finite numbers whose difference is not: the variance is beyond all floats.
+    return variance.nan_to_num_(nan=torch.inf, posinf=torch.inf)

@@ -22,6 +22,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import raw_bytes, read_tensors, write_tensors
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Batch, Inputs, to_float
 from tepui.data.augment import Augmentation, augmented
 from tepui.data.class_names import class_names
@@ -80,6 +81,7 @@ def cached_features(
         >>> tuple(first.inputs.shape), files
         ((3, 4), 1)
     """
+    check_types(cached_features, locals())
     how = Reading(passes, tuple(augment), seed, batch_size, workers)
     how.check(dataset)
     key = features_key(extractor, dataset, how)

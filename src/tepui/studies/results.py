@@ -15,6 +15,7 @@ from typing import Any, Self
 import torch
 
 from tepui.core.checks import require
+from tepui.core.provenance import with_short_paths
 from tepui.core.storage import read_document, write_document
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
@@ -214,6 +215,7 @@ def results(
         require(key not in seen, "records", "have different names", record.names)
         seen.add(key)
     here = environment_of(device)
+    here["command"] = with_short_paths(here["command"])
     places: list[dict[str, Any]] = []
     for environment in trained_on:
         place = _place(environment)

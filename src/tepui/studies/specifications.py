@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
+from tepui.core.types import check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.evaluation.stored_logits import LogitType
 from tepui.training import TrainingSpec
@@ -95,7 +96,7 @@ class Samples(DataSource):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("part", self.part, get_args(SamplesPart))
+        check_fields(self)
         require(0 <= self.held_out < 1, "held_out", "lie in [0, 1)", self.held_out)
         require(
             self.part != "held_out" or self.held_out > 0,
@@ -227,5 +228,6 @@ def seeds(repetition: int, members: int) -> tuple[int, ...]:
         >>> seeds(1, 3)
         (1000, 1001, 1002)
     """
+    check_types(seeds, locals())
     require(0 < members <= 1000, "members", "lie in 1 to 1000", members)
     return tuple(1000 * repetition + member for member in range(members))

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of
 from tepui.core.lease import LEASE, STALE_AFTER, leased
 from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_types
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
@@ -68,6 +69,7 @@ class Store:
         logits_in: LogitType = "float32",
         stale_after: float = STALE_AFTER,
     ) -> None:
+        check_types(Store.__init__, locals())
         self.path = Path(path)
         self.device = device_named(device)
         self.execution = replace(execution, device=self.device)

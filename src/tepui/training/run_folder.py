@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import platform
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
+from tepui.core.provenance import command_line
 from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (
     read_document,
@@ -382,7 +382,7 @@ def environment_of(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "hardware": name,
-        "command": shlex.join([program, *sys.argv[1:]]),
+        "command": command_line([program, *sys.argv[1:]]),
     }
 
 

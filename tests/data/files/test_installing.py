@@ -319,3 +319,16 @@ def test_the_default_folder_is_the_platforms(monkeypatch):
     assert data_folder() == Path(pooch.os_cache("tepui"))
     monkeypatch.setenv("TEPUI_DATA", "~/mine")
     assert data_folder() == Path("~/mine").expanduser()
+
+
+def test_both_hashes_are_checked(server, tmp_path):
+    download = serve(server, "set.txt", b"right")
+    sha256 = hashlib.sha256(b"right").hexdigest()
+    fine = Origin(("fine",), (replace(download, sha256=sha256),))
+    assert (install(fine, tmp_path) / "set.txt").read_bytes() == b"right"
+    forged = Origin(("forged",), (replace(download, sha256="0" * 64),))
+    with pytest.raises(
+        ValueError, match=f"set.txt must have sha256 0*, got '{sha256}'"
+    ):
+        install(forged, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["fine"]

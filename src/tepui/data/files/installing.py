@@ -112,17 +112,15 @@ def _last_written(folder: Path) -> float:
 def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
     """Bring one file of a set into the staging folder, unpacked if it is an archive."""
     placed, archive = base / download.file, stage / download.file
-    algorithm, _, expected = download.known_hash.partition(":")
-    rule = f"have {algorithm} {expected}"
+    hint, name = "", download.url
     if placed.exists():
-        digest = file_digest(placed, algorithm)
-        hint = "(remove it to download the file)"
-        require(digest == expected, str(placed), f"{rule} {hint}", digest)
-        archive = placed
+        hint, name, archive = " (remove it to download the file)", str(placed), placed
     else:
         _retrieve(download, archive)
+    for algorithm, expected in download.hashes.items():
         digest = file_digest(archive, algorithm)
-        require(digest == expected, download.url, rule, digest)
+        rule = f"have {algorithm} {expected}{hint}"
+        require(digest == expected, name, rule, digest)
     if is_archive(archive):
         unpack(archive, stage)
         (stage / download.file).unlink(missing_ok=True)

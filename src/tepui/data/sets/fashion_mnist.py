@@ -31,9 +31,9 @@ _AT_ONCE = 2**20  # bytes
 _SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 
 
-def _file(name: str, md5: str, size: int) -> Download:
+def _file(name: str, md5: str, size: int, sha256: str) -> Download:
     url = f"{_SITE}fashion/{name}-ubyte.gz"
-    return Download(url, f"md5:{md5}", "the authors' page", size)
+    return Download(url, f"md5:{md5}", "the authors' page", size, sha256)
 
 
 @final
@@ -48,10 +48,30 @@ class FashionMNIST(PublishedArrays):
     origin = Origin(
         ("fashion-mnist", "FashionMNIST/raw"),
         (
-            _file("train-images-idx3", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_422_000),
-            _file("train-labels-idx1", "25c81989df183df01b3e8a0aad5dffbe", 29_500),
-            _file("t10k-images-idx3", "bef4ecab320f06d8554ea6380940ec79", 4_422_000),
-            _file("t10k-labels-idx1", "bb300cfdad3c16e7a12a480ee83cd310", 5_100),
+            _file(
+                "train-images-idx3",
+                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+                26_422_000,
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            ),
+            _file(
+                "train-labels-idx1",
+                "25c81989df183df01b3e8a0aad5dffbe",
+                29_500,
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            ),
+            _file(
+                "t10k-images-idx3",
+                "bef4ecab320f06d8554ea6380940ec79",
+                4_422_000,
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            ),
+            _file(
+                "t10k-labels-idx1",
+                "bb300cfdad3c16e7a12a480ee83cd310",
+                5_100,
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            ),
         ),
         by_hand="On Debian: apt install dataset-fashion-mnist.",
         elsewhere=("/usr/share/datasets/fashion-mnist",),

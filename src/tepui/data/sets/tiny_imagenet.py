@@ -36,10 +36,11 @@ class TinyImageNet(PublishedArrays):
         ("tiny-imagenet-200",),
         (
             Download(
-                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
                 "md5:90528d7ca1a48142e341f4ef8d21d0de",
                 "loaders of other libraries; the authors publish none",
                 248_000_000,
+                "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
             ),
         ),
     )

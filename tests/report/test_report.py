@@ -193,8 +193,8 @@ def test_page_shows_only_what_was_measured(tmp_path):
     page = write_report(shown(little), tmp_path).read_text()
     assert page.count("<svg") == 2
     assert ">Corruptions</h2>" not in page
-    left_out = "sharpness and diversity; corruptions; unfamiliar samples; gallery; "
-    assert f"differ: {left_out}sharpness-aware sets.</p>" in page
+    left_out = "sharpness and diversity; corruptions; mistakes and unfamiliar samples; "
+    assert f"differ: {left_out}members; gallery; sharpness-aware sets.</p>" in page
 
 
 def test_every_string_is_escaped():

@@ -1,6 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 from collections.abc import Callable, Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,9 @@ from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.core.replacing import check_writable
 from tepui.core.storage import write_document
+from tepui.core.task import CLASSIFICATION
 from tepui.ensembles.ensemble import load
+from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.stored_logits import LogitType
@@ -32,11 +35,19 @@ from tepui.report.tables import shown_name
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
-from tepui.studies.trained import EVALUATION, EVALUATION_KIND
+from tepui.studies.trained import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
+# How a row names what one member or label has.
+SINGULAR = {
+    "member_accuracies": "accuracy of member",
+    "member_nlls": "nll of member",
+    "member_rmses": "rmse of member",
+    "member_distances": "distance of member",
+    "label_eces": "ece of label",
+}
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
 
@@ -129,10 +140,13 @@ def evaluate(
     else:
         write_gallery(run, test, sets or {})
     about = tested_on(test, copies, sets)
+    cost = prediction_cost(ensemble, test).document()
+    write_document(run / COST, COST_KIND, cost)
     write_document(file, EVALUATION_KIND, {"about": about, **evaluation.document()})
     terminal = console()
-    terminal.print(_table(evaluation, f"{evaluation.classes} classes, {run}"))
-    if evaluation.ood:
+    what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
+    terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {run}"))
+    if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")
 
@@ -142,19 +156,27 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows = [
         (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
-        for name in evaluation.clean.values()
+        for name, value in evaluation.clean.values().items()
+        if evaluation.task == CLASSIFICATION or not isnan(value)
     ]
-    worst = [f"{min(scores.member_accuracies):.4f}" for scores in given.values()]
-    rows.append(("accuracy of the worst member", *worst))
+    for name, values in evaluation.clean.lists().items():
+        one = shown_name(SINGULAR.get(name, name))
+        for place in range(len(values)):
+            cells = [f"{s.lists()[name][place]:.4f}" for s in given.values()]
+            rows.append((f"{one} {place}", *cells))
+    if "member_accuracies" in evaluation.clean.lists():
+        worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
+        rows.append(("accuracy of the worst member", *worst))
     return table(title, ("score", *given), rows, numbers=given)
 
 
 def detection_table(evaluation: Evaluation) -> Table:
-    """Return the table of what each score finds in each unfamiliar set."""
-    numbers = ("AUROC", "AUPR-Out", "FPR95")
-    title, headings = "unfamiliar samples, found by each score", ("data", "score")
+    """Return the table of what each score finds: mistakes, and unfamiliar sets."""
+    numbers = ("AUROC", "AUPR", "FPR95")
+    title, headings = "what each score finds", ("data", "score")
     shown = table(title, (*headings, *numbers), numbers=numbers)
-    for data, scores in evaluation.ood.items():
+    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    for data, scores in found.items():
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]

@@ -21,6 +21,7 @@ from tepui.cli import (
     data,
     evaluate,
     measure,
+    predict,
     report,
     reproduce,
     sweep,
@@ -55,6 +56,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare.compare, compare.EXAMPLE),
     "train": (train.train, train.EXAMPLE),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLE),
+    "predict": (predict.predict, predict.EXAMPLE),
     "measure": (measure.measure, measure.EXAMPLE),
     "corrupt": (corrupt.corrupt, corrupt.EXAMPLE),
     "report": (report.report, report.EXAMPLE),
@@ -66,7 +68,8 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "verify": (verify.verify, verify.EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
-WORDS: dict[str, dict[str, tuple[Any, str]]] = {
+WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
+    "predict": {"run": (Path, None), "inputs": (Path | None, "?")},
     "data": {"action": (data.Verb, "?"), "name": (str | None, "?")},
     "reproduce": {"items": (str, "*")},
     "sweep": {"recipe": (str | None, "?")},

@@ -16,6 +16,7 @@ from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
+from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
@@ -94,6 +95,7 @@ def train(
         front, head = extractor_and_head(extractor, model)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         read = partial(cached_features, front, folder=folder / "features")
+        ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
             learned = read(learned)
             beside = None if beside is None else read(beside)

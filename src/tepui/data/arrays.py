@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -115,9 +115,15 @@ class Batch(NamedTuple):
 class Normalize:
     """Scale images to ``[0, 1]`` if they are bytes, then ``(x - mean) / std``.
 
+    Vectors have a mean and a standard deviation for every feature.
+
     Attributes:
-        mean: One mean per channel.
-        std: One standard deviation per channel.
+        mean: One mean per channel, or per feature.
+        std: One standard deviation per channel, or per feature.
+
+    Example:
+        >>> Normalize.of(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+        Normalize(mean=(2.0, 5.0), std=(1.0, 1.0))
     """
 
     mean: tuple[float, ...]
@@ -128,27 +134,45 @@ class Normalize:
         require(len(self.mean) == len(self.std) > 0, "std", rule, self.std)
         require(min(self.std) > 0, "std", "be positive", self.std)
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Return normalized images.
+    @classmethod
+    def of(cls, inputs: Tensor) -> Self:
+        """Return what gives each channel or feature mean 0 and standard deviation 1.
 
         Args:
-            images: Bytes or floats of shape ``(samples, channels, height, width)``.
+            inputs: Images or vectors, as :meth:`__call__` takes them. What does not
+                vary is divided by 1.
+
+        Returns:
+            The normalization of these samples.
+        """
+        values = to_float(inputs).double().transpose(0, 1).flatten(1)
+        std = values.std(1, unbiased=False)
+        std = std.where(std > 0, 1.0)
+        return cls(tuple(values.mean(1).tolist()), tuple(std.tolist()))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return normalized images or vectors.
+
+        Args:
+            images: Bytes or floats of shape ``(samples, channels, height, width)``, or
+                vectors ``(samples, features)``.
 
         Returns:
             Floats of the same shape.
         """
         images = to_float(images)
-        mean = _channels(self.mean, images.dtype, images.device)
-        std = _channels(self.std, images.dtype, images.device)
+        axes = max(0, images.ndim - 2)
+        mean = _channels(self.mean, axes, images.dtype, images.device)
+        std = _channels(self.std, axes, images.dtype, images.device)
         return (images - mean) / std
 
 
 @functools.lru_cache(maxsize=32)
 def _channels(
-    values: tuple[float, ...], dtype: torch.dtype, device: torch.device
+    values: tuple[float, ...], axes: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Return one value per channel, cached because copying to a GPU blocks."""
-    return torch.tensor(values, dtype=dtype, device=device)[:, None, None]
+    return torch.tensor(values, dtype=dtype, device=device).reshape(-1, *[1] * axes)
 
 
 def to_float(images: Tensor) -> Tensor:
@@ -174,8 +198,8 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         inputs: Samples along the first axis: a tensor or a mapping of tensors. Images
             are ``(samples, channels, height, width)``, bytes or floats in ``[0, 1]``.
         targets: One target per sample.
-        normalize: Applied to batches of images; None leaves float inputs alone and
-            scales bytes to ``[0, 1]``.
+        normalize: Applied to batches of images or vectors; None leaves float inputs
+            alone and scales bytes to ``[0, 1]``.
         classes: Names of the classes, where they have names.
     """
 

@@ -17,7 +17,10 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
     TensorDataset,
+    WeightedRandomSampler,
     default_collate,
 )
 
@@ -27,6 +30,8 @@ from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs
 from tepui.data.image_files import ImageFiles
 from tepui.data.reading import ignore_signals, read_ahead
 from tepui.data.stored import StoredData
+
+SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class Indexed(Dataset[Any]):

@@ -125,6 +125,43 @@ class Tokenizer:
         names = ("input_ids", "attention_mask", "token_type_ids")
         return dict(zip(names, rows, strict=True))
 
+    def batch(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], length: int = 128
+    ) -> dict[str, Tensor]:
+        """Return texts, or pairs of texts, as a text model expects them.
+
+        Args:
+            texts: Single texts, or pairs of them.
+            length: The largest number of tokens in one of them; a longer one is cut.
+
+        Returns:
+            For single texts ``input_ids`` and ``attention_mask``, int64, of shape
+            ``(texts, tokens)``, as wide as the longest; for pairs as :meth:`pairs`.
+
+        Raises:
+            ValueError: If there are none, or texts and pairs are mixed.
+
+        Example:
+            >>> tokenizer = Tokenizer(("cat", "sat"), buckets=2)
+            >>> tokenizer.batch(["cat sat", "cat"])["input_ids"]
+            tensor([[1, 3, 4, 2],
+                    [1, 3, 2, 0]])
+        """
+        require(len(texts) > 0, "texts", "hold at least one text", 0)
+        kinds = {isinstance(text, str) for text in texts}
+        require(len(kinds) == 1, "texts", "be all texts or all pairs", "both")
+        if kinds == {False}:
+            first, second = zip(*texts, strict=True)
+            return self.pairs(first, second, length)
+        require(length > 2, "length", "be greater than 2", length)
+        encoded = [self.encode(str(text))[: length - 2] for text in texts]
+        rows = torch.full((2, len(encoded), 2 + max(map(len, encoded))), PAD)
+        for row, words in enumerate(encoded):
+            ids = [FIRST, *words, SEPARATOR]
+            rows[0, row, : len(ids)] = torch.tensor(ids)
+            rows[1, row, : len(ids)] = 1
+        return {"input_ids": rows[0], "attention_mask": rows[1]}
+
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the tokenizer as JSON.
 

@@ -16,6 +16,7 @@ from tepui import metrics
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup
 from tepui.metrics import Rule
@@ -109,6 +110,9 @@ def aggregations(
     Returns:
         The members' mean accuracy, then one row for each way.
 
+    Raises:
+        ValueError: If members do not choose between classes.
+
     Example:
         >>> import torch
         >>> from tepui.data import Arrays
@@ -124,6 +128,7 @@ def aggregations(
         best member (oracle: sees test labels)
     """
     check_types(aggregations, locals())
+    require_classes(ensemble.task, "the accuracy of ways to combine members")
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)
         same_classes("held_out", *names, "dataset")

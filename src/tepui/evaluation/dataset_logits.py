@@ -9,9 +9,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
+from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.class_names import class_subset
-from tepui.data.loading import at_rows, in_order, inputs_to
+from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import settled
 from tepui.modules.running import device_of, evaluating, refusal_named
 
 Classes = Literal["held", "all"]
@@ -67,3 +69,13 @@ def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | N
         return classes
     one_of("classes", classes, get_args(Classes))
     return class_subset(dataset) if classes == "held" else None
+
+
+def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, bool]:
+    """Return what outputs mean, and whether each sample is a choice between classes."""
+    length(dataset)
+    if ensemble.task not in (None, CLASSIFICATION):
+        return ensemble.task, False
+    outputs, _ = next(logit_batches(ensemble, dataset, 1, rows=[torch.arange(1)]))
+    task = settled(ensemble.task, tuple(outputs.shape))
+    return task, task == CLASSIFICATION and outputs.ndim == 3

@@ -85,8 +85,7 @@ def evaluation_memory(
     run = min(max(LOGITS_AT_ONCE * _FLOAT, of_sample), max(samples, 1) * of_sample)
     # A batch is on its way while another is used.
     inputs = 2 * batch * sample_bytes
-    scored = samples + ood_samples if ood_samples else 0
-    ranked = len(get_args(Score)) * _FLOAT * scored
+    ranked = len(get_args(Score)) * _FLOAT * (samples + ood_samples)
     device = (
         weight_bytes
         + inputs

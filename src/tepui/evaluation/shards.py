@@ -26,12 +26,13 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
+from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.dataset_logits import logit_batches
-from tepui.evaluation.sample_statistics import sample_statistics
+from tepui.evaluation.dataset_logits import logit_batches, task_on
+from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
 from tepui.metrics import Rule
 from tepui.metrics.chunks import regrouped
@@ -55,6 +56,7 @@ class ShardedPredictions:
         logits: The type of the members' logits, None where they are not stored.
         ensemble: A hash of the weights.
         data: A hash of the data, as far as they are held or say what they are.
+        task: What is predicted, see :class:`tepui.Task`.
     """
 
     path: Path
@@ -66,6 +68,7 @@ class ShardedPredictions:
     logits: str | None
     ensemble: str
     data: str
+    task: str = "classification"
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -126,8 +129,9 @@ class ShardedPredictions:
         """Yield what the shards hold, in the order of the samples.
 
         Yields:
-            Tensors by the names of :func:`sample_statistics`, and ``logits`` of shape
-            ``(members, samples, classes)`` where they are stored.
+            Tensors by the names of :func:`sample_statistics`, or of other tasks those
+            of :func:`task_statistics`, and ``logits`` of shape ``(members, samples,
+            classes)`` where they are stored.
 
         Raises:
             ValueError: If shards are missing, or one is damaged.
@@ -147,7 +151,7 @@ class ShardedPredictions:
         """Return the numbers of all samples, without logits.
 
         Returns:
-            Tensors of shape ``(samples,)`` by the names of :func:`sample_statistics`.
+            Tensors of shape ``(samples, …)`` by the names of :meth:`shards`.
         """
         parts = [
             {name: tensor.clone() for name, tensor in shard.items() if name != "logits"}
@@ -216,6 +220,7 @@ def predict_shards(
     require(shard_size > 0, "shard_size", "be positive", shard_size)
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
+    task, choice = task_on(ensemble, dataset)
     plan = ShardedPredictions(
         path=Path(out),
         samples=length(dataset),
@@ -226,6 +231,7 @@ def predict_shards(
         logits=None if logits_in == "none" else logits_in,
         ensemble=weights_digest(ensemble),
         data=data_digest(dataset),
+        task=task.name,
     )
     check_writable(plan.path)
     _begin(plan)
@@ -235,17 +241,24 @@ def predict_shards(
         span = plan.rows(number)
         rows = torch.arange(span.start, span.stop).split(batch_size)
         batches = logit_batches(ensemble, dataset, batch_size, workers, precision, rows)
-        tensors = _shard(batches, rule, logits_in)
+        tensors = _shard(batches, task, choice, rule, logits_in)
         write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
 
 def _shard(
-    batches: Iterator[tuple[Tensor, Tensor]], rule: Rule, logits_in: LogitType
+    batches: Iterator[tuple[Tensor, Tensor]],
+    task: Task,
+    choice: bool,
+    rule: Rule,
+    logits_in: LogitType,
 ) -> dict[str, Tensor]:
     parts, kept = [], []
-    for logits, labels in regrouped(batches):
-        parts.append(sample_statistics(logits, labels, rule=rule))
+    for logits, labels in regrouped(batches) if choice else batches:
+        if choice:
+            parts.append(sample_statistics(logits, labels, rule=rule))
+        else:
+            parts.append(task_statistics(logits, labels, task, rule=rule))
         if logits_in != "none":
             kept.append(within(logits, TYPES[logits_in]).cpu())
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

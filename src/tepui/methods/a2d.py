@@ -137,6 +137,11 @@ class A2D(CoupledMethod):
         """Sequential members observe more and more others."""
         return self.parallel
 
+    @property
+    def compares_classes(self) -> bool:
+        """Members are compared by their probabilities of classes."""
+        return True
+
     def check_members(self, members: int) -> None:
         """Raise unless there are two members to disagree."""
         require(members > 1, "members", "be at least 2 for A2D", members)

@@ -96,6 +96,11 @@ class SED(CoupledMethod):
         require(self.active >= 2, "active", "be at least 2, a pair", self.active)
         require(self.floor > 0, "floor", "be positive", self.floor)
 
+    @property
+    def compares_classes(self) -> bool:
+        """Members are compared by their probabilities of classes."""
+        return True
+
     def check_members(self, members: int) -> None:
         """Raise unless there are as many members as a step draws."""
         require(

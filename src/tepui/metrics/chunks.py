@@ -19,6 +19,8 @@ Rule = Literal["probability", "logit", "vote"]
 """How members are combined: mean probability, softmax of the mean logits, or votes."""
 
 LOGITS_AT_ONCE = 2**22
+# Below it, probabilities lose digits in float32 before they become zero.
+_SMALLEST_SUM = 1e-30
 
 
 class Chunk:
@@ -65,11 +67,9 @@ class Chunk:
 
     @cached_property
     def mean_logits(self) -> Tensor:
-        """The mean of the members' logits, ``(samples, classes)``."""
-        mean = self.logits.mean(0)
-        if math.isfinite(float(mean.sum())):
-            return mean
-        return (self.logits / len(self.logits)).sum(0)  # cannot overflow
+        """The mean of the members' logits, finite where their sum is not."""
+        limits = torch.finfo(self.logits.dtype)
+        return self.logits.mean(0).clamp_(limits.min, limits.max)
 
     @cached_property
     def top(self) -> tuple[Tensor, Tensor]:
@@ -103,7 +103,15 @@ class Chunk:
     @cached_property
     def member_entropy(self) -> Tensor:
         """Entropy of each member's probabilities, ``(members, samples)``."""
-        return -(self.probs * self.log_probs).sum(-1)
+        index = self.top[1].unsqueeze(-1)
+        return _entropies(self.probs, index, self.probs * self.log_probs)
+
+    @cached_property
+    def ensemble_entropy(self) -> Tensor:
+        """Entropy of the members' mean probability, ``(samples,)``."""
+        probs = self.ensemble_probs("probability")
+        index = self.ensemble_top("probability")[1].unsqueeze(-1)
+        return _entropies(probs, index, torch.special.xlogy(probs, probs))
 
     def ensemble_probs(self, rule: Rule) -> Tensor:
         """Return the ensemble's probabilities.
@@ -162,6 +170,28 @@ class Chunk:
             self._tops[rule] = self._ensemble_top(rule)
         return self._tops[rule]
 
+    def log_doubt(self, rule: Rule) -> Tensor:
+        """Return the logarithm of one minus the ensemble's largest probability.
+
+        It orders samples whose probabilities are all one when rounded.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Shape ``(samples,)``, at most zero; minus infinity where no doubt is left.
+        """
+        confidence, predicted = self.ensemble_top(rule)
+        if rule == "vote":
+            return (1 - confidence).log()
+        index = predicted.unsqueeze(1)
+        others = self.ensemble_probs(rule).scatter(1, index, 0).sum(-1)
+        logs, lost = others.log(), others < _SMALLEST_SUM
+        if lost.any():
+            exact = self._log_probs_of(rule, lost).scatter(1, index[lost], -math.inf)
+            logs[lost] = exact.logsumexp(-1)
+        return logs
+
     def correct(self, rule: Rule) -> Tensor:
         """Return whether the ensemble's prediction is the label.
 
@@ -172,6 +202,9 @@ class Chunk:
             Truth values, ``(samples,)``.
         """
         return self.ensemble_top(rule)[1] == self.labels
+
+    def _log_probs_of(self, rule: Rule, rows: Tensor) -> Tensor:
+        return Chunk(self.logits[:, rows]).ensemble_log_probs(rule)
 
     def _combined(self, rule: Rule) -> Tensor:
         if rule == "vote":
@@ -276,6 +309,17 @@ def map_samples(
     """Return what a function of a chunk gives for each sample, after checks."""
     check_logits(logits, rule=rule)
     return torch.cat([function(chunk) for chunk in chunks_of(logits)])
+
+
+def _entropies(probs: Tensor, index: Tensor, terms: Tensor) -> Tensor:
+    """Return entropies, given the likeliest class and ``p log p``, overwritten.
+
+    A probability next to one is told by what the others leave of it, so that small
+    entropies keep their digits.
+    """
+    others = terms.scatter_(-1, index, 0).sum(-1)
+    doubt = terms.copy_(probs).scatter_(-1, index, 0).sum(-1)
+    return (doubt - 1) * torch.log1p(-doubt) - others
 
 
 def spread(values: Tensor) -> Tensor:

@@ -31,6 +31,18 @@ COLUMNS = (
     Column("ece", "ECE", percent=True, best="min"),
     Column("nll", "NLL", best="min"),
 )
+# What evaluations of other tasks have instead, or beside.
+OF_OTHER_TASKS = (
+    Column("mean_iou", "mIoU", percent=True, best="max"),
+    Column("mean_average_precision", "mAP", percent=True, best="max"),
+    Column("individual_rmse", "members' RMSE", best="min"),
+    Column("rmse", "RMSE", best="min"),
+    Column("crps", "CRPS", best="min"),
+    Column("interval_coverage", "coverage", percent=True),
+    Column("interval_width", "width", best="min"),
+    Column("quantile_calibration", "quantile error", percent=True, best="min"),
+    Column("spread", "spread"),
+)
 SHARPNESS = Column("sharpness", "sharpness")
 DATA = {"clean": "clean", "shifted": "corrupted"}
 
@@ -70,7 +82,9 @@ def columns(comparison: Comparison) -> tuple[Column, ...]:
     """Return the columns that a comparison fills, the caller's own metrics last."""
     custom = (Column(name, shown_name(name)) for name in comparison.custom_metrics)
     sharpness = (SHARPNESS,) if comparison.has_sharpness else ()
-    return (*COLUMNS, *sharpness, *custom)
+    known = comparison.score_names
+    shown = (c for c in (*COLUMNS, *OF_OTHER_TASKS) if c.score in known)
+    return (*shown, *sharpness, *custom)
 
 
 def shown_name(score: str) -> str:

@@ -6,20 +6,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from torch.utils.data import DataLoader, Dataset
 
 from tepui.core.checks import class_indices, require
 from tepui.core.seeding import generator as seeded_generator
 from tepui.core.seeding import seeded
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Batch, Inputs
-from tepui.data.loading import as_arrays, at_rows, inputs_to, length, targets_of
+from tepui.data.loading import (
+    SHUFFLING,
+    as_arrays,
+    at_rows,
+    inputs_to,
+    length,
+    targets_of,
+)
 from tepui.data.stored import StoredData
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.running import blocks, device_of, forward, refusal_named, undisturbed
@@ -27,7 +28,6 @@ from tepui.modules.running import blocks, device_of, forward, refusal_named, und
 Data = Dataset[Any] | DataLoader[Any]
 
 KEPT_BYTES = 2**30
-SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 @dataclass(frozen=True, eq=False)

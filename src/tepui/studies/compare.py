@@ -354,7 +354,7 @@ def _check_test(trial: Trial, train: Dataset[Any], test: Dataset[Any]) -> str:
     ensemble = Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
     members = [*ensemble.members]
     few = few_of(train, members)
-    sizes = output_sizes(members, few.inputs)
+    sizes = output_sizes(members, few, trial.training.loss)
     classes = classes_of(sizes, few.targets, trial.training.loss)
     check_labels("test", test, classes, train)
     return type(members[0]).__qualname__

@@ -66,6 +66,20 @@ class MethodResult:
             for trained in self.ensembles
         )
 
+    def mistakes(self, score: str, measure: str = "auroc") -> Estimate:
+        """Return how well mistakes on clean data are found, over all ensembles.
+
+        Args:
+            score: As for :meth:`detection`.
+            measure: A field of :class:`tepui.Detection`.
+
+        Returns:
+            Mean and standard error.
+        """
+        return estimate(
+            trained.evaluation["mistakes"][score][measure] for trained in self.ensembles
+        )
+
     def severity(self, level: str, name: str) -> Estimate:
         """Return a score at one severity, over all ensembles.
 
@@ -111,6 +125,29 @@ class Comparison:
             ensemble.evaluation.get("ood", {}) for ensemble in self.ensembles()
         )
         return tuple(name for name in first if all(name in sets for sets in others))
+
+    @property
+    def score_names(self) -> frozenset[str]:
+        """Names of the scores by which all ensembles were evaluated on clean data."""
+        rows = [ensemble.evaluation["clean"] for ensemble in self.ensembles()]
+        return frozenset.intersection(*(frozenset(row) for row in rows))
+
+    @property
+    def has_mistakes(self) -> bool:
+        """Whether it was evaluated how well all ensembles' mistakes are found."""
+        return all(ensemble.evaluation.get("mistakes") for ensemble in self.ensembles())
+
+    @property
+    def detecting_scores(self) -> tuple[str, ...]:
+        """The scores that find mistakes or unfamiliar samples, of all ensembles."""
+        names = []
+        for ensemble in self.ensembles():
+            found = ensemble.evaluation.get("ood", {})
+            tables = [*found.values(), ensemble.evaluation.get("mistakes", {})]
+            names += [dict.fromkeys(by_score) for by_score in tables if by_score]
+        return tuple(
+            n for n in (names[0] if names else ()) if all(n in x for x in names)
+        )
 
     @property
     def custom_metrics(self) -> tuple[str, ...]:

@@ -222,7 +222,9 @@ def _tested(entry: Entry) -> str:
     evaluation = entry.result.ensembles[0].evaluation
     if "about" not in evaluation:
         return str(entry.sources[0].resolve())
-    return json.dumps([evaluation["rule"], evaluation["about"]], sort_keys=True)
+    test = [evaluation["rule"], evaluation["about"]]
+    names = sorted(evaluation["clean"].keys() - {*evaluation.get("metrics", [])})
+    return json.dumps([*test, names], sort_keys=True)
 
 
 def _joined(first: Entry, second: Entry) -> Entry:

@@ -4,14 +4,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch.utils.data import Dataset
+
 from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.custom_metrics import rescored
 from tepui.evaluation.stored_logits import LOGITS, read_logits
 from tepui.studies.given import GivenTest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 from tepui.studies.trained import (
+    COST,
+    COST_KIND,
     EVALUATION,
     EVALUATION_KIND,
     SHARPNESS,
@@ -56,6 +62,11 @@ class NamedStore(Store):
             before = read_document(file, EVALUATION_KIND)
             after = rescored(before, stored, spec.metrics)
             write_document(file, EVALUATION_KIND, after)
+
+    def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
+        """Write what a prediction costs, for the report."""
+        cost = prediction_cost(ensemble, test).document()
+        write_document(folder / COST, COST_KIND, cost)
 
     def _check_importable(self, **described: Trial | Request) -> None:
         """Accept any model: folders are checked, not identified by a digest."""

@@ -11,8 +11,10 @@ from tepui.training.run_folder import RunFolder
 
 EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
+COST = "cost.json"
 EVALUATION_KIND = "evaluation"
 SHARPNESS_KIND = "measurement"
+COST_KIND = "prediction_cost"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Trained:
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
             JSON holds it; None where it was not measured.
+        cost: What a prediction costs, as JSON holds it, see
+            :class:`tepui.evaluation.PredictionCost`; None where it was not measured.
     """
 
     folder: str
@@ -36,12 +40,14 @@ class Trained:
     evaluation: Mapping[str, Any]
     summary: Mapping[str, Any]
     sharpness: Mapping[str, Any] | None
+    cost: Mapping[str, Any] | None = None
 
 
 def read_trained(folder: Path) -> Trained:
     """Read a run that was evaluated, or an ensemble that no run trained."""
     run = RunFolder(folder)
     config = run.recorded()["config"] if run.started else {}
+    cost = folder / COST
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
@@ -49,6 +55,7 @@ def read_trained(folder: Path) -> Trained:
         _evaluation(folder / EVALUATION),
         run.outcome()[1] if run.result.is_file() else {},
         _sharpness(folder / SHARPNESS),
+        read_document(cost, COST_KIND) if cost.is_file() else None,
     )
 
 

@@ -109,6 +109,23 @@ class Run:
     path: Path | None
     timeline: tuple[Span, ...] = ()
 
+    def __str__(self) -> str:
+        task = self.ensemble.task
+        lines = [
+            f"{len(self.ensemble)} members trained for {len(self.history)} epochs"
+            + ("" if task is None else f" ({task})")
+        ]
+        if self.history:
+            last = self.history[-1]
+            lines.append(f"  training loss    {_per_member(last.loss)}")
+            if last.validation_loss:
+                lines.append(f"  validation loss  {_per_member(last.validation_loss)}")
+            seconds = sum(record.seconds for record in self.history)
+            lines.append(f"  time in steps    {seconds:.4g} s")
+        if self.path is not None:
+            lines.append(f"  folder           {self.path}")
+        return "\n".join(lines)
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -457,6 +474,11 @@ def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
         identity |= dataset.identity()
         identity["normalize"] = to_jsonable(dataset.normalize)
     return identity
+
+
+def _per_member(losses: Sequence[float | None]) -> str:
+    """Return the members' losses as text; a dash for one that sat out."""
+    return " ".join("-" if loss is None else f"{loss:.4g}" for loss in losses)
 
 
 def _left_out(field: "dataclasses.Field[Any]", value: object) -> bool:

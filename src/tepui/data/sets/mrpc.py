@@ -60,6 +60,7 @@ class MRPC(Arrays):
 
     Attributes:
         tokenizer: What turned the sentences into numbers; it encodes new ones too.
+        length: The largest number of tokens in a pair.
 
     Raises:
         FileNotFoundError: If a file is missing; the message says how to get it.
@@ -72,6 +73,7 @@ class MRPC(Arrays):
         "Microsoft Research Paraphrase Corpus in a folder mrpc.",
     )
     tokenizer: Tokenizer | HuggingFaceTokenizer
+    length: int
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class MRPC(Arrays):
             classes=("different", "paraphrase"),
         )
         object.__setattr__(self, "tokenizer", words)
+        object.__setattr__(self, "length", length)
 
 
 def _read(folder: Path, part: str) -> list[_Pair]:

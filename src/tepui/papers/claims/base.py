@@ -16,6 +16,9 @@ How findings join depends on what is claimed:
 Findings whose error is not known say nothing either way and are left out. One that was
 picked from several by its numbers counts as often as there were (Bonferroni).
 
+A claim about a treatment is judged only where the treatment took: its ``check`` says so
+of the numbers of one size.
+
 References:
     Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
     Holm (1979), A simple sequentially rejective multiple test procedure.
@@ -33,7 +36,7 @@ from tepui.studies.significance import tails
 if TYPE_CHECKING:
     from tepui.papers.claims.evidence import Evidence
 
-Outcome = Literal["supported", "refuted", "undecided"]
+Outcome = Literal["supported", "refuted", "undecided", "no data"]
 Scope = Literal["always", "generally", "somewhere"]
 LEVEL = 0.05
 
@@ -47,7 +50,8 @@ class Finding:
     # its standard error; zero for exact numbers, None if it is not known
     error: float | None
     freedom: float  # degrees of freedom of the error
-    n: int  # repetitions, or points of a fit; zero for printed numbers
+    n: int  # repetitions, members or points of a fit; zero for printed numbers
+    unit: str = ""  # what n counts, where that is not the claim's usual unit
     low: float = 0.0  # the claim says that the effect lies above this
     high: float = math.inf  # ... and below this
     looks: int = 1  # how many comparisons this one was picked from by its numbers
@@ -85,7 +89,7 @@ class Finding:
         return min(1.0, self.looks * min(below, above))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Claim:
     """A sentence that a paper stands for, and how to judge it."""
 
@@ -95,13 +99,42 @@ class Claim:
     needs: tuple[str, ...]  # figures and tables whose numbers it is judged by
     judge: "Judge"
     effect: str  # what the effect is, with its unit
+    unit: str = "ensembles"  # what n counts, in words
     scope: Scope = "always"
+    # says whether the treatment took; None where there is none, or no numbers of it
+    check: "Check | None" = None
     # returns numbers that need no training, for claims about theory
     computed: Callable[[], tuple[Record, ...]] | None = None
+
+    @property
+    def paper(self) -> str:
+        """The paper's short name."""
+        return self.name.split("/")[0]
+
+    @property
+    def family(self) -> str:
+        """Claims whose p-values are corrected together."""
+        return f"{self.paper}, released rule" if self.of_released else self.paper
+
+    @property
+    def of_released(self) -> bool:
+        """Whether it is the twin of a claim, for the library's default rule."""
+        return self.name.endswith("-released")
 
 
 # What the numbers of some figures and tables say.
 Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]
+
+
+class Checked(NamedTuple):
+    """Whether a treatment did what it is named for."""
+
+    took: bool
+    why: str
+
+
+# What the numbers of one size say about a treatment; None where there are none.
+Check = Callable[["Evidence"], Checked | None]
 
 
 class Decision(NamedTuple):

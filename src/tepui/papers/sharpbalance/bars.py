@@ -6,9 +6,10 @@ A panel is a data set, clean or corrupted; every method has a bar in it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tepui.methods import Method, SharpBalance
+from tepui.methods import ExchangingMethod, Method, SharpBalance
 from tepui.papers.published import printed
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
+from tepui.papers.sharpbalance.members import member_values
 from tepui.papers.sharpbalance.protocol import (
     Protocol,
     Protocols,
@@ -59,10 +60,14 @@ class Bars(NamedTuple):
 
         def records(store: Store) -> Iterator[Record]:
             part = "shifted" if corrupted else "clean"
+            # Members that exchange data depend on each other and are no pairs.
+            alone = not isinstance(method, ExchangingMethod)
+            stored = [store.logits(trial, test) for trial in runs] if alone else []
             return score_records(
                 [store.evaluation(trial, test)[part] for trial in runs],
                 METRICS,
                 runs,
+                member_values(stored, part) if alone else None,
                 item=f"{self.item}{letter}",
                 dataset=f"{dataset}_c" if corrupted else dataset,
                 architecture=self.architecture,

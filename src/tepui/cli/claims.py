@@ -1,6 +1,5 @@
 """``tepui claims``: what results say about each claim of the papers."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from tepui.cli.console import console, table
 from tepui.core.checks import require
 from tepui.papers.claims.base import Outcome
 from tepui.papers.claims.evidence import read_evidence
-from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
-from tepui.papers.claims.tables import cells, document
+from tepui.papers.claims.judging import Verdict, verdicts
+from tepui.papers.claims.tables import COLUMNS, cells, document, summary
 from tepui.papers.claims.tables import markdown as as_text
 from tepui.papers.writing import as_json, free_paths, write_files
 
@@ -23,6 +22,7 @@ COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",
     "undecided": "yellow",
+    "no data": "dim",
 }
 
 
@@ -33,7 +33,7 @@ def claims(
     markdown: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Judge each claim of the papers: supported, refuted or undecided.
+    """Judge each claim of the papers, size by size: supported, refuted or undecided.
 
     Args:
         folder: Folder of results, as tepui reproduce wrote it; those of size smoke are
@@ -58,18 +58,18 @@ def claims(
         terminal.out(text, end="", highlight=False)
         return
     terminal.print(_table(judged))
-    counts = Counter(verdict.outcome for verdict in judged)
-    terminal.print(", ".join(f"{counts[name]} {name}" for name in COLORS))
+    terminal.print(summary(judged))
     if out is not None:
         terminal.print(f"written to {out}")
 
 
 def _table(judged: Sequence[Verdict]) -> Table:
-    numbers = ("effect", "95 % interval", "n", "p")
     rows: list[list[str | Text]] = []
-    for claim, verdict in zip(CLAIMS, judged, strict=True):
-        marked = Text(verdict.outcome, COLORS[verdict.outcome])
-        rest = (escape(cell) for cell in (*cells(verdict)[1:], verdict.why))
-        rows.append([claim.name, marked, *rest])
-    headings = ("claim", "verdict", *numbers, "printed", "why")
+    for verdict in judged:
+        size, outcome, *rest = cells(verdict)
+        marked = Text(outcome, COLORS[verdict.outcome])
+        shown = (escape(cell) for cell in (*rest, verdict.why))
+        rows.append([verdict.claim, escape(size), marked, *shown])
+    headings = ("claim", *COLUMNS, "why")
+    numbers = ("effect", "95 % interval", "p")
     return table("claims of the papers", headings, rows, numbers=numbers)

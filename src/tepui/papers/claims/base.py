@@ -101,6 +101,7 @@ class Claim:
     effect: str  # what the effect is, with its unit
     unit: str = "ensembles"  # what n counts, in words
     scope: Scope = "always"
+    twin: str = ""  # what differs from the paper's claim: "released" or "clean"
     # says whether the treatment took; None where there is none, or no numbers of it
     check: "Check | None" = None
     # returns numbers that need no training, for claims about theory
@@ -113,13 +114,13 @@ class Claim:
 
     @property
     def family(self) -> str:
-        """Claims whose p-values are corrected together."""
-        return f"{self.paper}, released rule" if self.of_released else self.paper
+        """Claims whose p-values are corrected together: a paper's, or their twins."""
+        return f"{self.paper}, {self.twin}" if self.twin else self.paper
 
     @property
-    def of_released(self) -> bool:
-        """Whether it is the twin of a claim, for the library's default rule."""
-        return self.name.endswith("-released")
+    def original(self) -> str:
+        """The name of the claim that this is, or of which it is a twin."""
+        return self.name.removesuffix(f"-{self.twin}") if self.twin else self.name
 
 
 # What the numbers of some figures and tables say.

@@ -283,9 +283,7 @@ def _shared_rows(
     return rows
 
 
-def _both(
-    x: Sequence[Datum], y: Sequence[Datum]
-) -> Iterator[tuple[Datum, Datum]]:
+def _both(x: Sequence[Datum], y: Sequence[Datum]) -> Iterator[tuple[Datum, Datum]]:
     """Yield the numbers of one radius."""
     by_radius = {datum.names["rho"]: datum for datum in y}
     for datum in x:

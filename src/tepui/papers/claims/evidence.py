@@ -148,7 +148,9 @@ def label(group: Group) -> str:
         if name not in ("item", "dataset", "architecture", "method", "metric", "size")
     }
     parts = [group["item"].split("/")[1], group["dataset"], group["architecture"]]
-    parts += [f"{name.replace('_', ' ')} {_short(value)}" for name, value in rest.items()]
+    parts += [
+        f"{name.replace('_', ' ')} {_short(value)}" for name, value in rest.items()
+    ]
     return ", ".join(map(str, parts))
 
 
@@ -187,7 +189,7 @@ def protocol_of(size: str) -> str:
 
 
 def _rank(size: str) -> int:
-    base = size.split("+")[0]
+    base = size.split("+", maxsplit=1)[0]
     return SIZES.index(base) if base in SIZES else len(SIZES)
 
 

@@ -55,7 +55,7 @@ class Verdict:
     size: str  # of the studies; empty where there are no numbers
     outcome: Outcome
     why: str
-    effect: float | None  # of the comparison that decides; None without data
+    effect: float | None  # of the comparison that decides; None if it was not judged
     # its 95 % confidence interval; None where it is not known
     interval: tuple[float, float] | None
     n: int  # its repetitions, members, or points of a fit
@@ -117,7 +117,7 @@ def _hearing(claim: Claim, size: str, evidence: Evidence) -> _Hearing:
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
     claim, findings, decision = hearing.claim, hearing.findings, hearing.decision
     outcome, why = _outcome(hearing, p)
-    shown = decision.finding if decision else next(iter(findings), None)
+    shown = decision.finding if decision else None
     commands = chain.from_iterable(finding.commands for finding in findings)
     return Verdict(
         claim=claim.name,
@@ -174,7 +174,10 @@ def _excluded(claim: Claim, finding: Finding) -> tuple[str, ...]:
     if finding.interval is None or not finding.error:
         return ()
     low, high = finding.interval
-    marks = {"zero": 0.0, "the printed effect": printed_effects(claim).get(finding.where)}
+    marks = {
+        "zero": 0.0,
+        "the printed effect": printed_effects(claim).get(finding.where),
+    }
     return tuple(
         name
         for name, mark in marks.items()

@@ -167,9 +167,12 @@ def _twice(
 ) -> tuple[Claim, Claim]:
     """Return a claim about sharpness as the paper measures it, and on clean data."""
     more = " All sharpness measured on clean data."
+    clean = _claim(
+        f"{name}-clean", text + more, partial(judge, protocol="clean"), *rest
+    )
     return (
         _claim(name, text, partial(judge, protocol="paper"), *rest),
-        _claim(f"{name}-clean", text + more, partial(judge, protocol="clean"), *rest),
+        replace(clean, twin="clean"),
     )
 
 

@@ -3,137 +3,39 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from typing import Any, Literal
+from functools import partial
 
-from tepui.papers.claims.base import Checked, Claim, Finding, Judge
+from tepui.papers.claims import theorems
+from tepui.papers.claims.base import Claim, Finding, Judge
 from tepui.papers.claims.comparisons import (
-    Region,
     all_of,
     among,
-    apart,
     combined,
-    difference,
     duels,
     gap_trends,
-    level,
     levels,
-    log_line,
     trends,
 )
 from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
-from tepui.studies import Record
-from tepui.theory import Setting, simulate_subset_constant, subset_constant, theorem1
-from tepui.theory.theorems import Gap
+from tepui.papers.claims.slopes import SWEEPS, beta_falls, sam_flattens, tradeoff
 
 BARS = tuple(f"sharpbalance/figure7{panel}" for panel in "abcdef")
 CORRUPTED_BARS, CLEAN_BARS = BARS[:3], BARS[3:]
 BASELINES = ("deep_ensemble", "sam")
-SWEEPS = tuple(f"sharpbalance/figure{number}" for number in (3, 4))
-# The radius that table 1 chooses for every data set; beyond it members break.
-LARGEST_RADIUS = 0.2
 # Percentage points by which a method may fall short and still be as good.
 MARGIN = 0.2
 # What rounds to one percent, of runs of as many epochs as the paper's.
 ONE_PERCENT = 1.5
 EPOCHS = 200
-# Further from a simulation than this is another number.
-AGREEMENT: Region = (0.99, 1.01)
-leads = partial(duels, metric="ensemble_accuracy", winner="sharpbalance")
+ahead = partial(duels, metric="ensemble_accuracy")
+leads = partial(ahead, winner="sharpbalance")
 leads_grow = partial(gap_trends, metric="ensemble_accuracy", winner="sharpbalance")
-
-
-def tradeoff(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
-    """Slopes of diversity on sharpness are positive; each counts once.
-
-    Several panels show the same ensembles by the same measures.
-    """
-    shown = set()
-    for beta, line in slopes(evidence, items):
-        at = beta.record.at
-        measures = at.get("sharpness_measure"), at.get("diversity")
-        slope = beta.record.config_hash, line.effect, measures
-        if slope in shown:
-            continue
-        if beta.record.config_hash:
-            shown.add(slope)
-        yield line
-
-
-def slopes(
-    evidence: Evidence, items: Sequence[str]
-) -> Iterator[tuple[Datum, Finding]]:
-    """Yield each slope of figures over radii: as printed, or fitted to ensembles."""
-    betas = evidence.find(items, metric="beta")
-    for beta in sorted(betas, key=lambda datum: datum.record.item):
-        if beta.size == PRINTED:
-            yield beta, level(beta, _slope_of(beta))
-        elif line := log_line(*_points(evidence, beta), _slope_of(beta)):
-            yield beta, line
-
-
-def _slope_of(beta: Datum) -> str:
-    """Return a slope in words; the usual measures, of figure 4, are not named."""
-    usual = {"sharpness_measure": "worst_case", "diversity": "der"}
-    rest = {k: v for k, v in beta.names.items() if (k, v) not in usual.items()}
-    return f"beta: {label(rest)}"
-
-
-def _points(evidence: Evidence, beta: Datum) -> tuple[list[Datum], list[Datum]]:
-    """Return sharpness and diversity of SAM's ensembles, up to the largest radius."""
-    record = beta.record
-    axes = {**record.at, "architecture": record.architecture, "method": "sam"}
-    measure, diversity = axes.pop("sharpness_measure"), axes.pop("diversity")
-    sharp = {"dataset": record.dataset, "sharpness_measure": measure}
-    diverse = {"dataset": f"{record.dataset}_c", "metric": diversity}
-    found = (
-        evidence.find([record.item], metric="sharpness", **sharp, **axes),
-        evidence.find([record.item], **diverse, **axes),
-    )
-    sharpness, diversities = (
-        [datum for datum in several if datum.names["rho"] <= LARGEST_RADIUS]
-        for several in found
-    )
-    return sharpness, diversities
-
-
-def sam_flattens(evidence: Evidence) -> Checked | None:
-    """Return whether SAM, at the paper's radius, lowers sharpness on every data set."""
-    lower = []
-    names = {"metric": "sharpness", "sharpness_measure": "worst_case"}
-    for _, points in evidence.groups(SWEEPS, ["method", "rho"], **names):
-        plain, flat = (
-            points.get(place) for place in (("deep_ensemble", 0), ("sam", 0.2))
-        )
-        if plain is not None and flat is not None:
-            lower.append((flat.record.value or 0.0) < (plain.record.value or 0.0))
-    if not lower:
-        return None
-    said = f"SAM lowers sharpness in {sum(lower)} of {len(lower)} panels"
-    return Checked(all(lower), said)
 
 
 def gain_at_five(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
     """With five members, SharpBalance leads both baselines."""
-    names = {"dataset": "cifar100_c", "ensemble_size": 5}
-    return leads(evidence, items, rivals=BASELINES, **names)
-
-
-def beta_falls(
-    evidence: Evidence, items: Sequence[str], axis: str, sign: int
-) -> Iterator[Finding]:
-    """Smaller networks have larger slopes: both ends of an axis."""
-    # The figure's text does not tell which printed slope belongs to which network:
-    # they were assigned by this very claim.
-    found = {
-        beta.names[axis]: line
-        for beta, line in slopes(evidence, items)
-        if axis in beta.names and beta.size != PRINTED
-    }
-    if len(found) > 1:
-        small, large = sorted(found, reverse=sign < 0)[:: len(found) - 1]
-        where = f"beta at {axis} {small:g} less {large:g}"
-        yield apart(found[small], found[large], where)
+    where = partial(leads, dataset="cifar100_c", ensemble_size=5)
+    return where(evidence, items, rivals=BASELINES)
 
 
 def scoring_cost(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
@@ -142,10 +44,14 @@ def scoring_cost(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
         epochs = EPOCHS if datum.size == PRINTED else datum.epochs
         if epochs is None:
             continue
-        share = epochs / EPOCHS
         where = f"percent of {EPOCHS} epochs added by scoring: {label(datum.names)}"
         region = (-math.inf, ONE_PERCENT)
-        yield combined([datum], lambda v, share=share: share * v[0], where, region)
+        yield combined([datum], partial(_per_run, epochs), where, region)
+
+
+def _per_run(epochs: int, values: Sequence[float]) -> float:
+    """Return what one scoring adds to as many epochs as the paper's."""
+    return values[0] * epochs / EPOCHS
 
 
 def _of_several(datum: Datum) -> bool:
@@ -153,76 +59,12 @@ def _of_several(datum: Datum) -> bool:
     return bool(datum.names.get("ensemble_size") != 1)
 
 
+def _of_clean_data(datum: Datum) -> bool:
+    return not datum.record.dataset.endswith("_c")
+
+
 def _of_curvature(datum: Datum) -> bool:
     return datum.names.get("score") in (None, "input_curvature")
-
-
-@cache
-def theorem_numbers() -> tuple[Record, ...]:
-    """Return constants of both theorems, as printed and as corrected.
-
-    Theorem 2's constant is divided by its mean over 100 simulated matrices of
-    1200 x 60. Theorem 1's lower bound is computed for all lengths doubled and divided
-    by four: sharpness, a rise of a quadratic, must come out as it was.
-    """
-    simulated, error = simulate_subset_constant(
-        4, eta=0.02, rho=0.1, n=1200, d=60, subsets=3, matrices=100
-    )
-    numbers = []
-    for name in ("printed", "corrected"):
-        ratio = _constant(name) / float(simulated)
-        scaling = _lower_bound(name, 2) / _lower_bound(name, 1) / 4
-        sem = ratio * float(error) / float(simulated)
-        numbers += [
-            _number("theorem2", name, "constant_ratio", ratio, n=100, sem=sem),
-            _number("theorem1", name, "bound_scaling", scaling, n=1, sem=0.0),
-        ]
-    return tuple(numbers)
-
-
-def _constant(name: Literal["printed", "corrected"]) -> float:
-    chosen = subset_constant(4, eta=0.02, rho=0.1, ratio=20.0, subsets=3, constant=name)
-    return float(chosen)
-
-
-def _lower_bound(name: Literal["printed", "corrected"], length: int) -> float:
-    setting = Setting(
-        rho0=0.01 * length,
-        n=3000,
-        d=150,
-        sigma2=0.1 * length**2,
-        theta_norm=length * math.sqrt(15),
-    )
-    gap: Gap = "paper" if name == "printed" else "haar"
-    return float(theorem1(setting, 3, eta=0.01, rho=0.1, gap=gap).sharpness_lower)
-
-
-def _number(item: str, method: str, metric: str, value: float, **rest: Any) -> Record:
-    return Record(
-        item=f"sharpbalance/{item}",
-        dataset="random_quadratics",
-        architecture="linear",
-        method=method,
-        metric=metric,
-        value=value,
-        unit="ratio",
-        **rest,
-    )
-
-
-def _theory(name: str, text: str, source: str) -> Claim:
-    item, method = name.split("-")
-    metric = {"theorem1": "bound_scaling", "theorem2": "constant_ratio"}[item]
-    return Claim(
-        name=f"sharpbalance/{name}",
-        text=text,
-        source=source,
-        needs=(f"sharpbalance/{item}",),
-        judge=partial(levels, metric=metric, region=AGREEMENT, method=method),
-        effect="ratio to what it must be",
-        unit="matrices",
-        computed=theorem_numbers,
-    )
 
 
 def of_released(judge: Judge) -> Judge:
@@ -253,6 +95,7 @@ def released_twin(claim: Claim) -> Claim:
         name=f"{claim.name}-released",
         text=f"{claim.text} By the released rule, the library's default.",
         judge=of_released(claim.judge),
+        twin="released",
     )
 
 
@@ -424,18 +267,18 @@ OF_SHARPBALANCE = (
     ),
     Claim(
         name="sharpbalance/gsam",
-        text="GSAM improves SAM's ensembles, which stay behind SharpBalance; with GSAM, "
-        "SharpBalance is better on clean data.",
+        text="GSAM improves SAM's ensembles, which stay behind SharpBalance; with "
+        "GSAM, SharpBalance is better on clean data.",
         source="Appendix F.4; table 7",
         needs=("sharpbalance/table7",),
         judge=all_of(
-            partial(
-                duels, metric="ensemble_accuracy", winner=winner, rivals=[rival], **data
-            )
-            for winner, rival, data in (
-                ("gsam", "sam", {}),
-                ("sharpbalance", "gsam", {}),
-                ("sharpbalance_gsam", "sharpbalance", {"dataset": "cifar100"}),
+            (
+                partial(ahead, winner="gsam", rivals=["sam"]),
+                partial(ahead, winner="sharpbalance", rivals=["gsam"]),
+                among(
+                    _of_clean_data,
+                    partial(ahead, winner="sharpbalance_gsam", rivals=["sharpbalance"]),
+                ),
             )
         ),
         effect=ACCURACY,
@@ -449,26 +292,9 @@ OF_SHARPBALANCE = (
         effect=ACCURACY,
     ),
 )
-THEOREMS = (
-    _theory(
-        "theorem1-printed",
-        "The lower bound of Theorem 1, as printed, scales as sharpness does.",
-        "Theorem 1",
-    ),
-    _theory(
-        "theorem1-corrected",
-        "The lower bound of Theorem 1, as corrected here, scales as sharpness does.",
-        "our correction, theory page",
-    ),
-    _theory(
-        "theorem2-printed",
-        "The constant C of Theorem 2, as printed, is what simulations give (to 1 %).",
-        "Theorem 2",
-    ),
-    _theory(
-        "theorem2-corrected",
-        "The constant C of Theorem 2, as corrected here, is what simulations give.",
-        "our correction, theory page",
-    ),
+CLAIMS = (
+    *OF_SAM,
+    *OF_SHARPBALANCE,
+    *theorems.CLAIMS,
+    *map(released_twin, OF_SHARPBALANCE),
 )
-CLAIMS = (*OF_SAM, *OF_SHARPBALANCE, *THEOREMS, *map(released_twin, OF_SHARPBALANCE))

@@ -11,7 +11,6 @@ How findings join depends on what is claimed:
 - ``always``: holds if every finding does (intersection-union test: the largest p); one
   clear counter-example refutes it (the smallest p, times the number of findings).
 - ``generally``: every finding must hold, or every one must fail.
-- ``somewhere``: one that holds suffices; refuted if every one fails.
 
 Findings whose error is not known say nothing either way and are left out. One that was
 picked from several by its numbers counts as often as there were (Bonferroni).
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from tepui.papers.claims.evidence import Evidence
 
 Outcome = Literal["supported", "refuted", "undecided", "no data"]
-Scope = Literal["always", "generally", "somewhere"]
+Scope = Literal["always", "generally"]
 LEVEL = 0.05
 
 
@@ -154,19 +153,15 @@ def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
         return None
     support = sorted(certain, key=lambda finding: (finding.p_for, -finding.depth))
     doubt = sorted(certain, key=lambda finding: (finding.p_against, finding.depth))
-    count = len(certain)
-    if scope == "somewhere":
-        holding, for_it, role = support[0], count * support[0].p_for, "best support"
-    else:
-        holding, for_it, role = support[-1], support[-1].p_for, "weakest support"
+    holding, for_it = support[-1], support[-1].p_for
     if scope == "always":
-        failing, against = doubt[0], count * doubt[0].p_against
+        failing, against = doubt[0], len(certain) * doubt[0].p_against
     else:
         failing, against = doubt[-1], doubt[-1].p_against
     if against < for_it:
         role = "clearest" if scope == "always" else "mildest"
         return Decision(False, min(1.0, 2 * against), failing, f"{role} failure")
-    return Decision(True, min(1.0, 2 * for_it), holding, role)
+    return Decision(True, min(1.0, 2 * for_it), holding, "weakest support")
 
 
 def quantile(freedom: float) -> float:

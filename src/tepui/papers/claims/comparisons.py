@@ -210,7 +210,8 @@ def log_line(x: Sequence[Datum], y: Sequence[Datum], where: str) -> Finding | No
         return None
     line = tradeoff_slope([a for a, _ in points], [b for _, b in points])
     freedom = line.count - 2
-    error = _from_interval((line.low, line.high), freedom) if freedom else None
+    known = freedom and _from_interval((line.low, line.high), freedom)
+    error = known or None  # a line through all points does not tell its error
     found = _finding(
         [*x, *y], where, ABOVE_ZERO, line.slope, error, max(1, freedom), line.count
     )
@@ -244,7 +245,8 @@ def _about_the_line(
     line = tradeoff_slope(x, _logs(_value(d.record) for d in data), log=False)
     freedom = line.count - 2
     error = _from_interval((line.low, line.high), freedom) or None
-    return replace(trend, error=error, freedom=freedom, n=line.count)
+    found = replace(trend, error=error, freedom=freedom, n=line.count)
+    return replace(found, unit="points on a line")
 
 
 def _finding(

@@ -151,8 +151,8 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
         return "undecided", f"No comparison has repetitions that differ{absent}."
     took = f" ({hearing.checked.why})" if hearing.checked else ""
     sentence = f"It {_count(hearing.findings)}{took}; {_shown(decision)}{absent}."
-    # One finding settles what is claimed of some place, or denied of every place.
-    settled = claim.scope == ("somewhere" if decision.holds else "always")
+    # One clear counter-example settles what is claimed of every place.
+    settled = claim.scope == "always" and not decision.holds
     if p > LEVEL or (blocking and not settled):
         return "undecided", sentence
     return ("supported" if decision.holds else "refuted"), sentence

@@ -37,7 +37,7 @@ class Expected(NamedTuple):
 
 
 def simulated(
-    claims: Sequence[Claim], *, draws: int = 2000, seed: int = 0
+    claims: Sequence[Claim], *, draws: int = 1000, seed: int = 0
 ) -> dict[str, Power]:
     """Return the power of each claim's design, by name; twins have their original's."""
     designed = [(claim, design_of(claim)) for claim in claims if not claim.twin]
@@ -163,9 +163,10 @@ def joined(
     p_for: Array, p_against: Array, scope: Scope
 ) -> tuple[NDArray[np.bool_], Array]:
     """Return what ``decide`` does of many draws: whether they hold, and p."""
-    count = len(p_for)
-    support = count * p_for.min(0) if scope == "somewhere" else p_for.max(0)
-    doubt = count * p_against.min(0) if scope == "always" else p_against.max(0)
+    support = p_for.max(0)
+    doubt = p_against.max(0)
+    if scope == "always":
+        doubt = len(p_against) * p_against.min(0)
     holds = support <= doubt
     return holds, np.minimum(1.0, 2 * np.where(holds, support, doubt))
 

@@ -44,7 +44,9 @@ def scoring_cost(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
         epochs = EPOCHS if datum.size == PRINTED else datum.epochs
         if epochs is None:
             continue
-        where = f"percent of {EPOCHS} epochs added by scoring: {label(datum.names)}"
+        where = (
+            f"percent of {EPOCHS} epochs that sharpbalance adds: {label(datum.names)}"
+        )
         region = (-math.inf, ONE_PERCENT)
         yield combined([datum], partial(_per_run, epochs), where, region)
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from tepui.evaluation.stored_logits import StoredLogits
-from tepui.metrics import Rule, accuracy, individual_accuracy
+from tepui.metrics import Rule, ensemble_predictions, individual_accuracy
 from tepui.studies.jackknife import group_pseudo_values
 
 Answered = tuple[Tensor, Tensor]  # logits of all members, and labels
+AT_A_TIME = 32  # groups whose answers are joined at once
 
 
 def member_values(
@@ -40,16 +41,26 @@ def improvement_rates(
     sets: Sequence[Answered], alone: Sequence[float], size: int, rule: Rule
 ) -> dict[tuple[int, ...], float]:
     """Return the share of its members' error that each group of some size removes."""
-    rates = {}
-    for group in combinations(range(len(alone)), size):
-        chosen = [*group]
-        together = fmean(
-            float(accuracy(logits[chosen], labels, rule=rule))
-            for logits, labels in sets
-        )
-        members = fmean(alone[member] for member in group)
-        rates[group] = (together - members) / (1 - members)
-    return rates
+    groups = [*combinations(range(len(alone)), size)]
+    together = _means([_group_accuracies(*one, groups, rule) for one in sets])
+    members = [fmean(alone[member] for member in group) for group in groups]
+    return {
+        group: (joined - single) / (1 - single)
+        for group, joined, single in zip(groups, together, members, strict=True)
+    }
+
+
+def _group_accuracies(
+    logits: Tensor, labels: Tensor, groups: Sequence[tuple[int, ...]], rule: Rule
+) -> list[float]:
+    """Return the accuracy of each group, some groups at a time."""
+    found: list[float] = []
+    for chosen in torch.tensor(groups).split(AT_A_TIME):
+        beside = logits[chosen.T].flatten(1, 2)  # groups as further samples
+        predicted = ensemble_predictions(beside, rule=rule)
+        right = predicted.view(len(chosen), -1) == labels
+        found += right.double().mean(1).tolist()
+    return found
 
 
 def _joined(stored: Sequence[StoredLogits], part: str) -> list[Answered]:

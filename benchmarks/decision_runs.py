@@ -64,9 +64,11 @@ def training_and_held_out(arguments: argparse.Namespace) -> tuple[Arrays, Arrays
     return split(cifar10(arguments, train=True), 0.1, seed=0)
 
 
-def begin(data: Arrays, method: Method, folder: Path, **how: int) -> None:
-    """Train the first half of an ensemble and leave it in its folder."""
-    _fit(data, method, folder, stop_after=how["epochs"] // 2, **how)
+def begin(
+    data: Arrays, method: Method, folder: Path, *, until: int, **how: int
+) -> None:
+    """Train an ensemble up to an epoch, or on to it, and leave it in its folder."""
+    _fit(data, method, folder, stop_after=until, resume=True, **how)
 
 
 def go_on(

@@ -81,7 +81,7 @@ def train(arguments: argparse.Namespace) -> None:
     first, *_ = methods = cell.methods()
     with tempfile.TemporaryDirectory(dir=arguments.out) as folder:
         first_half = Path(folder) / "first_half"
-        begin(data, methods[first], first_half, **how)
+        begin(data, methods[first], first_half, until=how["epochs"] // 2, **how)
         for name, method in methods.items():
             run = go_on(data, method, Path(folder) / name, first_half, **how)
             found = {

@@ -102,7 +102,7 @@ def train(arguments: argparse.Namespace) -> None:
     epochs, width, method = arguments.epochs, arguments.width, METHODS[job.arm]
     how = {"width": width, "seed": job.block, "epochs": epochs}
     if job.begins:
-        begin(data, method, job.folder, **how)
+        begin(data, method, job.folder, until=epochs // 2, **how)
         return
     run = go_on(data, method, job.folder, job.first_half.folder, **how)
     began = time.monotonic()

@@ -18,6 +18,8 @@ from tepui.papers.writing import as_json, free_paths, write_files
 
 EXAMPLE = "tepui claims --from results"
 FILES = ("claims.json", "claims.md")
+# What a terminal has room for; the reasons are in the Markdown.
+SHOWN = ("size", "verdict", "effect", "95 % interval", "n", "p", "printed")
 COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",
@@ -58,7 +60,7 @@ def claims(
         terminal.out(text, end="", highlight=False)
         return
     terminal.print(_table(judged))
-    terminal.print(summary(judged))
+    terminal.print(f"{summary(judged)}\nreasons and commands: tepui claims --markdown")
     if out is not None:
         terminal.print(f"written to {out}")
 
@@ -66,10 +68,9 @@ def claims(
 def _table(judged: Sequence[Verdict]) -> Table:
     rows: list[list[str | Text]] = []
     for verdict in judged:
-        size, outcome, *rest = cells(verdict)
-        marked = Text(outcome, COLORS[verdict.outcome])
-        shown = (escape(cell) for cell in (*rest, verdict.why))
-        rows.append([verdict.claim, escape(size), marked, *shown])
-    headings = ("claim", *COLUMNS, "why")
-    numbers = ("effect", "95 % interval", "p")
-    return table("claims of the papers", headings, rows, numbers=numbers)
+        by_column = dict(zip(COLUMNS, map(escape, cells(verdict)), strict=True))
+        shown: dict[str, str | Text] = {name: by_column[name] for name in SHOWN}
+        shown["verdict"] = Text(verdict.outcome, COLORS[verdict.outcome])
+        rows.append([verdict.claim, *shown.values()])
+    numbers = ("effect", "p")
+    return table("claims of the papers", ("claim", *SHOWN), rows, numbers=numbers)

@@ -5,13 +5,14 @@ import math
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from statistics import fmean, linear_regression, variance
+from statistics import fmean, linear_regression, stdev, variance
 
 import numpy as np
 import pytest
 
 from tepui.papers.claims.base import Finding, decide
 from tepui.papers.claims.designs import (
+    BRANCHED,
     CLEAN,
     CORRUPTED,
     DESIGNS,
@@ -137,21 +138,28 @@ def test_whole_studies_come_out_as_the_simulation_says(name):
 
 @cache
 def runs():
-    rows = json.loads((DOCS / "results/decisions/001_radius/runs.json").read_text())
-    return {(row["method"], row["rho"], row["block"]): row for row in rows}
+    folder = DOCS / "results/decisions/002_which_rule"
+    rows = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+    return {(row["arm"], row["block"]): row for row in rows}
 
 
-def between_blocks(value, first, second):
-    """The standard deviation of a difference between blocks, over four radii."""
-    spreads = []
-    for rho in (0.05, 0.1, 0.2, 0.3):
-        other = 0.0 if second == "deep_ensemble" else rho
-        gaps = [
-            value(runs()[first, rho, block]) - value(runs()[second, other, block])
-            for block in (0, 1)
-        ]
-        spreads.append(variance(gaps))
-    return math.sqrt(fmean(spreads))
+BLOCKS = range(2, 7)
+SHARED = [("released", "sam"), ("paper", "sam")]
+APART = [("released", "deep_ensemble"), ("paper", "deep_ensemble")]
+SAM = [("sam", "deep_ensemble")]
+
+
+def between_blocks(value, pairs):
+    """The standard deviation of a difference between blocks."""
+    return math.sqrt(
+        fmean(
+            variance(
+                value(runs()[first, block]) - value(runs()[second, block])
+                for block in BLOCKS
+            )
+            for first, second in pairs
+        )
+    )
 
 
 def severity_slope(run):
@@ -163,48 +171,41 @@ def severity_slope(run):
 
 
 @pytest.mark.parametrize(
-    ("data", "noise"), [("corrupted", CORRUPTED), ("clean", CLEAN)]
+    ("data", "noise", "apart"), [("corrupted", CORRUPTED, APART), ("clean", CLEAN, SAM)]
 )
-def test_noise_of_accuracy_is_that_of_decision_001(data, noise):
+def test_noise_of_accuracy_is_that_of_decision_002(data, noise, apart):
     def value(run):
         return 100 * run[data]["accuracy"]
 
-    found = between_blocks(value, "sharpbalance", "sam")
-    assert found == pytest.approx(noise["against sam,"], rel=0.05)
-    found = between_blocks(value, "sharpbalance", "deep_ensemble")
-    assert found == pytest.approx(noise[""], rel=0.05)
+    assert between_blocks(value, SHARED) == pytest.approx(noise[BRANCHED], rel=0.05)
+    assert between_blocks(value, apart) == pytest.approx(noise[""], rel=0.05)
 
 
 @pytest.mark.parametrize("metric", ["ece", "nll"])
-def test_noise_of_uncertainty_is_that_of_decision_001(metric):
+def test_noise_of_uncertainty_is_that_of_decision_002(metric):
     def value(run):
         return run["corrupted"][metric]
 
     noise = DESIGNS["sharpbalance/uncertainty-order"].noise
-    found = between_blocks(value, "sharpbalance", "sam")
+    found = between_blocks(value, SHARED)
     assert found == pytest.approx(noise(f"{metric} against sam"), rel=0.05)
-    found = between_blocks(value, "sam", "deep_ensemble")
-    assert found == pytest.approx(noise(metric), rel=0.05)
+    assert between_blocks(value, SAM) == pytest.approx(noise(metric), rel=0.05)
 
 
 @pytest.mark.parametrize(("data", "word"), [("clean", ""), ("corrupted", "_c,")])
-def test_noise_of_members_is_that_of_decision_001(data, word):
-    spreads = []
-    for rho in (0.05, 0.1, 0.2, 0.3):
-        gaps = []
-        for block in (0, 1):
-            pair = [("sam", rho), ("deep_ensemble", 0.0)]
-            with_sam, plain = (
-                runs()[(*each, block)][data]["members"]["accuracy"] for each in pair
-            )
-            gaps += [100 * (a - b) for a, b in zip(with_sam, plain, strict=True)]
-        spreads.append(variance(gaps))
-    expected_noise = pytest.approx(MEMBER_ACCURACY[word], rel=0.05)
-    assert math.sqrt(fmean(spreads)) == expected_noise
+def test_noise_of_members_is_that_of_decision_002(data, word):
+    gaps = []
+    for block in BLOCKS:
+        with_sam, plain = (
+            runs()[arm, block][data]["members"]["accuracy"]
+            for arm in ("sam", "deep_ensemble")
+        )
+        gaps += [100 * (a - b) for a, b in zip(with_sam, plain, strict=True)]
+    assert stdev(gaps) == pytest.approx(MEMBER_ACCURACY[word], rel=0.05)
 
 
-def test_noise_of_slopes_is_that_of_decision_001():
-    found = between_blocks(severity_slope, "sharpbalance", "sam")
+def test_noise_of_slopes_is_that_of_decision_002():
+    found = between_blocks(severity_slope, SHARED)
     noise = DESIGNS["sharpbalance/gap-severity"].noise
     assert found == pytest.approx(noise("here"), rel=0.05)
 
@@ -212,13 +213,13 @@ def test_noise_of_slopes_is_that_of_decision_001():
 @pytest.mark.parametrize(
     ("data", "word"), [("clean", "cifar10,"), ("corrupted", "cifar10_c,")]
 )
-def test_noise_of_rates_is_that_of_decision_001(data, word):
+def test_noise_of_rates_is_that_of_decision_002(data, word):
     def value(run):
         return run[data]["eir"]
 
-    of_ensembles = between_blocks(value, "sam", "deep_ensemble")
     noise = DESIGNS["sharpbalance/sam-improvement"].noise
-    assert noise(word) == pytest.approx(of_ensembles * math.sqrt(3), rel=0.05)
+    found = between_blocks(value, SAM) * math.sqrt(3)
+    assert found == pytest.approx(noise(word), rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
         return "undecided", f"Not judged: {hearing.checked.why}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
-    took = f" ({hearing.checked.why})" if hearing.checked else ""
+    took = f"; {hearing.checked.why}" if hearing.checked else ""
     sentence = f"It {_count(hearing.findings)}{took}; {_shown(decision)}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds

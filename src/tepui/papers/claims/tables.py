@@ -82,8 +82,9 @@ def cells(verdict: Verdict) -> list[str]:
     if verdict.effect is not None:
         effect, n = f"{verdict.effect:.4g}", f"{verdict.n} {verdict.unit}"
     if verdict.interval is not None:
-        exact = verdict.interval[0] == verdict.interval[1]
-        interval = "exact" if exact else ends(verdict.interval)
+        interval = ends(verdict.interval)
+        if verdict.interval[0] == verdict.interval[1]:
+            interval, n = "exact", ""
     if verdict.p is not None:
         p = f"{verdict.p:.2g}" if verdict.p >= 1e-4 else "< 0.0001"
     printed = "" if verdict.printed is None else verdict.printed.outcome
@@ -92,19 +93,20 @@ def cells(verdict: Verdict) -> list[str]:
 
 
 def designs(power: Mapping[str, Power], claims: Sequence[Claim] = CLAIMS) -> str:
-    """Return a table of the studies that can decide the claims, with their power."""
+    """Return a table of the studies that can decide the claims, and their sources."""
     headings = ["claim", "size", "n", "power", "no effect", "one missing", "means"]
-    rows = []
+    rows, notes = [], []
     for claim in claims:
         design = design_of(claim)
         if claim.name not in power or design is None:
             continue
         shares = [f"{100 * share:.1f} %" for share in power[claim.name]]
-        means = expected(claim, design).means
-        words = "; ".join(filter(None, [means, design.note, f"noise: {design.source}"]))
         n = f"{design.n} {design.unit or claim.unit}"
-        rows.append([f"`{claim.name}`", design.size, n, *shares, words])
-    return as_markdown(headings, rows)
+        means = expected(claim, design).means
+        rows.append([f"`{claim.name}`", design.size, n, *shares, means])
+        note = f"{design.note}; " if design.note else ""
+        notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
+    return f"{as_markdown(headings, rows)}\n{''.join(notes)}"
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

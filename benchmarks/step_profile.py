@@ -36,9 +36,9 @@ KINDS = {
         *("init_device_workspace", "nhwcToNchw", "nchwToNhwc", "AddPadding"),
         *("convertTensor", "ReduceSplitK"),
     ),
+    "lists of tensors (casts, perturbation, optimizer)": ("multi_tensor_apply",),
     "BatchNorm, sums": ("_moments", "_gradient_sums", "_join_sums", "_join_moments"),
     "BatchNorm, results": ("_apply", "_apply_gradient", "batch_norm"),
-    "lists of tensors (casts, perturbation, optimizer)": ("multi_tensor_apply",),
     "gradients that meet at a sum": ("CUDAFunctor_add",),
 }
 

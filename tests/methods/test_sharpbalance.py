@@ -138,6 +138,22 @@ def test_published_split_without_perturbation_is_the_full_batch_gradient(inside)
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("sharp", [False, True])
+def test_a_batch_of_one_sample_keeps_its_kind(sharp):
+    member, data = member_and_data(1)
+    member.state["sharp"] = torch.tensor([sharp])
+    batch = whole(data)
+    found = SharpBalance(rho=0.5, stratified=False).gradient(member, batch)
+    aware = SAM(rho=0.5).gradient(member, batch)
+    plain = member.gradient(batch)
+    expected, other = (aware, plain) if sharp else (plain, aware)
+    for one, same, different in zip(
+        found.values, expected.values, other.values, strict=True
+    ):
+        torch.testing.assert_close(one, same, rtol=0, atol=0)
+        assert not torch.equal(one, different)
+
+
 def objective_gradient(member, data, sharp):
     """The gradient of the whole objective with both terms by their shares."""
     batch = whole(data)

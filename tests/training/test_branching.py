@@ -1,9 +1,15 @@
 """Runs that share their beginning, against whole runs."""
 
+import shutil
+from dataclasses import dataclass
+
 import pytest
+import torch
+from torch import nn
 
 import tepui
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.training.run_folder import RunFolder
 from training.cases import (
     assert_different,
     assert_same_bits,
@@ -116,6 +122,84 @@ def test_a_prefix_that_differs_is_refused_by_name(tmp_path, method, how, said):
     with pytest.raises(ValueError, match=said):
         trained(method, tmp_path / "new", branch_from=tmp_path / "prefix", **how)
     assert not (tmp_path / "new").exists()
+
+
+def net(*layers, scale=1.0, frozen=False):
+    """Return a factory of models that all have the same class."""
+
+    def make():
+        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), *layers)
+        model.append(nn.Linear(8, 3)).requires_grad_()
+        with torch.no_grad():
+            model[1].weight.mul_(scale)
+        model[1].bias.requires_grad_(not frozen)
+        return model
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (net(nn.Dropout(0.1)), "models must match the run being branched from"),
+        (net(nn.Tanh()), "models must match"),
+        (net(nn.Dropout(0.5), frozen=True), "models must match"),
+        (net(nn.Dropout(0.5), scale=3.0), "member 0 of ensemble must begin with"),
+    ],
+)
+def test_a_model_that_differs_is_refused_by_name(tmp_path, other, said):
+    """Classes and seeds are the same, but whole runs would not be."""
+    same, how = net(nn.Dropout(0.5)), {"branch_from": tmp_path / "prefix"}
+    trained(SAM(rho=0.3), tmp_path / "prefix", factory=same, stop_after=HALF)
+    with pytest.raises(ValueError, match=said):
+        trained(SAM(rho=0.3), tmp_path / "new", factory=other, **how)
+    branch = trained(SAM(rho=0.3), tmp_path / "new", factory=same, **how)
+    assert_same_bits(branch, trained(SAM(rho=0.3), None, factory=same))
+
+
+def test_resuming_with_other_layers_is_refused(tmp_path):
+    trained(SAM(rho=0.3), tmp_path, factory=net(nn.Dropout(0.5)), stop_after=1)
+    with pytest.raises(ValueError, match="models must be what the run"):
+        trained(SAM(rho=0.3), tmp_path, factory=net(nn.Dropout(0.1)), resume=True)
+
+
+def test_a_branch_takes_its_origins_threads(tmp_path):
+    trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
+    torch.set_num_threads(2)
+    how = {"branch_from": tmp_path / "prefix"}
+    branch = trained(SharpBalance(rho=0.3), tmp_path / "branch", **how)
+    torch.set_num_threads(1)
+    assert RunFolder(tmp_path / "branch").threads() == 1
+    assert_same_bits(branch, trained(SharpBalance(rho=0.3), None))
+
+
+def test_a_branch_that_has_begun_no_longer_needs_its_origin(tmp_path):
+    method, how = SharpBalance(rho=0.3), {"branch_from": tmp_path / "prefix"}
+    trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
+    origin = RunFolder(tmp_path / "prefix").load_checkpoint()
+    trained(method, tmp_path / "branch", stop_after=HALF + 1, **how)
+    named = RunFolder(tmp_path / "branch").recorded()["branched_from"]
+    assert named["folder"] == str(tmp_path / "prefix")
+    assert (named["epochs"], named["members"]) == (HALF, list(origin.digests))
+    shutil.rmtree(tmp_path / "prefix")
+    branch = trained(method, tmp_path / "branch", resume=True, **how)
+    assert_same_bits(branch, trained(method, None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrinking(SAM):
+    """SAM that also shrinks weights, from the first step on."""
+
+    def after_update(self, member):
+        for weight in member.parameters:
+            weight.mul_(0.999)
+
+
+def test_a_subclass_that_does_more_begins_like_itself(tmp_path):
+    trained(DeepEnsemble(), tmp_path / "prefix", stop_after=HALF)
+    method = Shrinking(rho=0.3, start_at=HALF)
+    with pytest.raises(ValueError, match="method must begin like the run in"):
+        trained(method, None, branch_from=tmp_path / "prefix")
 
 
 def test_a_run_stopped_within_an_epoch_is_no_branch_point(tmp_path, monkeypatch):

@@ -5,13 +5,16 @@ import inspect
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import TensorDataset
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip, RandomCrop
+from tepui.data.arrays import Batch
 from tepui.losses import CrossEntropy, cross_entropy
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.batches import index_stream
 from training.cases import (
@@ -227,6 +230,23 @@ def test_accumulation_runs_smaller_parts():
 
     fitted(numbers(8), lambda: Watched(4, CLASSES), epochs=1, members=1, accumulate=3)
     assert seen[-3:] == [3, 3, 2]
+
+
+@given(samples=st.integers(1, 40), parts=st.integers(1, 50))
+def test_parts_of_a_batch_are_never_single_samples(samples, parts):
+    member = member_of(mlp(), accumulate=parts)
+    batch = Batch(torch.zeros(samples, 4), torch.arange(samples), torch.arange(samples))
+    found = [part.targets for part in member.parts(batch)]
+    assert torch.equal(torch.cat(found), torch.arange(samples))
+    sizes = [len(part) for part in found]
+    assert min(sizes) >= min(2, samples)
+    assert max(sizes) <= max(3, -(-samples // parts) + 1)
+    assert len(sizes) <= parts
+
+
+def test_sharpness_aware_parts_of_two_samples_can_be_accumulated():
+    method = SharpBalance(switch_at=1, select="random", fraction=0.2)
+    fitted(images(48), method=method, members=3, epochs=3, accumulate=4)
 
 
 def test_clip_norm_bounds_the_step():

@@ -1,6 +1,7 @@
 """Draws that follow from no key are found before a step is captured."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from tepui.training.foreign_draws import foreign_draws, streams_kept
+from tepui.training.foreign_draws import Watch, foreign_draws, streams_kept
 from training.cases import global_states, member_of, one_thread
 from training.draw_cases import Noisy, batch
 
@@ -26,6 +27,12 @@ HELD = {
     "RandomState": lambda: Noisy(lambda m: m.own.rand(), own=np.random.RandomState(1)),
     "list": lambda: Noisy(lambda m: m.own[1].random(), own=[None, random.Random(1)]),
     "dict": lambda: Noisy(lambda m: m.own["a"].random(), own={"a": random.Random(1)}),
+    "nested": lambda: Noisy(
+        lambda m: m.own[0]["a"].random(), own=[{"a": random.Random(1)}]
+    ),
+    "object": lambda: Noisy(
+        lambda m: m.own.inside.random(), own=SimpleNamespace(inside=random.Random(1))
+    ),
     # So rarely that outputs do not show it.
     "rarely": lambda: Noisy(lambda m: m.own.random() > 2, own=random.Random(1)),
 }
@@ -42,6 +49,18 @@ def test_streams_that_a_model_holds_are_found_and_put_back(name):
     assert found.startswith("the model draws from a generator of its own (0.own")
     assert model[0].draw(model[0]) == expected
     assert name == "rarely" or changed != expected
+
+
+def test_a_watch_tells_what_was_drawn_from_since():
+    model = nn.Sequential(HELD["object"]())
+    watch = Watch([model])
+    assert watch.drawn_from() is None
+    model[0].draw(model[0])
+    assert watch.drawn_from() == "a generator of its own (0.own.inside)"
+    watch = Watch([model])
+    with streams_kept([model]):
+        random.random()
+        assert watch.drawn_from() == "Python's random"
 
 
 def test_a_stream_that_is_held_but_not_drawn_from_is_no_obstacle():

@@ -314,6 +314,8 @@ def _divided(batch: Batch, sharp: Tensor) -> Batch:
 def _without_single(inside: Tensor) -> Tensor:
     """Return the division of a batch, with a part of one sample joined to the other."""
     count = int(inside.sum())
+    if len(inside) == 1:
+        return inside
     if count == 1:
         return torch.zeros_like(inside)
     return torch.ones_like(inside) if count == len(inside) - 1 else inside

@@ -48,9 +48,18 @@ class SharpnessAware(MemberMethod):
         return BEFORE_START if epoch < start else "main"
 
     def prefix(self, epochs: int) -> tuple[Method, int]:
-        """Return a deep ensemble until ``start_at``, if there is such a beginning."""
+        """Return a deep ensemble until ``start_at``, if there is such a beginning.
+
+        A subclass that does more than perturb begins like itself alone.
+        """
         start = epoch_of("start_at", self.start_at, epochs)
-        return (DeepEnsemble(), start) if start else (self, epochs)
+        kind = type(self)
+        more = (
+            kind.start is not Method.start
+            or kind.after_update is not Method.after_update
+            or kind.gradient is not SharpnessAware.gradient
+        )
+        return (self, epochs) if more or start == 0 else (DeepEnsemble(), start)
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss here and the gradient that the perturbed weights give."""

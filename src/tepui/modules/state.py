@@ -1,5 +1,8 @@
 """A module's state as tensors, and the models that can be rebuilt from a file."""
 
+import hashlib
+import math
+import re
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,22 @@ def description(module: nn.Module) -> dict[str, Any]:
     if isinstance(module, Model) and _is_listed(kind):
         return {"model": kind.__name__, "config": module.config}
     return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
+
+
+def structure_digest(module: nn.Module) -> str:
+    """Return what tells a module from others beside its weights.
+
+    That is its printed layers, without addresses, and what of it is trained.
+    """
+    layers = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module))
+    trained = [name for name, p in module.named_parameters() if p.requires_grad]
+    return hashlib.sha256("\n".join([layers, *trained]).encode()).hexdigest()[:16]
+
+
+def weights_norm(module: nn.Module) -> float:
+    """Return the length of all weights of a module as one vector, in float64."""
+    squares = [float(p.detach().double().square().sum()) for p in module.parameters()]
+    return math.sqrt(math.fsum(squares))
 
 
 def rebuilt(

@@ -41,7 +41,9 @@ class Speeds:
             config, environment = recorded["config"], recorded["environment"]
             if environment["hardware"] != hardware or config["device"] != device.type:
                 continue
-            name = _name(config["method"], config["models"][0], config["batch_size"])
+            model = dict(config["models"][0])
+            del model["layers"]  # a trial does not know them
+            name = _name(config["method"], model, config["batch_size"])
             for record in history:
                 before = self._found.get(name, Speed())
                 self._found[name] = Speed(

@@ -1,37 +1,61 @@
 """Going on from where another run stands that has begun alike."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
+from tepui.ensembles.ensemble import Ensemble
+from tepui.modules.state import weights_norm
 from tepui.training.batches import steps_per_epoch
 from tepui.training.run_folder import Checkpoint, RunFolder, to_jsonable
 from tepui.training.spec import TrainingSpec
 
+# Weights drawn with one seed on two kinds of machines differ by less.
+SAME_WEIGHTS = 1e-4
+
 
 def branch_point(
-    folder: str | Path, config: dict[str, Any], spec: TrainingSpec
+    folder: str | Path,
+    config: dict[str, Any],
+    spec: TrainingSpec,
+    ensemble: Ensemble,
 ) -> Checkpoint:
     """Return the checkpoint of a run from which another one may go on.
 
-    Both runs must have been told the same but for their methods, and up to the
-    checkpoint the methods must do the same.
+    Both runs must have begun with the same weights and been told the same but for
+    their methods, and up to the checkpoint the methods must do the same.
     """
     origin = RunFolder(folder)
     checkpoint = origin.load_checkpoint()
     if checkpoint is None:
         raise ValueError(f"branch_from must hold a run with a checkpoint, got {folder}")
-    recorded = origin.recorded()["config"]
+    document = origin.recorded()
+    recorded = document["config"]
     asked = json.loads(json.dumps(config))
     for name in sorted((asked.keys() | recorded.keys()) - {"method"}):
         value, there = asked.get(name), recorded.get(name)
         rule = f"match the run being branched from ({there!r} in {folder})"
         require(value == there, name, rule, value)
+    _check_first_weights(document["first_weights"], ensemble, folder)
     _check_whole_epochs(checkpoint, asked["data"]["samples"], spec, folder)
     if asked["method"] != recorded["method"]:
         _check_prefix(recorded["method"], len(checkpoint.history), spec, folder)
     return checkpoint
+
+
+def _check_first_weights(
+    recorded: list[float], ensemble: Ensemble, folder: str | Path
+) -> None:
+    """Refuse an ensemble that another run than this one would have trained."""
+    rule = f"begin with the weights that the run in {folder} began with"
+    pairs = zip(recorded, ensemble.members, strict=True)
+    for index, (length, member) in enumerate(pairs):
+        here = weights_norm(member)
+        same = math.isclose(here, length, rel_tol=SAME_WEIGHTS)
+        value = f"weights of length {here:.6g} instead of {length:.6g}"
+        require(same, f"member {index} of ensemble", rule, value)
 
 
 def _check_whole_epochs(

@@ -90,7 +90,8 @@ def fit(
         unlabeled: Data whose targets are not read, for methods that make members
             disagree on them (``A2D``, ``DivDis``).
         keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.
-        accumulate: Split each batch into this many parts to save memory.
+        accumulate: Split each batch into this many parts to save memory, of two samples
+            at least.
         clip_norm: Bound on the norm of the gradient.
         prune: ``Prune(sparsity=0.9)`` removes the smallest weights of every member.
         average: Share of the run, at its end, over which each member's weights are

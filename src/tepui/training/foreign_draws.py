@@ -6,7 +6,7 @@ was captured, from whichever stream, stays what it was then for the rest of the 
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from tepui.training.passes import MemberPasses
 
 # Two passes of one seed differ by less, even where bfloat16 sums in another order.
 ROUNDING = 0.03
+DEPTH = 3  # how far inside of an attribute's value generators are looked for
 
 
 class Stream(NamedTuple):
@@ -38,8 +39,7 @@ def foreign_draws(member: MemberPasses, batch: Batch) -> str | None:
     """
     if any(_has_recurrent_dropout(part) for part in member.module.modules()):
         return "cuDNN draws the dropout of recurrent layers from a state of its own"
-    streams = streams_of([member.module])
-    before = [_text(stream.get()) for stream in streams]
+    watch = Watch([member.module])
     part = next(member.parts(batch))
     fresh = torch.Generator().manual_seed(0).get_state()
     member.noise_seed = 0
@@ -49,9 +49,9 @@ def foreign_draws(member: MemberPasses, batch: Batch) -> str | None:
             with _kept(member.buffers):
                 outputs.append(member.outputs(part).detach())
             on_host |= not torch.equal(torch.default_generator.get_state(), fresh)
-    for stream, state in zip(streams, before, strict=True):
-        if _text(stream.get()) != state:
-            return f"the model draws from {stream.name} in its forward pass"
+    drawn_from = watch.drawn_from()
+    if drawn_from is not None:
+        return f"the model draws from {drawn_from} in its forward pass"
     if saved:
         return "the model repeats draws itself (activation checkpointing)"
     if on_host:
@@ -59,6 +59,18 @@ def foreign_draws(member: MemberPasses, batch: Batch) -> str | None:
     if _differ(*outputs):
         return "two forward passes of the model differ although seeded alike"
     return None
+
+
+class Watch:
+    """Tells from which streams outside of training something was drawn since then."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        self._before = [(s, _text(s.get())) for s in streams_of(modules)]
+
+    def drawn_from(self) -> str | None:
+        """Return the name of the first such stream."""
+        changed = (s.name for s, state in self._before if _text(s.get()) != state)
+        return next(changed, None)
 
 
 @contextmanager
@@ -88,17 +100,25 @@ def streams_of(modules: Sequence[nn.Module]) -> list[Stream]:
     return everywhere + held
 
 
-def _streams_in(name: str, value: object) -> Iterator[Stream]:
-    """Yield the stream that an attribute is, or those that a collection holds."""
-    items = {name: value}
+def _streams_in(name: str, value: object, depth: int = DEPTH) -> Iterator[Stream]:
+    """Yield the stream that an attribute is, or those that it holds."""
+    stream = _stream(f"a generator of its own ({name})", value)
+    if stream is not None:
+        yield stream
+    elif depth > 0:
+        for key, item in _items_of(value):
+            yield from _streams_in(f"{name}.{key}", item, depth - 1)
+
+
+def _items_of(value: object) -> Iterable[tuple[object, object]]:
+    """Return what a collection or a plain object holds; modules are visited apart."""
+    if isinstance(value, nn.Module | Tensor | type):
+        return ()
     if isinstance(value, Mapping):
-        items = {f"{name}.{key}": item for key, item in value.items()}
-    elif isinstance(value, list | tuple):
-        items = {f"{name}.{number}": item for number, item in enumerate(value)}
-    for place, item in items.items():
-        stream = _stream(f"a generator of its own ({place})", item)
-        if stream is not None:
-            yield stream
+        return value.items()
+    if isinstance(value, list | tuple):
+        return enumerate(value)
+    return getattr(value, "__dict__", {}).items()
 
 
 def _stream(name: str, value: object) -> Stream | None:

@@ -17,7 +17,7 @@ from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
-from tepui.modules.state import description
+from tepui.modules.state import description, structure_digest
 from tepui.optim import is_sharded
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
@@ -219,7 +219,10 @@ def run_config(
         "cpu_kernels": execution.cpu_kernels,
         "threads": numerics.threads,
     }
-    config["models"] = [description(member) for member in ensemble.members]
+    config["models"] = [
+        description(member) | {"layers": structure_digest(member)}
+        for member in ensemble.members
+    ]
     config["data"] = fingerprint(data.train) | {
         "class": type(dataset).__qualname__,
         "classes": list(class_names(data.train)),

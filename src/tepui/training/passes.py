@@ -94,8 +94,19 @@ class MemberPasses:
         return losses_by(self.loss, outputs, targets)
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Yield what of a batch goes through the module at once."""
-        return blocks(batch, -(-len(batch.targets) // self._accumulate))
+        """Yield what of a batch goes through the module at once.
+
+        Never a single sample, which BatchNorm could not normalize.
+        """
+        samples = len(batch.targets)
+        size = max(2, -(-samples // self._accumulate))
+        if samples % size != 1:
+            yield from blocks(batch, size)
+            return
+        last = max(0, samples - size - 1)
+        if last > 0:
+            yield from blocks(batch.take(slice(0, last)), size)
+        yield batch.take(slice(last, None))
 
     def gradient(self, batch: Batch) -> Gradient:
         """Return the mean loss of a batch and its gradient.

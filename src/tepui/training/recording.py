@@ -10,7 +10,7 @@ import torch
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
 from tepui.training.draws import Draws, drawing_from, rehearsed
-from tepui.training.foreign_draws import foreign_draws, streams_kept
+from tepui.training.foreign_draws import Watch, foreign_draws, streams_kept
 from tepui.training.member import TrainingMember
 
 WARM_UP_STEPS = 4
@@ -85,8 +85,13 @@ def _warmed_up(
     with streams_kept([member.module for member in members]), undoing:
         for member in members:
             member.noise_seed = 0
-        for _ in range(WARM_UP_STEPS):
+        step()  # the first one may compile and import
+        watch = Watch([member.module for member in members])
+        for _ in range(WARM_UP_STEPS - 1):
             step()
+        drawn_from = watch.drawn_from()
+        if drawn_from is not None:
+            raise NotCapturable(f"a step draws from {drawn_from}")
         for member in members:
             reason = foreign_draws(member, batch)
             if reason is not None:

@@ -115,6 +115,11 @@ class Checkpoint:
     digests: tuple[str, ...]  # of the members' files, in member order
     timeline: tuple[Span, ...]  # where the time went until then; not in old files
 
+    def described(self) -> dict[str, Any]:
+        """Return which checkpoint it is, for a run that goes on from it."""
+        epochs, folder = len(self.history), str(self.path.parent)
+        return {"folder": folder, "epochs": epochs, "members": list(self.digests)}
+
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
         file = member_file(self.path, index, self.generation)
@@ -182,11 +187,20 @@ class RunFolder:
                     f"({recorded.get(name)!r}) to resume it, got {config.get(name)!r}"
                 )
 
-    def begin(self, config: dict[str, Any]) -> None:
+    def begin(
+        self,
+        config: dict[str, Any],
+        first_weights: Sequence[float],
+        origin: "Checkpoint | None",
+    ) -> None:
         """Write down what was asked for, unless the run began before."""
         if not self.started:
-            environment = environment_of(torch.device(config["device"]))
-            document = {"config": config, "environment": environment}
+            document = {
+                "config": config,
+                "environment": environment_of(torch.device(config["device"])),
+                "first_weights": list(first_weights),
+                "branched_from": None if origin is None else origin.described(),
+            }
             write_document(self.description, "run", document)
 
     def threads(self) -> int | None:

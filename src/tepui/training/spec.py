@@ -44,7 +44,8 @@ class TrainingSpec:
         schedule: Learning rate over time.
         augment: Random changes of image batches, in order, such as RandomCrop.
         keep: Each member's last weights, or its best by validation loss.
-        accumulate: Split each batch into this many parts to save memory.
+        accumulate: Split each batch into this many parts to save memory, of two samples
+            at least.
         clip_norm: Bound on the norm of the gradient.
         prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
         average: Share of the run, at its end, over which each member's weights are

@@ -9,8 +9,8 @@ from functools import cache
 
 import torch
 
-# Queues between host and GPU, read when CUDA begins: with torch's eight, sixteen small
-# members take 2.5 times as long as four, with these 1.6 times.
+# Queues between host and GPU, read when CUDA begins: with torch's eight, more members
+# than that wait for each other.
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 

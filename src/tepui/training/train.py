@@ -17,7 +17,7 @@ from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.ensembles.ensemble import Ensemble, load_into
 from tepui.modules.pruning import add_masks
-from tepui.modules.state import tensor_state
+from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
@@ -99,7 +99,7 @@ def train(
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
     data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
     folder = None if out is None else RunFolder(out)
-    threads = folder.threads() if folder is not None and resume else None
+    threads = _threads_of(folder if resume else None, branch_from)
     numerics = numerics_of(
         execution.device,
         execution.precision,
@@ -113,8 +113,14 @@ def train(
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
     if folder is not None:
         folder.check(config, resume=resume)
-    origin = None if branch_from is None else branch_point(branch_from, config, spec)
-    task = Task(ensemble, data, spec, execution, numerics, exchange, folder, origin)
+    origin = None
+    if branch_from is not None and (folder is None or not folder.checkpoint.exists()):
+        origin = branch_point(branch_from, config, spec, ensemble)
+    first_weights = [weights_norm(member) for member in ensemble.members]
+    task = Task(
+        *(ensemble, data, spec, execution, numerics, exchange, folder, origin),
+        first_weights,
+    )
     _add_masks(ensemble, spec)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
@@ -125,6 +131,14 @@ def train(
             asked = {"out": str(out), "branch_from": str(branch_from), **task.agreed_on}
             check_agreement(exchange, config | asked, ensemble)
         return _carried_out(task, config, callbacks, clock)
+
+
+def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int | None:
+    """Return the threads of the run that is continued, None if there is none."""
+    begun = None if folder is None else folder.threads()
+    if begun is None and branch_from is not None:
+        return RunFolder(branch_from).threads()
+    return begun
 
 
 class Task(NamedTuple):
@@ -138,6 +152,7 @@ class Task(NamedTuple):
     exchange: Exchange
     folder: RunFolder | None
     origin: Checkpoint | None
+    first_weights: list[float]  # their lengths, by which a branch knows its origin
 
     @property
     def owned(self) -> Sequence[int]:
@@ -213,7 +228,7 @@ def _carried_out(
         stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None and exchange.writer:
-            folder.begin(config)
+            folder.begin(config, task.first_weights, task.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
         with clock.during("restoring"):
             training.restore()

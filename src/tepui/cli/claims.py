@@ -19,7 +19,7 @@ from tepui.papers.writing import as_json, free_paths, write_files
 EXAMPLE = "tepui claims --from results"
 FILES = ("claims.json", "claims.md")
 # What a terminal has room for; the reasons are in the Markdown.
-SHOWN = ("size", "verdict", "effect", "95 % interval", "n", "p", "printed")
+SHOWN = ("size", "verdict", "effect", "95 % interval", "n", "p")
 COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",

@@ -75,7 +75,7 @@ def test_order_does_not_matter(name, data):
 
 @cases(1)
 def test_one_repetition_decides_nothing(name, data):
-    if BY_NAME[name].unit == "ensembles on a line":
+    if BY_NAME[name].unit == "points":
         return  # one ensemble per radius is what the paper has
     found = verdict(name, evidence([once(each.record) for each in data.data]))
     assert (found.outcome, found.p) == ("undecided", None)
@@ -203,7 +203,7 @@ def test_a_slope_is_fitted_to_radii_up_to_that_of_table_1():
     found = verdict("sharpbalance/tradeoff", case("sharpbalance/tradeoff", 1))
     for finding in found.findings:
         assert finding.effect == pytest.approx(0.5, abs=0.02)
-        assert (finding.n, finding.unit) == (24, "ensembles on a line")
+        assert (finding.n, finding.unit) == (24, "points")
 
 
 @pytest.mark.parametrize("first", [1, -1])

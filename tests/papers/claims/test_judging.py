@@ -167,7 +167,7 @@ def test_an_exponent_measured_once_has_the_error_of_its_points():
     (found,) = trends(Evidence(tuple(data)), *names, log_log=True)
     line = stats.linregress([math.log(s) for s in sizes], [math.log(t) for t in times])
     assert (found.effect, found.error) == pytest.approx((line.slope, line.stderr))
-    assert (found.freedom, found.n, found.unit) == (2, 4, "points on a line")
+    assert (found.freedom, found.n, found.unit) == (2, 4, "points")
 
 
 def test_many_claims_are_corrected_together():

@@ -215,7 +215,7 @@ def log_line(x: Sequence[Datum], y: Sequence[Datum], where: str) -> Finding | No
     found = _finding(
         [*x, *y], where, ABOVE_ZERO, line.slope, error, max(1, freedom), line.count
     )
-    return replace(found, unit="ensembles on a line")
+    return replace(found, unit="points")
 
 
 def apart(larger: Finding, smaller: Finding, where: str) -> Finding:
@@ -246,7 +246,7 @@ def _about_the_line(
     freedom = line.count - 2
     error = _from_interval((line.low, line.high), freedom) or None
     found = replace(trend, error=error, freedom=freedom, n=line.count)
-    return replace(found, unit="points on a line")
+    return replace(found, unit="points")
 
 
 def _finding(

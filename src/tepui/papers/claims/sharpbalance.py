@@ -112,7 +112,7 @@ OF_SAM = (
         needs=(*SWEEPS, "sharpbalance/figure5", "sharpbalance/figure12"),
         judge=tradeoff,
         effect="slope of log diversity on log sharpness",
-        unit="ensembles on a line",
+        unit="points",
         check=sam_flattens,
     ),
     Claim(
@@ -155,7 +155,7 @@ OF_SAM = (
         needs=("sharpbalance/figure5a",),
         judge=partial(beta_falls, axis="width", sign=1),
         effect="beta of the narrowest less the widest",
-        unit="ensembles on a line",
+        unit="points",
     ),
     Claim(
         name="sharpbalance/beta-sparsity",
@@ -164,7 +164,7 @@ OF_SAM = (
         needs=("sharpbalance/figure5b",),
         judge=partial(beta_falls, axis="sparsity", sign=-1),
         effect="beta of the sparsest less the densest",
-        unit="ensembles on a line",
+        unit="points",
     ),
     Claim(
         name="sharpbalance/fisher-curvature",

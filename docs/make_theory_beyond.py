@@ -7,6 +7,7 @@ import csv
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.ticker
 import numpy as np
 
 from tepui.report.drawing import COLORS
@@ -20,8 +21,8 @@ SETTING = Setting(rho0=0.01, n=1000, d=50, sigma2=0.1, theta_norm=15**0.5)
 STEPS = 3
 # Title: loss, degrees of freedom, and for every step size the largest radius.
 PANELS = {
-    "quadratic, Gaussian data": ("quadratic", None, {0.01: 0.14, 0.02: 0.07}),
-    "quadratic, heavy tails": ("quadratic", 3, {0.01: 0.01, 0.02: 0.004}),
+    "quadratic, Gaussian data": ("quadratic", None, {0.001: 0.03, 0.01: 0.14}),
+    "quadratic, heavy tails": ("quadratic", 3, {0.001: 0.03, 0.01: 0.01}),
     "logistic, Gaussian data": ("logistic", None, {0.01: 2, 0.05: 2, 0.3: 2}),
     "logistic, heavy tails": ("logistic", 3, {0.01: 2, 0.05: 2, 0.3: 2}),
 }
@@ -41,6 +42,7 @@ def main():
                 for rho, at in zip(radii, points(seen), strict=True)
             ]
         axis.set(title=title, xlabel="sharpness", xscale="log", yscale="log")
+        axis.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
         axis.legend(fontsize=7)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("diversity")

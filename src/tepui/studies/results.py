@@ -43,6 +43,8 @@ class Record:
         sem: Standard error of the mean; None for one repetition or a fit.
         interval: 95 % confidence interval; None where there is none.
         values: One per repetition, in the order of their seeds.
+        members: One per member of all repetitions, where members do not depend on each
+            other; their mean is the mean over all groups of members. Empty elsewhere.
         at: Where else the number stands: severity, ensemble size, width and so on.
         config_hash: Name of all trials it rests on together.
         note: What differs from the paper, or how to read the number.
@@ -59,6 +61,7 @@ class Record:
     sem: float | None = None
     interval: tuple[float, float] | None = None
     values: tuple[float | None, ...] = ()
+    members: tuple[float | None, ...] = ()
     at: Mapping[str, Any] = field(default_factory=dict)
     config_hash: str = ""
     note: str = ""
@@ -72,13 +75,17 @@ class Record:
     def document(self) -> dict[str, Any]:
         """Return the record ready for JSON, with coordinates among its names."""
         named = {name: getattr(self, name) for name in FIELDS if name != "at"}
+        if not self.members:
+            del named["members"]
         return {**named, **self.at}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a record from its JSON form."""
-        named = {name: document[name] for name in FIELDS if name != "at"}
+        always = {*FIELDS} - {"at", "members"}
+        named = {name: document[name] for name in FIELDS if name in always}
         named["values"] = tuple(named["values"])
+        named["members"] = tuple(document.get("members", ()))
         named["interval"] = (
             None if named["interval"] is None else tuple(named["interval"])
         )

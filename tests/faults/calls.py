@@ -192,7 +192,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.restrict_classes": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.subset_accuracy": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.size_curve": {"labels": lambda: torch.arange(8) % 4},
-    "tepui.papers.look_up": {"name": lambda: "figure7"},
+    "tepui.papers.look_up": {"name": lambda: "sharpbalance/figure7"},
     "tepui.models.Frozen": {"layers": lambda: [network()]},
     "tepui.studies.Samples": {"dataset": lambda: data.Digits},
     "tepui.data.ArraysOnDisk": {"inputs": lambda: "nowhere.npy"},

@@ -11,7 +11,6 @@ from torch.utils.data import Dataset, Subset
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
-from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import length
@@ -46,7 +45,6 @@ def split(dataset: D, fraction: float, *, seed: int) -> tuple[D, D]:
         >>> len(train), len(held_out)
         (8, 2)
     """
-    check_types(split, locals())
     num_samples = length(dataset)
     require(0 < fraction < 1, "fraction", "lie in (0, 1)", fraction)
     second = round(fraction * num_samples)

@@ -147,7 +147,7 @@ def _check(radii: list[float], norm: str, num_steps: int, projection: str) -> No
     require(len(radii) > 0, "rho", "be a number, or several", radii)
     for radius in radii:
         fits = 0 <= radius <= torch.finfo(torch.float32).max
-        require(fits, "rho", "be non-negative and finite in float32", radius)
+        require(fits, "rho", "be finite and non-negative", radius)
     require(num_steps > 0, "num_steps", "be positive", num_steps)
     one_of("norm", norm, get_args(Norm))
     one_of("projection", projection, get_args(Projection))

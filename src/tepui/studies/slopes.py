@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from statistics import fmean, linear_regression
 
 from tepui.core.checks import require
-from tepui.core.types import check_types
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ def tradeoff_slope(
         >>> round(line.slope, 6)
         1.0
     """
-    check_types(tradeoff_slope, locals())
     from scipy import stats
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)

@@ -1,4 +1,3 @@
-import json
 import os
 import shutil
 import signal
@@ -131,7 +130,7 @@ def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
     assert 2 <= len(kept) < len(finished(tmp_path)) == 6
     assert kept.items() <= finished(tmp_path).items()
     whole, again = (
-        json.loads((folder / place).read_text()) for folder in (made[0], tmp_path)
+        read_document(folder / place, "results") for folder in (made[0], tmp_path)
     )
     assert {**again, "environment": 0} == {**whole, "environment": 0}
 

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED, member_seeds, seeded
-from tepui.core.storage import read_tensors, write_tensors
+from tepui.core.storage import read_tensors, reading, write_tensors
 from tepui.core.task import Task
+from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
@@ -88,11 +89,16 @@ class Ensemble(Meaningful):
         extractor: nn.Module | None = None,
         task: Task | None = None,
     ) -> None:
+        check_types(Ensemble.__init__, locals())
         super().__init__()
         self.task = task
         self.preparation = None
         self.extractor = None if extractor is None else frozen(extractor)
-        self.members = nn.ModuleList(modules)
+        members = list(modules)
+        alike = all(isinstance(member, nn.Module) for member in members)
+        kinds = [type(member).__name__ for member in members]
+        require(alike, "modules", "hold modules", kinds)
+        self.members = nn.ModuleList(members)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
         different = len({id(member) for member in self.members}) == len(self.members)
         rule = "be different objects (call the factory once per member)"
@@ -126,6 +132,7 @@ class Ensemble(Meaningful):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
+        check_types(Ensemble.build, locals())
         modules = built_members(factory, members, seed)
         ensemble = cls(modules, seed, task=task)
         warn_of_identical(modules)
@@ -167,6 +174,7 @@ class Ensemble(Meaningful):
             >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
             135
         """
+        check_types(Ensemble.on_features, locals())
         heads = built_members(head_factory, members, seed)
         ensemble = cls(heads, seed, extractor)
         warn_of_identical(heads)
@@ -211,7 +219,14 @@ class Ensemble(Meaningful):
         Returns:
             Shape ``(members, samples, outputs)``, on the device of the inputs.
         """
+        check_types(Ensemble.logits, locals())
         require(batch_size > 0, "batch_size", "be positive", batch_size)
+        tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+        require(bool(tensors), "inputs", "hold at least one tensor", inputs)
+        for tensor in tensors:
+            rule = "be tensors with samples along the first axis"
+            fits = isinstance(tensor, Tensor) and tensor.ndim > 0
+            require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))
         device = device_of(self)
         parts = []
         with evaluating(self), torch.no_grad():
@@ -219,7 +234,9 @@ class Ensemble(Meaningful):
                 first = (
                     chunk if isinstance(chunk, Tensor) else next(iter(chunk.values()))
                 )
-                parts.append(self(inputs_to(chunk, device)).to(first.device))
+                with refusal_named(chunk):
+                    outputs = self(inputs_to(chunk, device))
+                parts.append(outputs.to(first.device))
         return torch.cat(parts, dim=1)
 
     def predict(
@@ -265,6 +282,7 @@ class Ensemble(Meaningful):
             >>> ensemble.predict(torch.zeros(5, 4)).mean.shape
             torch.Size([5, 1])
         """
+        check_types(Ensemble.predict, locals())
         one_of("rule", rule, get_args(Rule))
         self._check_rule(rule)
         batches = input_batches(
@@ -315,6 +333,7 @@ class Ensemble(Meaningful):
         Raises:
             FileExistsError: If an ensemble is there and ``overwrite`` is false.
         """
+        check_types(Ensemble.save, locals())
         file = Path(path) / FILE
         if file.exists() and not overwrite:
             raise FileExistsError(
@@ -381,14 +400,14 @@ def load(
     require(extractor is None or shared is not None, "extractor", rule, extractor)
     with seeded("load"):
         if factory is None:
-            modules = _rebuilt_members(described, file)
+            modules = _rebuilt_members(described, states, file)
         else:
             modules = [make() for make in factories_for(factory, len(described))]
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())
         elif shared is not None:
-            front = frozen(rebuilt(shared, file, "extractor"))
+            front = frozen(rebuilt(shared, states[EXTRACTOR], file, "extractor"))
     ensemble = Ensemble(modules, document["seeds"], front)
     for owner, module in _parts(ensemble).items():
         given = extractor if owner == EXTRACTOR else factory
@@ -428,7 +447,15 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
     tensors, document = read_tensors(file, KIND)
-    states: States = {str(index): {} for index in range(len(document["members"]))}
+    with reading(file, "an ensemble"):
+        return _parted(tensors, document, file), document, file
+
+
+def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
+    """Return the tensors of every part, and look for all that a file must hold."""
+    described = [(part["model"], part["config"]) for part in document["members"]]
+    require(len(described) == len(document["seeds"]), f"seeds in {file}", "fit", None)
+    states: States = {str(index): {} for index in range(len(described))}
     for part in (EXTRACTOR, "calibration", "conformity"):
         if document.get(part) is not None:
             states[part] = {}
@@ -436,16 +463,18 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
         owner, _, inner_name = name.partition(".")
         require(owner in states, f"tensors in {file}", "belong to members", name)
         states[owner][inner_name] = tensor
-    return states, document, file
+    return states
 
 
-def _rebuilt_members(described: list[dict[str, Any]], file: Path) -> list[nn.Module]:
+def _rebuilt_members(
+    described: list[dict[str, Any]], states: States, file: Path
+) -> list[nn.Module]:
     """Build members that tepui knows; equal ones are built once and copied."""
     built: dict[str, nn.Module] = {}
-    for item in described:
+    for index, item in enumerate(described):
         key = json.dumps(item)
         if key not in built:
-            built[key] = rebuilt(item, file)
+            built[key] = rebuilt(item, states[str(index)], file)
     return [deepcopy(built[json.dumps(item)]) for item in described]
 
 

@@ -10,6 +10,7 @@ from tepui.evaluation.combining import (
 from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.feature_scores import FeatureDetectors
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection, Selective
@@ -37,6 +38,7 @@ __all__ = [
     "FeatureDetectors",
     "GreedySoup",
     "LabelScores",
+    "LogitRuns",
     "MemoryPrice",
     "NumberScores",
     "OracleSelection",

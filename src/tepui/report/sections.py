@@ -6,6 +6,7 @@ section are missing.
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tepui.core.provenance import short_path
 from tepui.report import figures
 from tepui.report.applied import applied_parts
 from tepui.report.cost import cost_table, prediction_table
@@ -284,7 +285,7 @@ def _origins(entries: Sequence[Entry]) -> str:
     lines = [
         [
             entry.result.label,
-            ", ".join(map(str, entry.sources)),
+            ", ".join(map(short_path, entry.sources)),
             *(_known(entry.training.get(name)) for name in ("model", "members")),
             str(len(entry.result.ensembles)),
             *(_known(entry.training.get(name)) for name in ("epochs", "samples")),

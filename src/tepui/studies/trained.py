@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json
+from tepui.core.storage import read_document
 from tepui.training.run_folder import RunFolder
 
 EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
 COST = "cost.json"
+EVALUATION_KIND = "evaluation"
+SHARPNESS_KIND = "measurement"
+COST_KIND = "prediction_cost"
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ def read_trained(folder: Path) -> Trained:
     """Read a run that was evaluated, or an ensemble that no run trained."""
     run = RunFolder(folder)
     config = run.recorded()["config"] if run.started else {}
+    cost = folder / COST
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
@@ -51,7 +55,7 @@ def read_trained(folder: Path) -> Trained:
         _evaluation(folder / EVALUATION),
         run.outcome()[1] if run.result.is_file() else {},
         _sharpness(folder / SHARPNESS),
-        read_json(folder / COST) if (folder / COST).is_file() else None,
+        read_document(cost, COST_KIND) if cost.is_file() else None,
     )
 
 
@@ -61,18 +65,18 @@ def _seconds(run: RunFolder) -> float:
 
 
 def _evaluation(file: Path) -> dict[str, Any]:
-    document = read_json(file)
+    document = read_document(file, EVALUATION_KIND)
     needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
-    missing = needed - set(document if isinstance(document, dict) else ())
+    missing = needed - document.keys()
     rule = "be an evaluation by tepui with all of its fields"
     require(not missing, str(file), rule, f"one without {sorted(missing)}")
-    return dict(document)
+    return document
 
 
 def _sharpness(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
-    document = read_json(file)
+    document = read_document(file, SHARPNESS_KIND)
     try:
         return {"about": document["about"], **document["found"]["worst_case"]}
     except (KeyError, TypeError) as error:

@@ -19,9 +19,11 @@ from tepui.testing import check_metric
 # Functions of two vectors of scores, which have tests of their own, one of none, and
 # one that only picks columns.
 OF_SCORES = {"aupr", "auroc", "fpr95", "rank_correlation", "ranks", "sub_ensembles"}
-OF_SCORES |= {"restrict_classes"}
-# Functions of what other tasks answer, held to the contract by test_of_targets.
+OF_SCORES |= {"conformal_quantile", "restrict_classes"}
+# Functions of what other tasks answer, held to the contract by test_of_targets, and one
+# that returns no tensor.
 OF_TASKS = {
+    "fit_calibration",
     "gaussian_crps",
     "gaussian_nll",
     "gaussian_quantiles",
@@ -235,6 +237,7 @@ SHARED = {
     "Value",
     "WithRule",
     "check_bins",
+    "check_coverage",
     "check_levels",
     "check_logits",
     "check_numbers",
@@ -245,16 +248,23 @@ SHARED = {
     "class_width_bins",
     "dtype_of",
     "in_one_type",
+    "isotonic_maps",
     "joint_tensors",
     "label_width_bins",
     "map_samples",
+    "mapped",
     "mass_bins",
     "member_tensors",
     "mixture_log_density",
     "quantile_tensors",
     "regrouped",
     "samples_at_once",
+    "scaled",
+    "sorted_rows",
     "spread",
+    "stored_calibration",
+    "stored_conformity",
+    "vector_scaling",
     "wide",
     "width_bins",
 }
@@ -270,7 +280,8 @@ def test_every_public_function_is_exported():
             }
             defined |= {name for name in local if not name.startswith("_")}
     literals = {"Binning", "CalibrationScope", "Positive", "Protocol"}
-    literals |= {"Rule", "Score", "State"}
+    literals |= {"Calibration", "CalibrationMethod", "Conformity", "FeatureScore"}
+    literals |= {"IntervalScoreName", "Rule", "Score", "SetScore", "State"}
     listed = set(metrics.__all__) | {"TorchMetric"}
     assert (defined | literals) - SHARED == listed
     assert defined >= SHARED

@@ -34,6 +34,14 @@ def risks_naive(confidence: list[float], correct: list[bool]) -> list[float]:
     return [risk / len(orders) for risk in risks]
 
 
+def doubts(logits, rule="probability"):
+    """What the largest probability lacks of one, which it may be when rounded."""
+    probs = ensemble_probs(logits, rule=rule)
+    if rule == "vote":
+        return 1 - probs.amax(-1)
+    return probs.sort(-1).values[:, :-1].sum(-1)
+
+
 @modest
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
 def test_equal_confidences_enter_in_all_orders_alike(rows):
@@ -47,7 +55,7 @@ def test_equal_confidences_enter_in_all_orders_alike(rows):
 @given(case=labeled_ensembles())
 def test_curve_matches_naive(rule, case):
     logits, labels = case
-    confidence = ensemble_probs(logits, rule=rule).amax(1)
+    confidence = -doubts(logits, rule)
     correct = ensemble_predictions(logits, rule=rule) == labels
     coverage, risk = selective_curve(logits, labels, rule=rule)
     samples = len(labels)
@@ -65,8 +73,8 @@ def test_confident_errors_cost_more_than_unsure_ones():
 
 def augrc_naive(logits, labels):
     """Trapezoids under the share answered and wrong, over all orders of equals."""
-    probs = logits.softmax(-1).mean(0)
-    confidence, predicted = (part.tolist() for part in probs.max(-1))
+    confidence = (-doubts(logits)).tolist()
+    predicted = ensemble_predictions(logits).tolist()
     wrong = [p != y for p, y in zip(predicted, labels.tolist(), strict=True)]
     levels = sorted(set(confidence), reverse=True)
     area, risk = 0.0, 0.0

@@ -16,7 +16,7 @@ from tepui import metrics
 from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
-from tepui.metrics import Rule, Score
+from tepui.metrics import ConformalSets, Rule, Score
 
 
 @final
@@ -31,11 +31,16 @@ class ClassPrediction(Prediction):
         rule: How members are combined: ``"probability"`` averages their probabilities,
             ``"logit"`` their logits, ``"vote"`` counts their labels.
         classes: Names of the classes, where they have names.
+        joint: Logarithms of the ensemble's probabilities, ``(1, samples, classes)``,
+            where a calibration changes those and not the members' logits.
         task: Classification.
+        conformity: What makes sets of the probabilities, where the ensemble was given
+            data for it.
     """
 
     rule: Rule = field(default="probability", kw_only=True)
     classes: tuple[str, ...] = field(default=(), kw_only=True)
+    joint: Tensor | None = field(default=None, kw_only=True)
     task: Task = field(default=CLASSIFICATION, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
         *("probs", "labels", "label_names", "confidence"),
@@ -56,13 +61,13 @@ class ClassPrediction(Prediction):
     @property
     def probs(self) -> Tensor:
         """Probabilities of the ensemble, ``(samples, classes, …)``."""
-        probs = metrics.ensemble_probs(self._logits, rule=self.rule)
+        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
         return probs if self._flat else self._unfolded(probs).movedim(-1, 1)
 
     @property
     def labels(self) -> Tensor:
         """The class the ensemble chooses, ``(samples, …)``."""
-        chosen = metrics.ensemble_predictions(self._logits, rule=self.rule)
+        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
         return self._unfolded(chosen)
 
     @property
@@ -76,9 +81,23 @@ class ClassPrediction(Prediction):
     @property
     def confidence(self) -> Tensor:
         """Probability of the chosen class, ``(samples, …)``."""
-        probs = metrics.ensemble_probs(self._logits, rule=self.rule)
-        chosen = metrics.ensemble_predictions(self._logits, rule=self.rule)
+        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
+        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
         return self._unfolded(probs.gather(1, chosen[:, None])[:, 0])
+
+    @property
+    def sets(self) -> Tensor:
+        """Which classes are in the conformal set of each sample.
+
+        Truth values, ``(samples, classes)``: the sets hold the true class as often as
+        ``Ensemble.conformal`` was told.
+        """
+        conformity = self.conformity
+        if not isinstance(conformity, ConformalSets):
+            raise AttributeError("sets")  # worded by __getattr__
+        rule = f"be {conformity.rule!r}, for which the sets were made"
+        require(self.rule == conformity.rule, "rule", rule, self.rule)
+        return conformity.sets(self.probs)
 
     @property
     def total_uncertainty(self) -> Tensor:
@@ -108,10 +127,11 @@ class ClassPrediction(Prediction):
         """Score how unfamiliar each input looks; higher means less familiar.
 
         Args:
-            score: ``"max_mean_probability"`` (one minus it), ``"pds"`` (predictive
-                diversity score), ``"entropy"`` of the mean probability,
-                ``"mutual_information"``, mean ``"energy"``, ``"max_logit"`` (the
-                negative of the mean largest logit), or ``"predictive_variance"``.
+            score: ``"max_mean_probability"`` (the logarithm of one minus it),
+                ``"pds"`` (predictive diversity score), ``"entropy"`` of the mean
+                probability, ``"mutual_information"``, mean ``"energy"``,
+                ``"max_logit"`` (the negative of the mean largest logit), or
+                ``"predictive_variance"``.
 
         Returns:
             One score per sample, over pixels their mean.
@@ -134,6 +154,12 @@ class ClassPrediction(Prediction):
             **_uncertainties(self),
         }
 
+    def missing(self, name: str) -> str:
+        """Say what sets need."""
+        if name != "sets":
+            return super().missing(name)
+        return ", since the ensemble was given no data for them (Ensemble.conformal)"
+
     @property
     def _flat(self) -> bool:
         """Whether there are samples only, and no pixels."""
@@ -145,6 +171,11 @@ class ClassPrediction(Prediction):
         if self._flat:
             return self.outputs
         return self.outputs.movedim(2, -1).flatten(1, -2)
+
+    @property
+    def _joint(self) -> Tensor:
+        """Logits of which the ensemble's probabilities are made."""
+        return self._logits if self.joint is None else self.joint
 
     def _unfolded(self, values: Tensor) -> Tensor:
         """Return values of samples and pixels as ``(samples, …)``."""

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.task import GAUSSIAN, REGRESSION, UNKNOWN, Task
+from tepui.ensembles.conforming import Conforming
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.losses import gaussian_parameters
 from tepui.metrics import gaussian_quantiles
@@ -29,7 +30,7 @@ from tepui.metrics import gaussian_quantiles
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class NumberPrediction(Prediction):
+class NumberPrediction(Conforming):
     """Numbers, from members that were taught no noise (``MSE``).
 
     How far members are from each other is all that is known of their error.
@@ -60,7 +61,7 @@ class NumberPrediction(Prediction):
     def missing(self, name: str) -> str:
         """Say what would teach members the noise."""
         if name not in ("aleatoric", "total_uncertainty", "interval", "quantiles"):
-            return ""
+            return super().missing(name)
         return ", since MSE teaches no noise (GaussianNLL and Quantiles do)"
 
     def summary(self) -> dict[str, str]:
@@ -73,7 +74,7 @@ class NumberPrediction(Prediction):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianPrediction(Prediction):
+class GaussianPrediction(Conforming):
     """Numbers with the noise that members see in them (``GaussianNLL``).
 
     Attributes:
@@ -140,7 +141,7 @@ class GaussianPrediction(Prediction):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class QuantilePrediction(Prediction):
+class QuantilePrediction(Conforming):
     """Quantiles of numbers (``Quantiles``), averaged over members.
 
     Attributes:

@@ -12,7 +12,7 @@ from tepui.ensembles.number_prediction import (
     QuantilePrediction,
 )
 from tepui.ensembles.prediction import Prediction
-from tepui.metrics import Rule
+from tepui.metrics import Calibration, Conformity, Isotonic, Rule
 
 
 def prediction_of(
@@ -21,20 +21,44 @@ def prediction_of(
     *,
     rule: Rule = "probability",
     classes: tuple[str, ...] = (),
+    joint: Tensor | None = None,
+    conformity: Conformity | None = None,
 ) -> Prediction:
     """Return what outputs predict by their task, or by their shape if it is None."""
     task = settled(task, tuple(outputs.shape))
     if task.name == "classification":
-        return ClassPrediction(outputs, rule=rule, classes=classes)
+        return ClassPrediction(
+            outputs, rule=rule, classes=classes, joint=joint, conformity=conformity
+        )
     if task.name == "multi_label":
         return LabelPrediction(outputs, rule=rule, classes=classes)
     if task.name == "regression":
-        return NumberPrediction(outputs)
+        return NumberPrediction(outputs, conformity=conformity)
     if task.name == "gaussian":
-        return GaussianPrediction(outputs)
+        return GaussianPrediction(outputs, conformity=conformity)
     if task.name == "quantiles":
-        return QuantilePrediction(outputs, task=task)
+        return QuantilePrediction(outputs, task=task, conformity=conformity)
     return OutputPrediction(outputs)
+
+
+def calibrated(
+    outputs: Tensor, calibration: Calibration | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return members' calibrated logits, and log-probabilities of the whole.
+
+    A calibration has one or the other: where it changes the whole, members keep their
+    logits.
+    """
+    if calibration is None:
+        return outputs, None
+    flat = outputs.movedim(2, -1).flatten(1, -2) if outputs.ndim > 3 else outputs
+    changed = calibration.apply(flat)
+    if isinstance(calibration, Isotonic):
+        return outputs, changed
+    if outputs.ndim > 3:
+        sizes = (*outputs.shape[:2], *outputs.shape[3:], outputs.shape[2])
+        return changed.reshape(sizes).movedim(-1, 2), None
+    return changed, None
 
 
 def settled(task: Task | None, shape: tuple[int, ...]) -> Task:

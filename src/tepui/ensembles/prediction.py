@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.task import Task
+from tepui.metrics import Conformity
 
 # What the prediction of some task has, and those of others may lack.
 FIELDS = frozenset(
@@ -16,6 +17,7 @@ FIELDS = frozenset(
         *("logits", "probs", "labels", "label_names", "confidence", "ood_score"),
         *("total_uncertainty", "aleatoric", "epistemic", "spread"),
         *("mean", "median", "std", "quantiles", "interval"),
+        *("sets", "conformal_interval"),
     }
 )
 
@@ -37,10 +39,13 @@ class Prediction(ABC):
     Attributes:
         outputs: Outputs of every member, ``(members, samples, outputs, …)``.
         task: What they mean.
+        conformity: What makes sets or intervals of them, where the ensemble was given
+            data for it.
     """
 
     outputs: Tensor
     task: Task = field(kw_only=True)
+    conformity: Conformity | None = field(default=None, kw_only=True)
     fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
 
     def __post_init__(self) -> None:

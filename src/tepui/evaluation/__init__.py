@@ -1,12 +1,16 @@
 """What is done with a trained ensemble: scores, sharpness, OOD detection, soups."""
 
+from tepui.evaluation.applied import AppliedScores
 from tepui.evaluation.combining import (
     Aggregated,
     OracleSelection,
     aggregations,
     oracle_selection,
 )
+from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.feature_scores import FeatureDetectors
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection, Selective
@@ -27,16 +31,20 @@ from tepui.evaluation.task_scores import (
 
 __all__ = [
     "Aggregated",
+    "AppliedScores",
     "Detection",
     "EnsembleMeasurement",
     "Evaluation",
+    "FeatureDetectors",
     "GreedySoup",
     "LabelScores",
+    "LogitRuns",
     "MemoryPrice",
     "NumberScores",
     "OracleSelection",
     "OutputScores",
     "PixelScores",
+    "PredictionCost",
     "Scores",
     "Selective",
     "ShardedPredictions",
@@ -49,6 +57,7 @@ __all__ = [
     "measure",
     "oracle_selection",
     "predict_shards",
+    "prediction_cost",
     "read_logits",
     "sample_statistics",
     "task_statistics",

@@ -16,9 +16,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, logits_shape
 from tepui.data.loading import length
+from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
+from tepui.evaluation.feature_scores import Watched, scores_of
 from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
@@ -45,6 +47,7 @@ class Labeled(NamedTuple):
     losses: Losses | None  # of members, beside that of a guess, where there is one
     mistakes: dict[str, Detection]  # how well each score finds them, where asked for
     selective: dict[str, Selective]  # and what is left without the highest scores
+    applied: AppliedScores | None = None  # after calibration, where there is one
 
 
 @final
@@ -58,18 +61,26 @@ class Examiner:
     rule: Rule
     metrics: Mapping[str, Metric]  # the caller's own, which need all logits at once
     stored: LogitStore | None
+    applied: Applied | None = None  # what the ensemble does to its logits
+    watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
         self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
     ) -> Labeled:
         """Return scores of test data, and with ``familiar`` those of each sample."""
         stream: ScoreStream | None = None
+        applied = None
+        # What was fitted on all classes says nothing of some of them.
+        if self.applied is not None and self._mask(data) is None:
+            applied = self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
         wrong: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
             stream = stream or ScoreStream(len(logits), self.rule)
             stream.update(logits, labels)
+            if applied is not None:
+                applied.update(logits, labels)
             if familiar:
                 ranked.append(ood_scores(logits))
                 wrong.append(ensemble_predictions(logits, rule=self.rule) != labels)
@@ -81,17 +92,21 @@ class Examiner:
         scores, bins = stream.result(custom)
         losses = Losses(scores.member_nlls, math.log(logits.shape[2]))
         by_sample = joined(ranked)
+        if familiar:
+            by_sample |= scores_of(self.watched)
+        after = None if applied is None else applied.result()
         kept = scores, bins, by_sample, losses
         if not wrong:
-            return Labeled(sizes, *kept, {}, {})
+            return Labeled(sizes, *kept, {}, {}, after)
         mistaken = torch.cat(wrong)
         found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
-        return Labeled(sizes, *kept, *found)
+        return Labeled(sizes, *kept, *found, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
         runs = self._runs(name, self._unnumbered(data), data, None)
-        return joined([ood_scores(logits) for logits, _ in runs])
+        scores = joined([ood_scores(logits) for logits, _ in runs])
+        return scores | scores_of(self.watched)
 
     def _runs(
         self, name: str, batches: Batches, data: Dataset[Any], argument: str | None
@@ -110,13 +125,17 @@ class Examiner:
 
     def _numbered(self, data: Dataset[Any]) -> Batches:
         """Yield logits and labels of test data between the classes left."""
-        subset = classes_left(self.classes, data)
-        mask = self.mask if subset is None else subset
+        mask = self._mask(data)
         for logits, labels in self.batches(data):
             if mask is None:
                 yield logits, labels
             else:
                 yield restrict_classes(logits, labels, mask.to(logits.device))
+
+    def _mask(self, data: Dataset[Any]) -> Tensor | None:
+        """Return the classes that members choose between on test data."""
+        subset = classes_left(self.classes, data)
+        return self.mask if subset is None else subset
 
     def _unnumbered(self, data: Dataset[Any]) -> Batches:
         """Yield logits of unfamiliar data, between the classes of the test data."""

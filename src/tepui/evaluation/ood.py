@@ -148,8 +148,8 @@ def histograms(
     """Return how PDS and the largest mean probability are distributed on each set.
 
     Example:
-        >>> zero = torch.tensor([0.0])
-        >>> scores = {"pds": torch.tensor([0.5]), "max_mean_probability": zero}
+        >>> sure = torch.tensor([-9.0])  # the logarithm of what is left of one
+        >>> scores = {"pds": torch.tensor([0.5]), "max_mean_probability": sure}
         >>> by_score = histograms(scores, {"far": scores}, members=2, classes=2)
         >>> by_score["pds"].low, by_score["pds"].high
         (0.5, 1.0)
@@ -161,9 +161,14 @@ def histograms(
         "max_mean_probability": (0.0, max(1, classes - 1) / classes),
     }
 
+    def counts(scores: Mapping[str, Tensor], name: str) -> tuple[int, ...]:
+        logarithm = name == "max_mean_probability"
+        values = scores[name].exp() if logarithm else scores[name]
+        return _counts(values, *ranges[name])
+
     def histogram(name: str, low: float, high: float) -> Histogram:
-        far = {key: _counts(s[name], low, high) for key, s in ood_scores.items()}
-        return Histogram(low, high, _counts(in_scores[name], low, high), far)
+        far = {key: counts(scores, name) for key, scores in ood_scores.items()}
+        return Histogram(low, high, counts(in_scores, name), far)
 
     return {name: histogram(name, *bounds) for name, bounds in ranges.items()}
 

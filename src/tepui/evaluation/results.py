@@ -10,6 +10,7 @@ import torch
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
+from tepui.evaluation.applied import AppliedScores, mean_applied
 from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.evaluation.stored_logits import Cell
@@ -40,6 +41,10 @@ class Evaluation:
             wrong; empty where there are none, and for tasks that have no labels.
         selective: What error is left where the clean samples of the highest scores are
             not answered; empty for tasks that have no labels.
+        applied: Scores of clean data after the ensemble's calibration, and coverage and
+            size of its conformal sets or intervals; None if it has neither, or they
+            were made for another rule or for more classes.
+        applied_shifted: The same by type and severity of the shift.
     """
 
     rule: Rule
@@ -55,6 +60,8 @@ class Evaluation:
     task: Task = CLASSIFICATION
     mistakes: Mapping[str, Detection] = field(default_factory=dict)
     selective: Mapping[str, Selective] = field(default_factory=dict)
+    applied: AppliedScores | None = None
+    applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return summary(self)
@@ -70,6 +77,15 @@ class Evaluation:
         cells = self.shifted.items()
         return {
             level: mean_scores(scores for (_, hard), scores in cells if hard == level)
+            for level in severities
+        }
+
+    def applied_by_severity(self) -> dict[int, AppliedScores]:
+        """Return what calibration and sets give over all types, for each severity."""
+        severities = sorted({severity for _, severity in self.applied_shifted})
+        cells = self.applied_shifted.items()
+        return {
+            level: mean_applied(scores for (_, hard), scores in cells if hard == level)
             for level in severities
         }
 
@@ -109,7 +125,38 @@ class Evaluation:
             "histograms": {
                 k: counts.document() for k, counts in self.histograms.items()
             },
+            **self._applied_document(),
         }
+
+    def _applied_document(self) -> dict[str, Any]:
+        if self.applied is None:
+            return {}
+        severities = self.applied_by_severity().items()
+        return {
+            "applied": {
+                "clean": self.applied.document(),
+                "severities": {
+                    str(level): scores.document() for level, scores in severities
+                },
+            }
+        }
+
+
+def _applied_lines(evaluation: Evaluation) -> list[str]:
+    """Return scores after calibration and coverage of sets, over severities too."""
+    if evaluation.applied is None:
+        return []
+    severities = evaluation.applied_by_severity().items()
+    columns = {"clean": evaluation.applied}
+    columns |= {f"severity {level}": scores for level, scores in severities}
+    headings = "".join(f"{name:>12}" for name in columns)
+    lines = [f"  {'calibrated, sets':<24}{headings}"]
+    for name in vars(evaluation.applied):
+        values = [getattr(scores, name) for scores in columns.values()]
+        if not math.isnan(values[0]):
+            cells = "".join(f"{value:>12.4g}" for value in values)
+            lines.append(f"    {name.replace('_', ' '):<22}{cells}")
+    return lines
 
 
 def summary(evaluation: Evaluation) -> str:
@@ -127,6 +174,7 @@ def summary(evaluation: Evaluation) -> str:
         if name.startswith("member_"):
             numbers = " ".join(f"{value:.4g}" for value in values)
             lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
+    lines += _applied_lines(evaluation)
     found = {"mistakes": evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}
     if found:

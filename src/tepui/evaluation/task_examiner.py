@@ -11,8 +11,10 @@ from torch.utils.data import Dataset
 from tepui.core.task import Task
 from tepui.data.loading import length
 from tepui.ensembles.predicted import prediction_of
+from tepui.evaluation.applied import Applied
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.examiner import Batches, Labeled, joined
+from tepui.evaluation.feature_scores import Watched, scores_of
 from tepui.evaluation.label_stream import LabelStream, PixelStream
 from tepui.evaluation.number_stream import NumberStream
 from tepui.evaluation.output_stream import OutputStream
@@ -47,12 +49,15 @@ class TaskExaminer:
     rule: Rule
     metrics: Mapping[str, Metric]  # the caller's own, which need all outputs at once
     stored: LogitStore | None
+    applied: Applied | None = None  # what the ensemble does to its outputs
+    watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
         self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
     ) -> Labeled:
         """Return scores of test data, and with ``familiar`` those of each sample."""
         stream: Stream | None = None
+        applied = None if self.applied is None else self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
         whole: list[tuple[Tensor, Tensor]] = []
         start = 0
@@ -62,6 +67,8 @@ class TaskExaminer:
                 stream.update(outputs, targets)
             except ValueError as error:
                 raise ValueError(f"{argument}: {error}") from error
+            if applied is not None:
+                applied.update(outputs, targets)
             if self.stored is not None:
                 self.stored.put(name, length(data), start, outputs, targets)
             if familiar:
@@ -78,7 +85,9 @@ class TaskExaminer:
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
         sizes = len(outputs), start, outs
         measured, bins = stream.result(custom)
-        return Labeled(sizes, measured, bins, joined(ranked), stream.losses(), {}, {})
+        after = None if applied is None else applied.result()
+        kept = joined(ranked) | (scores_of(self.watched) if familiar else {})
+        return Labeled(sizes, measured, bins, kept, stream.losses(), {}, {}, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
@@ -88,7 +97,7 @@ class TaskExaminer:
                 self.stored.put(name, length(data), start, outputs, None)
             ranked.append(unfamiliarity(self.task, outputs))
             start += outputs.shape[1]
-        return joined(ranked)
+        return joined(ranked) | scores_of(self.watched)
 
 
 def stream_of(task: Task, members: int, rule: Rule) -> Stream:

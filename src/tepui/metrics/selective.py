@@ -26,8 +26,9 @@ class _Selective(WithRule, LogitsStreaming[Value]):
     joined = True
 
     def statistics(self, chunk: Chunk) -> State:
-        """Return confidence and correctness of each sample."""
-        return chunk.ensemble_top(self.rule)[0], chunk.correct(self.rule)
+        """Return how sure the ensemble is, and whether it is right."""
+        # In the order of the confidences, and of those that are rounded to one too.
+        return -chunk.log_doubt(self.rule), chunk.correct(self.rule)
 
 
 def selective_curve(
@@ -37,7 +38,9 @@ def selective_curve(
 
     ``risk_k`` is the share of errors among the ``k`` samples whose confidence, the
     largest probability of the ensemble, is highest. Lower is better; range [0, 1].
-    Samples of equal confidence enter in random order, of which this is the mean.
+    Confidences are compared by what they lack of one, whose logarithm tells apart those
+    that float32 rounds to one. Samples of equal confidence enter in random order, of
+    which this is the mean.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.

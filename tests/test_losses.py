@@ -1,6 +1,8 @@
 """Losses give one value per sample."""
 
+import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -9,8 +11,20 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from strategies import close, labeled_ensembles, modest, softmax_naive
+from tepui.core import Task
 from tepui.core.per_member import for_member
-from tepui.losses import CrossEntropy, cross_entropy
+from tepui.losses import (
+    MSE,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    GaussianNLL,
+    Quantiles,
+    binary_cross_entropy,
+    cross_entropy,
+    gaussian_nll,
+    pinball,
+    task_of,
+)
 
 SMOOTHING = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
@@ -97,3 +111,135 @@ def test_members_may_smooth_differently():
     assert for_member(spec, 1, 2) == CrossEntropy(0.3)
     with pytest.raises(ValueError, match=r"one value per member \(3\), got 2"):
         for_member(spec, 0, 3)
+
+
+NUMBERS = st.floats(-5, 5, allow_nan=False)
+
+
+def rows_of(size):
+    return st.lists(st.lists(NUMBERS, min_size=size, max_size=size), min_size=1)
+
+
+@modest
+@given(rows_of(3), st.randoms())
+def test_binary_cross_entropy_is_the_mean_over_labels(rows, random):
+    truth = [[random.randint(0, 1) for _ in row] for row in rows]
+    expected = [
+        sum(
+            math.log1p(math.exp(-z)) if y else math.log1p(math.exp(z))
+            for z, y in zip(row, answers, strict=True)
+        )
+        / len(row)
+        for row, answers in zip(rows, truth, strict=True)
+    ]
+    outputs = torch.tensor(rows, dtype=torch.float64)
+    close(binary_cross_entropy(outputs, torch.tensor(truth)), expected, atol=1e-9)
+
+
+@modest
+@given(rows_of(4), rows_of(2))
+def test_gaussian_nll_is_that_of_torch(rows, answers):
+    count = min(len(rows), len(answers))
+    outputs = torch.tensor(rows[:count], dtype=torch.float64)
+    targets = torch.tensor(answers[:count], dtype=torch.float64)
+    normal = torch.distributions.Normal(
+        outputs[:, :2], outputs[:, 2:].clamp(min=math.log(1e-6)).exp().sqrt()
+    )
+    close(gaussian_nll(outputs, targets), -normal.log_prob(targets).mean(1), atol=1e-9)
+
+
+@modest
+@given(rows_of(4), rows_of(2))
+def test_pinball_matches_naive(rows, answers):
+    levels, count = (0.1, 0.7), min(len(rows), len(answers))
+    expected = [
+        sum(
+            level * (y - q) if y >= q else (1 - level) * (q - y)
+            for place, level in enumerate(levels)
+            for number, y in enumerate(answer)
+            for q in [row[2 * place + number]]
+        )
+        / 4
+        for row, answer in zip(rows, answers, strict=False)
+    ]
+    outputs = torch.tensor(rows[:count], dtype=torch.float64)
+    targets = torch.tensor(answers[:count], dtype=torch.float64)
+    close(pinball(outputs, targets, levels), expected, atol=1e-9)
+
+
+def test_the_quantile_of_a_sample_minimizes_the_pinball_loss():
+    sample = torch.arange(100.0)
+    guesses = torch.arange(100.0)
+    losses = [pinball(g.expand(100, 1), sample, (0.8,)).mean() for g in guesses]
+    assert 79 <= int(torch.stack(losses).argmin()) <= 80
+
+
+def test_pixels_are_averaged_and_those_without_a_label_left_out():
+    outputs = torch.randn(2, 3, 4, 5, dtype=torch.float64)
+    labels = torch.randint(3, (2, 4, 5))
+    labels[0, 0] = -100
+    rows = outputs.movedim(1, -1).reshape(-1, 3)
+    each = cross_entropy(rows, labels.clamp(min=0).flatten()).reshape(2, -1)
+    expected = [each[0, 5:].mean(), each[1].mean()]
+    close(cross_entropy(outputs, labels), expected)
+    soft = F.one_hot(labels.clamp(min=0), 3).movedim(-1, 1).double()
+    close(cross_entropy(outputs, soft)[1:], expected[1:])
+
+
+def test_one_number_may_come_without_its_axis_and_nothing_is_broadcast():
+    outputs, targets = torch.randn(5, 1), torch.randn(5)
+    outputs, targets = outputs.double(), targets.double()
+    for loss, truth in ((MSE(), targets), (BinaryCrossEntropy(), targets > 0)):
+        assert loss(outputs, truth).shape == (5,)
+        close(loss(outputs, truth), loss(outputs, truth[:, None]))
+    assert MSE()(targets, targets).shape == (5,)
+    with pytest.raises(ValueError, match=r"shape of the outputs, \(5, 2\), got \(5,\)"):
+        MSE()(torch.randn(5, 2), targets)
+    with pytest.raises(ValueError, match="mean and a log-variance for each number"):
+        GaussianNLL()(torch.randn(5, 3), targets)
+    with pytest.raises(ValueError, match="one for each of 3 levels and each number"):
+        Quantiles()(torch.randn(5, 4), targets)
+
+
+@pytest.mark.parametrize(
+    ("loss", "task"),
+    [
+        (CrossEntropy(0.1), "classification"),
+        (cross_entropy, "classification"),
+        (partial(cross_entropy, label_smoothing=0.1), "classification"),
+        (torch.nn.CrossEntropyLoss(reduction="none"), "classification"),
+        (partial(F.cross_entropy, reduction="none"), "classification"),
+        (BinaryCrossEntropy(), "multi_label"),
+        (MSE(), "regression"),
+        (GaussianNLL(), "gaussian"),
+        (Quantiles((0.1, 0.9)), "quantiles"),
+        (lambda outputs, targets: outputs[:, 0], "unknown"),
+    ],
+)
+def test_losses_name_their_task(loss, task):
+    assert task_of(loss).name == task
+
+
+def test_a_loss_of_ones_own_may_name_its_task():
+    class Focal:
+        task = Task("classification")
+
+        def __call__(self, outputs, targets):
+            return cross_entropy(outputs, targets)
+
+    assert task_of(Focal()) == Task("classification")
+
+
+@pytest.mark.parametrize("levels", [(), (0.5, 0.5), (0.9, 0.1), (0.0, 0.5), (0.5, 1.0)])
+def test_levels_rise_within_0_and_1(levels):
+    with pytest.raises(ValueError, match=r"levels must rise within \(0, 1\)"):
+        Quantiles(levels)
+
+
+def test_a_task_survives_its_document():
+    for task in (Task("multi_label"), Task("quantiles", (0.1, 0.9))):
+        assert Task.of(json.loads(json.dumps(task.document()))) == task
+    with pytest.raises(ValueError, match="task must be one of"):
+        Task("clasification")
+    with pytest.raises(ValueError, match="levels must be left out for regression"):
+        Task("regression", (0.5,))

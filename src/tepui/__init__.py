@@ -13,6 +13,7 @@ from tepui import (
     theory,
 )
 from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.task import Task
 from tepui.core.version import __version__
 from tepui.ensembles.ensemble import Ensemble, load
 from tepui.ensembles.prediction import Prediction
@@ -66,6 +67,7 @@ __all__ = [
     "Run",
     "Scores",
     "StoredLogits",
+    "Task",
     "TensorBoard",
     "TrainingDiverged",
     "__version__",

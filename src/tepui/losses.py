@@ -1,15 +1,49 @@
-"""Losses that return one value per sample."""
+"""Losses that return one value per sample, and say what outputs mean.
 
+Every loss here has a ``task`` (:class:`tepui.core.Task`), and so may one of your own:
+an ensemble remembers it from ``fit``, and what it predicts follows from it. Outputs are
+``(samples, outputs, …)``; axes after the second are pixels, whose losses are averaged
+like those of several outputs, so that a sample has one loss.
+"""
+
+import math
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Any, ClassVar, Protocol, final
 
+import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from tepui.core.checks import require
-from tepui.core.per_member import per_member, values_of
+from tepui.core.checks import UNLABELED, require
+from tepui.core.per_member import per_member, require_each
+from tepui.core.task import (
+    CLASSIFICATION,
+    GAUSSIAN,
+    MULTI_LABEL,
+    REGRESSION,
+    UNKNOWN,
+    Task,
+)
+from tepui.core.types import check_fields
 
-__all__ = ["CrossEntropy", "Loss", "cross_entropy"]
+__all__ = [
+    "MSE",
+    "BinaryCrossEntropy",
+    "CrossEntropy",
+    "GaussianNLL",
+    "Loss",
+    "Quantiles",
+    "binary_cross_entropy",
+    "cross_entropy",
+    "gaussian_nll",
+    "gaussian_parameters",
+    "pinball",
+    "squared_error",
+    "task_of",
+]
+
+# Standard deviations below a thousandth of the targets' unit are not told apart.
+SMALLEST_LOG_VARIANCE = math.log(1e-6)
 
 
 class Loss(Protocol):
@@ -25,26 +59,46 @@ def cross_entropy(
     """Per-sample softmax cross-entropy.
 
     Args:
-        outputs: Logits of shape ``(samples, classes)``.
-        targets: Class indices ``(samples,)`` or probabilities ``(samples, classes)``.
+        outputs: Logits of shape ``(samples, classes)``, or ``(samples, classes,
+            height, width)`` where every pixel has a class.
+        targets: Class indices ``(samples,)`` or probabilities ``(samples, classes)``;
+            for pixels ``(samples, height, width)``, of which those that are -100 have
+            no label and do not count.
         label_smoothing: Share of the target spread evenly over all classes.
 
     Returns:
-        Losses of shape ``(samples,)``.
+        Losses of shape ``(samples,)``, over pixels their mean.
 
     Example:
         >>> import torch
         >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))
         tensor([1.3863])
+        >>> cross_entropy(torch.zeros(2, 4, 3, 3), torch.zeros(2, 3, 3).long())
+        tensor([1.3863, 1.3863])
     """
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
-    if not targets.is_floating_point():
+    floats = targets.is_floating_point()
+    wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
+    if targets.shape != wanted and outputs.ndim > 1:
+        rule = "hold a class for each row of outputs, or probabilities of their shape"
+        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+        raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
+    if not floats:
         targets = targets.long()
-    return F.cross_entropy(
-        outputs, targets, reduction="none", label_smoothing=label_smoothing
-    )
+    try:
+        losses = F.cross_entropy(
+            outputs, targets, reduction="none", label_smoothing=label_smoothing
+        )
+    except IndexError as error:
+        raise ValueError(f"targets must be classes of the outputs: {error}") from error
+    if outputs.ndim == 2:
+        return losses
+    if targets.is_floating_point():
+        return losses.flatten(1).mean(1)
+    labeled = (targets != UNLABELED).flatten(1).sum(1)
+    return losses.flatten(1).sum(1) / labeled.clamp(min=1)
 
 
 @final
@@ -58,17 +112,256 @@ class CrossEntropy:
     """
 
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
+    task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:
-        shares = values_of(self.label_smoothing)
-        require(
-            all(0 <= share <= 1 for share in shares),
-            "label_smoothing",
-            "lie in [0, 1]",
-            self.label_smoothing,
-        )
+        check_fields(self)
+        smoothing, rule = self.label_smoothing, "lie in [0, 1]"
+        require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""
         assert isinstance(self.label_smoothing, float | int), "resolve with for_member"
         return cross_entropy(outputs, targets, self.label_smoothing)
+
+
+def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Per-sample cross-entropy of labels that hold or not, each on its own.
+
+    Args:
+        outputs: Logits of shape ``(samples, labels, …)``; one label is a yes or no.
+        targets: 1 where a label holds and 0 where it does not, or probabilities, of
+            the same shape; for one label ``(samples,)`` will do.
+
+    Returns:
+        Losses of shape ``(samples,)``, over labels their mean.
+
+    Example:
+        >>> import torch
+        >>> binary_cross_entropy(torch.zeros(2, 3), torch.ones(2, 3))
+        tensor([0.6931, 0.6931])
+    """
+    wanted = like_outputs(targets, outputs)
+    losses = F.binary_cross_entropy_with_logits(outputs, wanted, reduction="none")
+    return _of_samples(losses)
+
+
+@final
+@dataclass(frozen=True)
+class BinaryCrossEntropy:
+    """Cross-entropy of labels that hold or not, or of a yes or no in one output."""
+
+    task: ClassVar[Task] = MULTI_LABEL
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        return binary_cross_entropy(outputs, targets)
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Per-sample squared error.
+
+    Args:
+        outputs: Numbers of shape ``(samples, numbers, …)`` or ``(samples,)``.
+        targets: The same shape; for one number ``(samples,)`` will do.
+
+    Returns:
+        Losses of shape ``(samples,)``, over several numbers their mean.
+
+    Example:
+        >>> import torch
+        >>> squared_error(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))
+        tensor([0., 4.])
+    """
+    return _of_samples((outputs - like_outputs(targets, outputs)).square())
+
+
+@final
+@dataclass(frozen=True)
+class MSE:
+    """Squared error: outputs are numbers."""
+
+    task: ClassVar[Task] = REGRESSION
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        return squared_error(outputs, targets)
+
+
+def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]:
+    """Return means and log-variances of outputs that hold both.
+
+    Args:
+        outputs: Shape ``(samples, 2 * numbers, …)``: all means, and after them as many
+            logarithms of variances.
+        axis: Where these lie.
+
+    Returns:
+        Means and log-variances, each of shape ``(samples, numbers, …)``; variances
+        are at least 1e-6.
+
+    Raises:
+        ValueError: If there is an odd number of outputs.
+
+    Example:
+        >>> import torch
+        >>> mean, log_variance = gaussian_parameters(torch.tensor([[5.0, -1.0]]))
+        >>> mean, log_variance
+        (tensor([[5.]]), tensor([[-1.]]))
+    """
+    even = outputs.ndim > axis and outputs.shape[axis] % 2 == 0
+    rule = "be a mean and a log-variance for each number, 2 * numbers in all"
+    require(even, "outputs", rule, f"shape {tuple(outputs.shape)}")
+    mean, log_variance = outputs.chunk(2, axis)
+    return mean, log_variance.clamp(min=SMALLEST_LOG_VARIANCE)
+
+
+def gaussian_nll(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Per-sample negative log-likelihood of normal distributions.
+
+    Args:
+        outputs: Means and log-variances, see :func:`gaussian_parameters`.
+        targets: Numbers of shape ``(samples, numbers, …)``; for one number
+            ``(samples,)`` will do.
+
+    Returns:
+        Losses of shape ``(samples,)``, over several numbers their mean.
+
+    Example:
+        >>> import torch
+        >>> gaussian_nll(torch.zeros(1, 2), torch.zeros(1)).exp()  # sqrt(2 pi)
+        tensor([2.5066])
+    """
+    mean, log_variance = gaussian_parameters(outputs)
+    error = (mean - like_outputs(targets, mean)).square()
+    spread = log_variance + math.log(2 * math.pi)
+    return _of_samples((spread + error * (-log_variance).exp()) / 2)
+
+
+@final
+@dataclass(frozen=True)
+class GaussianNLL:
+    """Likelihood of normal distributions, whose means and variances are outputs.
+
+    A model has two outputs for each number: all means, and after them as many
+    logarithms of variances, so that a last layer with twice as many outputs will do.
+    """
+
+    task: ClassVar[Task] = GAUSSIAN
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        return gaussian_nll(outputs, targets)
+
+
+def pinball(outputs: Tensor, targets: Tensor, levels: tuple[float, ...]) -> Tensor:
+    """Per-sample pinball loss, which quantiles minimize.
+
+    Args:
+        outputs: Shape ``(samples, levels * numbers, …)``: the first level of all
+            numbers, then the second, and so on.
+        targets: Numbers of shape ``(samples, numbers, …)``; for one number
+            ``(samples,)`` will do.
+        levels: The levels of the quantiles, within (0, 1).
+
+    Returns:
+        Losses of shape ``(samples,)``, over levels and numbers their mean.
+
+    Raises:
+        ValueError: If outputs are not a multiple of the levels.
+
+    Example:
+        >>> import torch
+        >>> pinball(torch.zeros(2, 1), torch.tensor([1.0, -1.0]), (0.9,))
+        tensor([0.9000, 0.1000])
+    """
+    fits = outputs.ndim > 1 and outputs.shape[1] % len(levels) == 0
+    rule = f"be one for each of {len(levels)} levels and each number"
+    require(fits, "outputs", rule, f"shape {tuple(outputs.shape)}")
+    by_level = outputs.chunk(len(levels), 1)
+    wanted = like_outputs(targets, by_level[0])
+    losses = [
+        torch.maximum(level * (wanted - output), (level - 1) * (wanted - output))
+        for level, output in zip(levels, by_level, strict=True)
+    ]
+    return _of_samples(torch.stack(losses, 1))
+
+
+@final
+@dataclass(frozen=True)
+class Quantiles:
+    """Pinball loss: outputs are quantiles of the numbers.
+
+    Attributes:
+        levels: Which quantiles, rising within (0, 1). A model has one output for each
+            level and number: the first level of all numbers, then the second.
+    """
+
+    levels: tuple[float, ...] = (0.05, 0.5, 0.95)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", self.task.levels)
+
+    @property
+    def task(self) -> Task:
+        """What the outputs mean."""
+        return Task("quantiles", tuple(self.levels))
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        return pinball(outputs, targets, self.levels)
+
+
+_TASKS: dict[Any, Task] = {
+    cross_entropy: CLASSIFICATION,
+    binary_cross_entropy: MULTI_LABEL,
+    squared_error: REGRESSION,
+    gaussian_nll: GAUSSIAN,
+    F.cross_entropy: CLASSIFICATION,
+    F.binary_cross_entropy_with_logits: MULTI_LABEL,
+    F.mse_loss: REGRESSION,
+    nn.CrossEntropyLoss: CLASSIFICATION,
+    nn.BCEWithLogitsLoss: MULTI_LABEL,
+    nn.MSELoss: REGRESSION,
+}
+
+
+def task_of(loss: Loss) -> Task:
+    """Return what outputs mean that a loss was computed of.
+
+    Args:
+        loss: One of these losses or functions, torch's of the same kinds, a partial
+            of one, or any callable with a ``task``.
+
+    Returns:
+        The task; ``Task("unknown")`` for any other callable.
+
+    Example:
+        >>> task_of(MSE()).name, task_of(lambda outputs, targets: outputs[:, 0]).name
+        ('regression', 'unknown')
+    """
+    named = getattr(loss, "task", None)
+    if isinstance(named, Task):
+        return named
+    inner: Any = getattr(loss, "func", loss)
+    if inner is not loss:
+        return task_of(inner)
+    kind = type(loss) if isinstance(loss, nn.Module) else loss
+    try:
+        return _TASKS.get(kind, UNKNOWN)
+    except TypeError:  # a callable without a hash
+        return UNKNOWN
+
+
+def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
+    """Return targets in the shape and type of outputs, refusing any other shape."""
+    if targets.ndim == outputs.ndim - 1 and outputs.shape[1] == 1:
+        targets = targets.unsqueeze(1)
+    rule = f"have the shape of the outputs, {tuple(outputs.shape)}"
+    require(targets.shape == outputs.shape, "targets", rule, tuple(targets.shape))
+    return targets.to(outputs.dtype)
+
+
+def _of_samples(losses: Tensor) -> Tensor:
+    """Return the mean loss of each sample."""
+    return losses if losses.ndim == 1 else losses.flatten(1).mean(1)

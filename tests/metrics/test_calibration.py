@@ -13,6 +13,7 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 
 from strategies import RULES, close, labeled_ensembles, modest
 from tepui.metrics import (
+    adaptive_ece,
     brier,
     brier_decomposition,
     ece,
@@ -309,3 +310,13 @@ def test_unknown_bins_list_the_known():
         ece(logits, labels, scope="top")
     with pytest.raises(ValueError, match="torchmetrics_bins must go with binning="):
         ece(logits, labels, scope="classwise", torchmetrics_bins=True)
+
+
+@modest
+@given(labeled_ensembles(), st.integers(1, 9))
+def test_adaptive_ece_is_that_of_bins_of_equal_mass(case, bins):
+    logits, labels = case
+    bin_of_each = reliability(logits, labels, num_bins=bins, binning="equal_mass")
+    gaps = (bin_of_each.accuracy - bin_of_each.confidence).abs().nan_to_num()
+    expected = (bin_of_each.count * gaps).sum() / len(labels)
+    close(adaptive_ece(logits, labels, num_bins=bins), expected)

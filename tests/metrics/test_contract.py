@@ -19,15 +19,35 @@ from tepui.testing import check_metric
 # Functions of two vectors of scores, which have tests of their own, one of none, and
 # one that only picks columns.
 OF_SCORES = {"aupr", "auroc", "fpr95", "rank_correlation", "ranks", "sub_ensembles"}
-OF_SCORES |= {"restrict_classes"}
+OF_SCORES |= {"conformal_quantile", "restrict_classes"}
+# Functions of what other tasks answer, held to the contract by test_of_targets, and one
+# that returns no tensor.
+OF_TASKS = {
+    "fit_calibration",
+    "gaussian_crps",
+    "gaussian_nll",
+    "gaussian_quantiles",
+    "interval_coverage",
+    "interval_score",
+    "interval_width",
+    "label_ece",
+    "mean_average_precision",
+    "pixels",
+    "quantile_calibration",
+    "quantile_crps",
+    "rmse",
+    "sample_crps",
+}
 FUNCTIONS = [
     name
     for name in metrics.__all__
-    if inspect.isfunction(getattr(metrics, name)) and name not in OF_SCORES
+    if inspect.isfunction(getattr(metrics, name)) and name not in OF_SCORES | OF_TASKS
 ]
 STREAMS = {
+    "AUGRC": "augrc",
     "AURC": "aurc",
     "Accuracy": "accuracy",
+    "AdaptiveECE": "adaptive_ece",
     "Brier": "brier",
     "BrierDecomposition": "brier_decomposition",
     "DER": "der",
@@ -39,6 +59,7 @@ STREAMS = {
     "LogitVariance": "logit_variance",
     "MeanKL": "mean_kl",
     "MCE": "mce",
+    "MeanIoU": "mean_iou",
     "NLL": "nll",
     "PairwiseDisagreement": "pairwise_disagreement",
     "PairwiseKL": "pairwise_kl",
@@ -103,6 +124,8 @@ class Case:
 
 CASES = {
     "accuracy": Case(""),
+    "adaptive_ece": Case(""),
+    "augrc": Case(""),
     "aurc": Case(""),
     "brier": Case(""),
     "brier_decomposition": Case(""),
@@ -120,6 +143,7 @@ CASES = {
     "individual_nll": Case("m"),
     "logit_variance": Case("", pairs=True, shift=False),
     "max_mean_probability": Case("s"),
+    "mean_iou": Case(""),
     "mean_kl": Case("", pairs=True),
     "max_logit": Case("s", shift=False, common_shift=False),
     "mce": Case(""),
@@ -209,20 +233,38 @@ def test_every_public_metric_has_a_case():
 # Shared by modules of the package, for nobody else.
 SHARED = {
     "ScoresStreaming",
+    "TargetMean",
     "Value",
     "WithRule",
     "check_bins",
+    "check_coverage",
+    "check_levels",
     "check_logits",
+    "check_numbers",
     "check_scores",
+    "check_variances",
     "chunks_of",
     "class_mass_bins",
     "class_width_bins",
     "dtype_of",
+    "in_one_type",
+    "isotonic_maps",
+    "joint_tensors",
+    "label_width_bins",
     "map_samples",
+    "mapped",
     "mass_bins",
+    "member_tensors",
+    "mixture_log_density",
+    "quantile_tensors",
     "regrouped",
     "samples_at_once",
+    "scaled",
+    "sorted_rows",
     "spread",
+    "stored_calibration",
+    "stored_conformity",
+    "vector_scaling",
     "wide",
     "width_bins",
 }
@@ -238,7 +280,8 @@ def test_every_public_function_is_exported():
             }
             defined |= {name for name in local if not name.startswith("_")}
     literals = {"Binning", "CalibrationScope", "Positive", "Protocol"}
-    literals |= {"Rule", "Score", "State"}
+    literals |= {"Calibration", "CalibrationMethod", "Conformity", "FeatureScore"}
+    literals |= {"IntervalScoreName", "Rule", "Score", "SetScore", "State"}
     listed = set(metrics.__all__) | {"TorchMetric"}
     assert (defined | literals) - SHARED == listed
     assert defined >= SHARED

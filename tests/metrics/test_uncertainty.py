@@ -1,6 +1,7 @@
 """Scores per sample against loops, an example worked by hand, and limits."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -9,16 +10,24 @@ from torch import Tensor
 
 from strategies import close, ensembles, modest, probs_naive
 from tepui.metrics import (
+    accuracy,
+    aurc,
+    brier,
+    ece,
     energy,
     entropy,
+    logit_variance,
     max_logit,
     max_mean_probability,
+    mean_kl,
     mutual_information,
+    nll,
     ood_scores,
     pds,
     predictive_variance,
     probability_variance,
 )
+from tepui.metrics.chunks import Chunk
 
 
 def entropy_naive(probs: list[float]) -> float:
@@ -179,7 +188,8 @@ def test_ood_scores_are_the_functions_turned_to_unfamiliar(logits):
         ),
         "predictive_variance",
     ]
-    assert torch.equal(actual["max_mean_probability"], 1 - max_mean_probability(logits))
+    doubt = 1 - max_mean_probability(logits)
+    torch.testing.assert_close(actual["max_mean_probability"].exp(), doubt)
     assert torch.equal(actual["max_logit"], -max_logit(logits))
     assert torch.equal(actual["predictive_variance"], predictive_variance(logits))
     for score in (pds, entropy, mutual_information, energy):
@@ -193,3 +203,83 @@ def test_ood_scores_need_known_names():
         ood_scores(torch.zeros(1, 1, 2), ["pdss"])
     with pytest.raises(ValueError, match="scores must hold at least one name"):
         ood_scores(torch.zeros(1, 1, 2), [])
+
+
+def doubts(low: float, high: float, count: int, members: int = 3) -> Tensor:
+    """Float64 logits of samples that are ever surer, all of class 0."""
+    heights = torch.linspace(low, high, count, dtype=torch.float64)
+    logits = torch.zeros(members, count, 5, dtype=torch.float64)
+    logits[:, :, 0] = heights * torch.linspace(1, 1.1, members).view(-1, 1)
+    return logits
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit"])
+@pytest.mark.parametrize(("low", "high"), [(10, 40), (60, 300), (1e3, 1e5)])
+def test_easy_samples_keep_their_order_in_float32(rule, low, high):
+    logits = doubts(low, high, 200)
+    rounded = logits.float()
+    doubt = Chunk(rounded).log_doubt(rule)
+    assert (doubt.diff() < 0).all()
+    torch.testing.assert_close(
+        doubt, Chunk(logits).log_doubt(rule).float(), rtol=1e-5, atol=1e-4
+    )
+    if high < 1e3 and rule == "probability":
+        assert max_mean_probability(rounded)[len(rounded) // 2 :].eq(1).any()
+
+
+def test_the_score_of_easy_samples_is_what_exact_arithmetic_gives():
+    logits = doubts(15, 80, 20)
+    exact = []
+    for sample in logits.unbind(1):
+        rows = [
+            [Fraction(math.exp(x - max(row))) for x in row] for row in sample.tolist()
+        ]
+        shares = [1 - row[0] / sum(row) for row in rows]
+        exact.append(math.log(sum(shares) / len(shares)))
+    found = ood_scores(logits.float(), ["max_mean_probability"])
+    torch.testing.assert_close(
+        found["max_mean_probability"].double(),
+        torch.tensor(exact, dtype=torch.float64),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("score", [entropy, mutual_information])
+def test_small_entropies_keep_their_digits_in_float32(score):
+    logits = doubts(12, 60, 100)
+    reference = score(logits.float().double())
+    found = score(logits.float()).double()
+    assert (reference.diff() < 0).all()
+    torch.testing.assert_close(found, reference, rtol=3e-4, atol=0)
+    assert (found.diff() < 0).all()
+
+
+LARGEST = torch.finfo(torch.float32).max
+EXTREME = [
+    [[3e38, -3e38], [3e38, -3e38]],
+    [[3e38, -3e38], [-3e38, 3e38]],
+    [[LARGEST, LARGEST], [-LARGEST, -LARGEST]],
+    [[LARGEST, -LARGEST], [0.0, 0.0]],
+    [[-LARGEST, 0.0], [-LARGEST, 1.0]],
+]
+
+
+@pytest.mark.parametrize("members", EXTREME)
+def test_extreme_logits_end_in_no_nan(members):
+    logits = torch.tensor(members).unsqueeze(1)
+    labels = torch.tensor([1])
+    for name, values in ood_scores(logits).items():
+        assert not values.isnan().any(), name
+    for function in (mean_kl, logit_variance, probability_variance):
+        assert not function(logits).isnan(), function.__name__
+    for rule in ("probability", "logit", "vote"):
+        for function in (accuracy, aurc, brier, ece, nll):
+            value = function(logits, labels, rule=rule)
+            assert not value.isnan(), (function.__name__, rule)
+
+
+def test_members_that_exclude_each_other_have_all_the_information():
+    logits = torch.tensor([[[3e38, -3e38]], [[-3e38, 3e38]]])
+    assert mutual_information(logits).item() == pytest.approx(math.log(2))
+    assert mean_kl(logits) > 1e38

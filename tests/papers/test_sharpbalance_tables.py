@@ -207,7 +207,7 @@ def test_what_is_chosen_is_the_best_cell():
 
 def test_missing_sentences_name_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="tepui data verify MRPC"):
+    with pytest.raises(FileNotFoundError, match="tepui verify MRPC"):
         check_needs(table5.RECIPE.plan(Order("small", ())), Store(tmp_path / "store"))
 
 

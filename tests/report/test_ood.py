@@ -1,17 +1,20 @@
 """The table, the plots and the pictures of unfamiliar samples on the page."""
 
-import json
 import re
+from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
 
 from report_cases import shown
+from tepui.core.storage import write_document
+from tepui.metrics import Score
 from tepui.report import write_report
 from tepui.report.drawing import as_svg
-from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
+from tepui.report.ood import auroc_rows, galleries, ood_histograms
 from tepui.studies import Comparison, MethodResult, Trained
 
+SCORES = get_args(Score)
 EVIL = "<script>alert('x')</script>"
 PNG = "iVBORw0KGgo="
 
@@ -68,7 +71,7 @@ def write_pictures(folder, data="noise", said=("3", "5"), label=None, png=PNG):
     picture = {"row": 7, "pds": 0.25, "predictions": said, "label": label, "png": png}
     folder.mkdir(parents=True)
     document = [{"data": data, "lowest": [picture], "highest": [picture] * 2}]
-    (folder / "gallery.json").write_text(json.dumps(document))
+    write_document(folder / "gallery.json", "gallery", {"galleries": document})
 
 
 def test_the_table_shows_every_method_score_and_set():
@@ -119,7 +122,7 @@ def test_the_page_is_self_contained(tmp_path):
     found = shown(comparison(root=tmp_path / "run"))
     page = write_report(found, tmp_path / "out").read_text()
     assert page.count("<svg") == page.count("</svg>") == 4
-    assert ">Unfamiliar samples</h2>" in page
+    assert ">Mistakes and unfamiliar samples</h2>" in page
     sources = re.findall(r'src\s*=\s*"([^"]*)', page)
     assert len(sources) == 3
     assert all(source.startswith("data:image/png;base64,") for source in sources)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -68,7 +67,7 @@ def claims(
 def _table(judged: Sequence[Verdict]) -> Table:
     rows: list[list[str | Text]] = []
     for verdict in judged:
-        by_column = dict(zip(COLUMNS, map(escape, cells(verdict)), strict=True))
+        by_column = dict(zip(COLUMNS, cells(verdict), strict=True))
         shown: dict[str, str | Text] = {name: by_column[name] for name in SHOWN}
         shown["verdict"] = Text(verdict.outcome, COLORS[verdict.outcome])
         rows.append([verdict.claim, *shown.values()])

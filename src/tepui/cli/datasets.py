@@ -66,7 +66,7 @@ def unfamiliar(
     """Return unfamiliar sets in the form of the test set."""
     if not ood:
         return None
-    return {name: prepared_like(_built(data, test), test) for name, data in ood.items()}
+    return {name: prepared_like(built(data, test), test) for name, data in ood.items()}
 
 
 def corrupted_copies(
@@ -93,10 +93,15 @@ def published_corruptions() -> dict[str, Origin]:
     }
 
 
-def _built(data: Data, test: Dataset[Any]) -> Dataset[Any]:
+def built(data: Data, test: Dataset[Any] | None = None) -> Dataset[Any]:
+    """Return a data set, of which the test part if it has one."""
     taken = _options_of(data)
     options: dict[str, Any] = {"train": False} if "train" in taken else {}
-    if "shape" in taken and (shape := image_shape(test)) is not None:
+    if (
+        "shape" in taken
+        and test is not None
+        and (shape := image_shape(test)) is not None
+    ):
         options["shape"] = shape
     return cast(Callable[..., Dataset[Any]], data)(**options)
 

@@ -5,6 +5,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
+from pathlib import Path
 from typing import Any
 
 from torch.nn import Module
@@ -33,15 +34,17 @@ FLAGS = (
     "--list",
     "--dry_run",
     "--json",
+    "--whole_paths",
     "--markdown",
+    "--probabilities",
 )
 
 
 def known_classes() -> dict[str, list[type]]:
     """Return the classes that each option can name without their package."""
     ways = _classes(methods, methods.Method)
-    # Those two are made of what only Python can hand over.
-    others = (data.ArraysOnDisk, data.HuggingFace)
+    # Those are made of what only Python can hand over.
+    others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
@@ -135,16 +138,31 @@ def named_set(text: str) -> tuple[str, Any]:
 
 
 def with_data_option(arguments: Sequence[str]) -> list[str]:
-    """Return the words with ``corrupt NAME`` written as ``corrupt --data NAME``.
+    """Return the words with a data set after a command written as an option.
+
+    ``corrupt NAME`` stands for ``corrupt --data NAME``, and so does the second word
+    after ``predict`` where no file or folder has this name.
 
     Example:
         >>> with_data_option(["corrupt", "digits", "--out", "x"])
         ['corrupt', '--data', 'digits', '--out', 'x']
+        >>> with_data_option(["predict", "runs/sam", "cifar10:data"])
+        ['predict', 'runs/sam', '--data', 'cifar10', '--data.root', 'data']
     """
     words = list(arguments)
-    if words[:1] != ["corrupt"] or len(words) < 2 or words[1].startswith("-"):
+    place = {"corrupt": 1, "predict": 2}.get(words[0] if words else "", len(words))
+    if len(words) <= place or any(w.startswith("-") for w in words[1 : place + 1]):
         return words
-    return ["corrupt", "--data", *words[1:]]
+    name, colon, folder = words[place].partition(":")
+    if words[0] == "predict" and (Path(words[place]).exists() or Path(name).suffix):
+        return words
+    option = ["--data", name]
+    if colon:
+        kinds = {kind.__name__: kind for kind in known_classes()["--data"]}
+        kind = kinds.get(known_spelling(name, kinds))
+        key = "path" if kind is not None and "path" in _options(kind) else "root"
+        option += [f"--data.{key}", folder]
+    return [*words[:place], *option, *words[place + 1 :]]
 
 
 def with_files_first(arguments: Sequence[str]) -> list[str]:

@@ -6,6 +6,9 @@ from difflib import get_close_matches
 import torch
 from torch import Tensor
 
+# The label of a pixel that has none, in maps of labels; torch's own convention.
+UNLABELED = -100
+
 
 def require(condition: bool, argument: str, rule: str, value: object) -> None:
     """Raise a ``ValueError`` that names argument, rule and value.
@@ -87,9 +90,14 @@ def labels_match(labels: Tensor, logits: Tensor) -> None:
 
 
 def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> None:
-    """Check that labels are integers in ``[0, classes)``."""
+    """Check that labels are integers in ``[0, classes)``, or of pixels without one."""
     whole = not (labels.is_floating_point() or labels.is_complex())
     require(whole, argument, "be integers", labels.dtype)
+    require(labels.numel() > 0, argument, "hold at least one label", 0)
+    if labels.ndim > 1:
+        labels = labels[labels != UNLABELED]
+        if labels.numel() == 0:
+            return
     low, high = int(labels.min()), int(labels.max())
     rule = f"lie in [0, {classes - 1}]"
     require(low >= 0 and high < classes, argument, rule, f"values from {low} to {high}")

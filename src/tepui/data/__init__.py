@@ -24,6 +24,7 @@ from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
+from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
 from tepui.data.sets.digits import Digits
@@ -47,6 +48,7 @@ from tepui.data.sets.tiny_imagenet import TinyImageNet
 from tepui.data.splits import split, split_at
 from tepui.data.stored import StoredData
 from tepui.data.stored_array import StoredArray
+from tepui.data.texts import Texts
 from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
 
 __all__ = [
@@ -84,10 +86,12 @@ __all__ = [
     "ImageNetR",
     "ImageNetSketch",
     "Normalize",
+    "Preparation",
     "RandomCrop",
     "RandomResizedCrop",
     "StoredArray",
     "StoredData",
+    "Texts",
     "TinyImageNet",
     "TinyImageNetC",
     "Tokenizer",

@@ -3,13 +3,15 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 
 Inputs = Tensor | Mapping[str, Tensor]
 
@@ -19,6 +21,29 @@ def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
     if isinstance(inputs, Tensor):
         return function(inputs)
     return {name: function(tensor) for name, tensor in inputs.items()}
+
+
+def to_tensor(argument: str, values: object) -> Tensor:
+    """Return numbers as a tensor; a tensor is returned as it is.
+
+    Example:
+        >>> to_tensor("targets", [0, 2]), to_tensor("inputs", np.zeros(1)).dtype
+        (tensor([0, 2]), torch.float32)
+        >>> to_tensor("inputs", np.array(["a"]))
+        Traceback (most recent call last):
+        ValueError: inputs must hold numbers in a tensor, an array or a list, got <U1
+    """
+    if isinstance(values, Tensor):
+        return values
+    rule = "hold numbers in a tensor, an array or a list"
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{argument} must {rule} ({error})") from error
+    if array.dtype.kind not in "uifb":
+        raise ValueError(f"{argument} must {rule}, got {array.dtype.str}")
+    tensor = torch.tensor(array)
+    return tensor.to(torch.get_default_dtype()) if array.dtype.kind == "f" else tensor
 
 
 class Division(NamedTuple):
@@ -90,9 +115,15 @@ class Batch(NamedTuple):
 class Normalize:
     """Scale images to ``[0, 1]`` if they are bytes, then ``(x - mean) / std``.
 
+    Vectors have a mean and a standard deviation for every feature.
+
     Attributes:
-        mean: One mean per channel.
-        std: One standard deviation per channel.
+        mean: One mean per channel, or per feature.
+        std: One standard deviation per channel, or per feature.
+
+    Example:
+        >>> Normalize.of(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+        Normalize(mean=(2.0, 5.0), std=(1.0, 1.0))
     """
 
     mean: tuple[float, ...]
@@ -103,27 +134,45 @@ class Normalize:
         require(len(self.mean) == len(self.std) > 0, "std", rule, self.std)
         require(min(self.std) > 0, "std", "be positive", self.std)
 
-    def __call__(self, images: Tensor) -> Tensor:
-        """Return normalized images.
+    @classmethod
+    def of(cls, inputs: Tensor) -> Self:
+        """Return what gives each channel or feature mean 0 and standard deviation 1.
 
         Args:
-            images: Bytes or floats of shape ``(samples, channels, height, width)``.
+            inputs: Images or vectors, as :meth:`__call__` takes them. What does not
+                vary is divided by 1.
+
+        Returns:
+            The normalization of these samples.
+        """
+        values = to_float(inputs).double().transpose(0, 1).flatten(1)
+        std = values.std(1, unbiased=False)
+        std = std.where(std > 0, 1.0)
+        return cls(tuple(values.mean(1).tolist()), tuple(std.tolist()))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return normalized images or vectors.
+
+        Args:
+            images: Bytes or floats of shape ``(samples, channels, height, width)``, or
+                vectors ``(samples, features)``.
 
         Returns:
             Floats of the same shape.
         """
         images = to_float(images)
-        mean = _channels(self.mean, images.dtype, images.device)
-        std = _channels(self.std, images.dtype, images.device)
+        axes = max(0, images.ndim - 2)
+        mean = _channels(self.mean, axes, images.dtype, images.device)
+        std = _channels(self.std, axes, images.dtype, images.device)
         return (images - mean) / std
 
 
 @functools.lru_cache(maxsize=32)
 def _channels(
-    values: tuple[float, ...], dtype: torch.dtype, device: torch.device
+    values: tuple[float, ...], axes: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Return one value per channel, cached because copying to a GPU blocks."""
-    return torch.tensor(values, dtype=dtype, device=device)[:, None, None]
+    return torch.tensor(values, dtype=dtype, device=device).reshape(-1, *[1] * axes)
 
 
 def to_float(images: Tensor) -> Tensor:
@@ -142,12 +191,15 @@ def prepared(inputs: Inputs, normalize: Normalize | None) -> Inputs:
 class Arrays(Dataset[tuple[Inputs, Tensor]]):
     """A map-style data set of ``(x, y)`` held in tensors.
 
+    Arrays of numpy and lists of numbers become tensors, floats as torch has them by
+    default.
+
     Attributes:
         inputs: Samples along the first axis: a tensor or a mapping of tensors. Images
             are ``(samples, channels, height, width)``, bytes or floats in ``[0, 1]``.
         targets: One target per sample.
-        normalize: Applied to batches of images; None leaves float inputs alone and
-            scales bytes to ``[0, 1]``.
+        normalize: Applied to batches of images or vectors; None leaves float inputs
+            alone and scales bytes to ``[0, 1]``.
         classes: Names of the classes, where they have names.
     """
 
@@ -157,13 +209,23 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        named = {"inputs": self.inputs}
-        if not isinstance(self.inputs, Tensor):
-            named = {f"inputs[{n!r}]": tensor for n, tensor in self.inputs.items()}
-        rule = f"have as many samples as targets ({len(self.targets)})"
-        for name, tensor in named.items():
-            require(len(tensor) == len(self.targets), name, rule, len(tensor))
-        require(len(self.targets) > 0, "dataset", "hold at least one sample", 0)
+        given, targets = self.inputs, to_tensor("targets", self.targets)
+        inputs: Inputs
+        if isinstance(given, Mapping):
+            inputs = {n: to_tensor(f"inputs[{n!r}]", part) for n, part in given.items()}
+            require(len(inputs) > 0, "inputs", "name at least one tensor", dict(given))
+            named = {f"inputs[{n!r}]": tensor for n, tensor in inputs.items()}
+        else:
+            inputs = to_tensor("inputs", given)
+            named = {"inputs": inputs}
+        for name, tensor in {"targets": targets, **named}.items():
+            require(tensor.ndim > 0, name, "have samples along its first axis", tensor)
+            rule = f"have as many samples as targets ({len(targets)})"
+            require(len(tensor) == len(targets), name, rule, len(tensor))
+        require(len(targets) > 0, "dataset", "hold at least one sample", 0)
+        check_types(type(self), {"normalize": self.normalize, "classes": self.classes})
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "targets", targets)
 
     def __len__(self) -> int:
         return len(self.targets)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Arrays
+from tepui.data.arrays import Arrays, Normalize
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.stored import StoredData
 
@@ -48,17 +48,24 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
         >>> prepared_like(large, small).inputs.shape
         torch.Size([3, 1, 8, 8])
     """
-    if isinstance(dataset, Subset):
-        parent = prepared_like(dataset.dataset, like)
-        return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
     form = whole(like)
     shape = image_shape(form) if isinstance(form, Arrays | StoredData) else None
     if not isinstance(form, Arrays | StoredData) or shape is None:
         return dataset
+    return in_form(dataset, shape, form.normalize)
+
+
+def in_form(
+    dataset: Dataset[Any], shape: tuple[int, ...], normalize: Normalize | None
+) -> Dataset[Any]:
+    """Return images of a shape and with a normalization; other data as they are."""
+    if isinstance(dataset, Subset):
+        parent = in_form(dataset.dataset, shape, normalize)
+        return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
     if isinstance(dataset, Arrays):
-        return _arrays_like(dataset, form, shape)
+        return _arrays_in_form(dataset, shape, normalize)
     if isinstance(dataset, ImageFiles):
-        return _files_like(dataset, form, shape)
+        return _files_in_form(dataset, shape, normalize)
     return dataset
 
 
@@ -76,26 +83,23 @@ def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
     return tuple(first.shape) if image else None
 
 
-def _arrays_like(
-    dataset: Arrays, like: Arrays | StoredData, shape: tuple[int, ...]
+def _arrays_in_form(
+    dataset: Arrays, shape: tuple[int, ...], normalize: Normalize | None
 ) -> Arrays:
     present = image_shape(dataset)
-    if present is None or (present == shape and dataset.normalize == like.normalize):
+    if present is None or (present == shape and dataset.normalize == normalize):
         return dataset
     assert isinstance(dataset.inputs, Tensor)
-    images = dataset.inputs
-    if present != shape:
-        parts = images.split(_AT_ONCE)
-        images = torch.cat([_channels(_resized(p, shape), shape[0]) for p in parts])
-    return Arrays(images, dataset.targets, like.normalize, dataset.classes)
+    images = images_in_form(dataset.inputs, shape)
+    return Arrays(images, dataset.targets, normalize, dataset.classes)
 
 
-def _files_like(
-    dataset: ImageFiles, like: Arrays | StoredData, shape: tuple[int, ...]
+def _files_in_form(
+    dataset: ImageFiles, shape: tuple[int, ...], normalize: Normalize | None
 ) -> ImageFiles:
     channels, height, width = shape
     framed = dataset.frame is not None and image_shape(dataset) == shape
-    if framed and dataset.normalize == like.normalize:
+    if framed and dataset.normalize == normalize:
         return dataset
     rule = "hold square images, gray or in color, to give files their form"
     require(channels in (1, 3) and height == width, "like", rule, shape)
@@ -105,9 +109,17 @@ def _files_like(
         dataset.targets,
         frame=frame,
         gray=channels == 1,
-        normalize=like.normalize,
+        normalize=normalize,
         classes=dataset.classes,
     )
+
+
+def images_in_form(images: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return images in another size and with other channels."""
+    if tuple(images.shape[1:]) == shape:
+        return images
+    parts = images.split(_AT_ONCE)
+    return torch.cat([_channels(_resized(p, shape), shape[0]) for p in parts])
 
 
 def _resized(images: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
-from tepui.core.storage import read_json, write_json
+from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_fields
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
@@ -50,6 +51,7 @@ class Tokenizer:
     buckets: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.buckets > 0, "buckets", "be positive", self.buckets)
         repeated = [word for word, n in Counter(self.words).items() if n > 1]
         require(not repeated, "words", "be distinct", repeated[:3])
@@ -123,6 +125,43 @@ class Tokenizer:
         names = ("input_ids", "attention_mask", "token_type_ids")
         return dict(zip(names, rows, strict=True))
 
+    def batch(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], length: int = 128
+    ) -> dict[str, Tensor]:
+        """Return texts, or pairs of texts, as a text model expects them.
+
+        Args:
+            texts: Single texts, or pairs of them.
+            length: The largest number of tokens in one of them; a longer one is cut.
+
+        Returns:
+            For single texts ``input_ids`` and ``attention_mask``, int64, of shape
+            ``(texts, tokens)``, as wide as the longest; for pairs as :meth:`pairs`.
+
+        Raises:
+            ValueError: If there are none, or texts and pairs are mixed.
+
+        Example:
+            >>> tokenizer = Tokenizer(("cat", "sat"), buckets=2)
+            >>> tokenizer.batch(["cat sat", "cat"])["input_ids"]
+            tensor([[1, 3, 4, 2],
+                    [1, 3, 2, 0]])
+        """
+        require(len(texts) > 0, "texts", "hold at least one text", 0)
+        kinds = {isinstance(text, str) for text in texts}
+        require(len(kinds) == 1, "texts", "be all texts or all pairs", "both")
+        if kinds == {False}:
+            first, second = zip(*texts, strict=True)
+            return self.pairs(first, second, length)
+        require(length > 2, "length", "be greater than 2", length)
+        encoded = [self.encode(str(text))[: length - 2] for text in texts]
+        rows = torch.full((2, len(encoded), 2 + max(map(len, encoded))), PAD)
+        for row, words in enumerate(encoded):
+            ids = [FIRST, *words, SEPARATOR]
+            rows[0, row, : len(ids)] = torch.tensor(ids)
+            rows[1, row, : len(ids)] = 1
+        return {"input_ids": rows[0], "attention_mask": rows[1]}
+
     def save(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the tokenizer as JSON.
 
@@ -137,7 +176,7 @@ class Tokenizer:
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
         words = list(self.words)
-        write_json(file, {"kind": KIND, "buckets": self.buckets, "words": words})
+        write_document(file, KIND, {"buckets": self.buckets, "words": words})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -152,10 +191,9 @@ class Tokenizer:
         Raises:
             ValueError: If the file holds something else.
         """
-        document = read_json(Path(path))
-        fits = isinstance(document, dict) and document.get("kind") == KIND
-        require(fits, str(path), "hold a tokenizer", type(document).__name__)
-        words, buckets = document.get("words"), document.get("buckets")
+        document = read_document(Path(path), KIND)
+        words: Any = document.get("words")
+        buckets: Any = document.get("buckets")
         fits = isinstance(words, list) and all(isinstance(w, str) for w in words)
         require(fits, f"words in {path}", "be a list of words", type(words).__name__)
         require(isinstance(buckets, int), f"buckets in {path}", "be a number", buckets)

@@ -1,7 +1,26 @@
 """Ensembles, their predictions, and members with weights from other programs."""
 
+from tepui.ensembles.class_prediction import ClassPrediction, LabelPrediction
 from tepui.ensembles.ensemble import Ensemble, load
 from tepui.ensembles.foreign_weights import ensemble_of
-from tepui.ensembles.prediction import Prediction
+from tepui.ensembles.number_prediction import (
+    GaussianPrediction,
+    NumberPrediction,
+    OutputPrediction,
+    QuantilePrediction,
+)
+from tepui.ensembles.prediction import Prediction, TaskLacksError
 
-__all__ = ["Ensemble", "Prediction", "ensemble_of", "load"]
+__all__ = [
+    "ClassPrediction",
+    "Ensemble",
+    "GaussianPrediction",
+    "LabelPrediction",
+    "NumberPrediction",
+    "OutputPrediction",
+    "Prediction",
+    "QuantilePrediction",
+    "TaskLacksError",
+    "ensemble_of",
+    "load",
+]

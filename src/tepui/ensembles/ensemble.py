@@ -1,30 +1,52 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
-from tepui.core.checks import logits_shape, one_of, require
+from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED, member_seeds, seeded
-from tepui.core.storage import read_tensors, write_tensors
+from tepui.core.storage import read_tensors, reading, write_tensors
+from tepui.core.task import Task
+from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
+from tepui.data.preparation import Preparation
 from tepui.ensembles.building import (
     Factory,
     built_members,
     factories_for,
     warn_of_identical,
 )
+from tepui.ensembles.held_out import fitted_calibration, fitted_conformity, held_out
+from tepui.ensembles.inputs import input_batches
+from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
-from tepui.metrics import Rule
+from tepui.metrics import (
+    Calibration,
+    CalibrationMethod,
+    Conformity,
+    IntervalScoreName,
+    Rule,
+    SetScore,
+)
+from tepui.metrics.calibrators import stored_calibration
+from tepui.metrics.conformal import check_coverage, stored_conformity
 from tepui.models.split import Frozen, OnFeatures, frozen
-from tepui.modules.running import chunks, device_of, evaluating, forward
+from tepui.modules.running import (
+    chunks,
+    device_of,
+    evaluating,
+    forward,
+    refusal_named,
+)
 from tepui.modules.state import (
     description,
     load_tensor_state,
@@ -41,6 +63,15 @@ KIND = "ensemble"
 EXTRACTOR = "extractor"
 
 
+class _Meaning:
+    """What outputs mean, shared by an ensemble and its heads."""
+
+    task: Task | None = None
+    calibration: Calibration | None = None
+    conformity: Conformity | None = None
+    trained_on: tuple[str, ...] = ()
+
+
 class Ensemble(nn.Module):
     """Members that predict together.
 
@@ -49,11 +80,14 @@ class Ensemble(nn.Module):
         seed: One seed, or one per member: what their training draws derive from.
         extractor: If given, the modules are heads that share it; see
             :meth:`on_features`.
+        task: What outputs mean; ``fit`` learns it from the loss.
 
     Attributes:
         members: The members; each takes raw inputs.
         seeds: One seed per member.
         extractor: The frozen part that all members share, if there is one.
+        preparation: What was done to the training data before members saw them, which
+            ``fit`` learns from data sets of :mod:`tepui.data`; None if it is not known.
 
     Example:
         >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=13)
@@ -63,16 +97,26 @@ class Ensemble(nn.Module):
     """
 
     extractor: Frozen | None
+    preparation: Preparation | None
 
     def __init__(
         self,
         modules: Iterable[nn.Module],
         seed: int | Sequence[int] = SEED,
         extractor: nn.Module | None = None,
+        task: Task | None = None,
     ) -> None:
+        check_types(Ensemble.__init__, locals())
         super().__init__()
+        self._meaning = _Meaning()
+        self.task = task
+        self.preparation = None
         self.extractor = None if extractor is None else frozen(extractor)
-        self.members = nn.ModuleList(modules)
+        members = list(modules)
+        alike = all(isinstance(member, nn.Module) for member in members)
+        kinds = [type(member).__name__ for member in members]
+        require(alike, "modules", "hold modules", kinds)
+        self.members = nn.ModuleList(members)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
         different = len({id(member) for member in self.members}) == len(self.members)
         rule = "be different objects (call the factory once per member)"
@@ -89,6 +133,7 @@ class Ensemble(nn.Module):
         factory: Factory | Sequence[Factory],
         members: int | None = None,
         seed: int | Sequence[int] = SEED,
+        task: Task | None = None,
     ) -> Self:
         """Build members from independent, reproducible initializations.
 
@@ -97,6 +142,7 @@ class Ensemble(nn.Module):
             members: How many members; as many as factories or seeds if not given.
             seed: One integer, or one per member. Member ``i`` depends on its own seed
                 alone, so adding members changes no other.
+            task: What outputs mean; ``fit`` learns it from the loss.
 
         Returns:
             The ensemble, in train mode, on the CPU.
@@ -104,8 +150,9 @@ class Ensemble(nn.Module):
         Raises:
             ValueError: If the counts disagree, or a factory returns no new module.
         """
+        check_types(Ensemble.build, locals())
         modules = built_members(factory, members, seed)
-        ensemble = cls(modules, seed)
+        ensemble = cls(modules, seed, task=task)
         warn_of_identical(modules)
         return ensemble
 
@@ -145,6 +192,7 @@ class Ensemble(nn.Module):
             >>> sum(p.numel() for p in ensemble.parameters() if p.requires_grad)
             135
         """
+        check_types(Ensemble.on_features, locals())
         heads = built_members(head_factory, members, seed)
         ensemble = cls(heads, seed, extractor)
         warn_of_identical(heads)
@@ -158,7 +206,164 @@ class Ensemble(nn.Module):
         """
         if self.extractor is None:
             return self
-        return Ensemble(self._heads(), self.seeds)
+        heads = Ensemble(self._heads(), self.seeds)
+        heads._meaning = self._meaning
+        return heads
+
+    @property
+    def task(self) -> Task | None:
+        """What outputs mean: what the loss of ``fit`` says, or what is set here.
+
+        None where nobody has said: two outputs or more per sample are then taken for
+        logits of classes, and anything else is refused.
+        """
+        return self._meaning.task
+
+    @task.setter
+    def task(self, task: Task | None) -> None:
+        fits = task is None or isinstance(task, Task)
+        rule = "be a tepui.Task, such as Task('regression'), or None"
+        require(fits, "task", rule, task)
+        self._meaning.task = task
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What ``predict`` applies to logits, see :meth:`calibrate`; None for nothing.
+
+        To set it forgets the sets and intervals that :meth:`conformal` made, which
+        hold for the probabilities as they were.
+        """
+        return self._meaning.calibration
+
+    @calibration.setter
+    def calibration(self, calibration: Calibration | None) -> None:
+        self._meaning.calibration = calibration
+        self._meaning.conformity = None
+
+    @property
+    def conformity(self) -> Conformity | None:
+        """What makes sets and intervals of predictions, see :meth:`conformal`."""
+        return self._meaning.conformity
+
+    @conformity.setter
+    def conformity(self, conformity: Conformity | None) -> None:
+        self._meaning.conformity = conformity
+
+    @property
+    def trained_on(self) -> tuple[str, ...]:
+        """By what ``fit`` knows its training data again; empty before it."""
+        return self._meaning.trained_on
+
+    @trained_on.setter
+    def trained_on(self, hashes: Sequence[str]) -> None:
+        self._meaning.trained_on = tuple(hashes)
+
+    def calibrate(
+        self,
+        dataset: Dataset[Any],
+        method: CalibrationMethod = "temperature",
+        *,
+        rule: Rule = "probability",
+        batch_size: int = 1024,
+        workers: int = 0,
+    ) -> Calibration:
+        """Make probabilities mean what they say, by held-out data.
+
+        From then on ``predict`` applies it, :meth:`save` keeps it and ``evaluate``
+        shows what it changes. ``fit`` forgets it.
+
+        Args:
+            dataset: Data that members were not trained on, with labels.
+            method: ``"temperature"``, one factor of all logits; ``"vector"``, a factor
+                and an offset for each class; ``"isotonic"``, a rising map of each
+                class's probability, which changes the ensemble's probabilities and
+                leaves members, and so how far they disagree, as they are.
+            rule: How members are combined, ``"probability"`` or ``"logit"``; it is the
+                one to predict with.
+            batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
+
+        Returns:
+            The calibration, which is also :attr:`calibration`; None there undoes it.
+
+        Raises:
+            ValueError: If outputs are not logits of classes, or an option is unknown.
+
+        Example:
+            >>> import tepui
+            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+            >>> _ = ensemble.calibrate(data, "vector")
+            >>> ensemble.predict(data.inputs).probs.shape
+            torch.Size([30, 3])
+        """
+        one_of("method", method, get_args(CalibrationMethod))
+        held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
+        self.calibration = fitted_calibration(held, method, rule)
+        return self.calibration
+
+    def conformal(
+        self,
+        dataset: Dataset[Any],
+        coverage: float = 0.9,
+        score: SetScore | IntervalScoreName | None = None,
+        *,
+        rule: Rule = "probability",
+        seed: int | None = None,
+        batch_size: int = 1024,
+        workers: int = 0,
+    ) -> Conformity:
+        """Make sets of classes, or intervals of numbers, that hold as often as told.
+
+        For new samples that are exchangeable with the held-out ones, ``sets`` and
+        ``conformal_interval`` of a prediction hold the truth with a probability of at
+        least ``coverage``. Under a shift they need not, as ``evaluate`` shows. Take
+        other data than for :meth:`calibrate`, which must come first.
+
+        Args:
+            dataset: Data that members were not trained on, with targets.
+            coverage: How often the truth shall be held, in (0, 1).
+            score: Of classes ``"threshold"`` (the default), ``"aps"`` or ``"raps"``; of
+                numbers ``"residual"``, ``"normalized"`` by the predicted standard
+                deviation, or ``"quantile"``, by default what the task has. See
+                :class:`tepui.metrics.ConformalSets` and
+                :class:`tepui.metrics.ConformalIntervals`.
+            rule: How members are combined; it is the one to predict with.
+            seed: For ``"aps"`` and ``"raps"``: draw random numbers, so that the
+                coverage is met closely. Without it sets depend on the sample alone.
+            batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
+
+        Returns:
+            What makes sets or intervals, which is also :attr:`conformity`.
+
+        Raises:
+            ValueError: If the coverage lies outside (0, 1), or the score is not one of
+                the task.
+
+        Example:
+            >>> import tepui
+            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+            >>> _ = ensemble.conformal(data, coverage=0.8)
+            >>> ensemble.predict(data.inputs).sets.shape
+            torch.Size([30, 3])
+        """
+        check_coverage(coverage)
+        one_of("rule", rule, get_args(Rule))
+        self._check_rule(rule)
+        held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
+        self.conformity = fitted_conformity(
+            held, coverage, score, rule, seed, self.calibration
+        )
+        return self.conformity
+
+    def _check_rule(self, rule: Rule) -> None:
+        if self.calibration is not None:
+            own = self.calibration.rule
+            wanted = f"be {own!r}, for which the ensemble is calibrated"
+            fits = rule == own
+            require(fits, "rule", f"{wanted} (calibration = None undoes it)", rule)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -187,7 +392,14 @@ class Ensemble(nn.Module):
         Returns:
             Shape ``(members, samples, outputs)``, on the device of the inputs.
         """
+        check_types(Ensemble.logits, locals())
         require(batch_size > 0, "batch_size", "be positive", batch_size)
+        tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+        require(bool(tensors), "inputs", "hold at least one tensor", inputs)
+        for tensor in tensors:
+            rule = "be tensors with samples along the first axis"
+            fits = isinstance(tensor, Tensor) and tensor.ndim > 0
+            require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))
         device = device_of(self)
         parts = []
         with evaluating(self), torch.no_grad():
@@ -195,31 +407,94 @@ class Ensemble(nn.Module):
                 first = (
                     chunk if isinstance(chunk, Tensor) else next(iter(chunk.values()))
                 )
-                parts.append(self(inputs_to(chunk, device)).to(first.device))
+                with refusal_named(chunk):
+                    outputs = self(inputs_to(chunk, device))
+                parts.append(outputs.to(first.device))
         return torch.cat(parts, dim=1)
 
     def predict(
-        self, inputs: Inputs, *, rule: Rule = "probability", batch_size: int = 1024
+        self,
+        inputs: Any,
+        *,
+        raw: bool = False,
+        rule: Rule = "probability",
+        batch_size: int = 1024,
+        workers: int = 0,
     ) -> Prediction:
         """Predict with all members.
 
+        Data sets and loaders prepare their samples themselves. Image files, texts and
+        bytes (``uint8``) are raw and prepared as the training data were; all other
+        numbers are taken as they come, unless ``raw`` says that they are raw too.
+
         Args:
-            inputs: A tensor, or a mapping of tensors.
-            rule: How members are combined.
+            inputs: A tensor, a numpy array, or a mapping of either; a map-style data
+                set, with targets or without; a ``DataLoader`` that keeps its order; a
+                path to an image, or to a folder whose images are taken in the order of
+                their names, or several such paths; for an ensemble that learned from
+                :class:`tepui.data.Texts`, a text, several, or pairs of them.
+            raw: Prepare numbers that are not bytes too, as the training data were.
+            rule: How members are combined; of no effect on numbers.
             batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
 
         Returns:
-            Probabilities, labels, confidence and scores, from one forward pass.
+            What the task has: probabilities, labels and confidence of classes, mean and
+            interval of numbers, and how uncertain they are; from one forward pass. On
+            the device of the inputs, those of a data set on the CPU.
+
+        Raises:
+            ValueError: If inputs are of no known kind, are raw and the ensemble does
+                not know how to prepare them, or do not fit the members; or if nobody
+                has said what the outputs mean.
+
+        Example:
+            >>> import tepui
+            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 1), members=2)
+            >>> ensemble.task = tepui.Task("regression")
+            >>> ensemble.predict(torch.zeros(5, 4)).mean.shape
+            torch.Size([5, 1])
         """
+        check_types(Ensemble.predict, locals())
         one_of("rule", rule, get_args(Rule))
-        logits = self.logits(inputs, batch_size)
-        logits_shape(logits)
-        return Prediction(logits, rule=rule)
+        self._check_rule(rule)
+        batches = input_batches(
+            inputs,
+            self.preparation,
+            raw=raw,
+            batch_size=batch_size,
+            workers=workers,
+            device=device_of(self),
+            dtype=self._dtype,
+        )
+        place = _place_of(inputs)
+        parts = []
+        for batch in batches:
+            with evaluating(self), torch.no_grad(), refusal_named(batch):
+                parts.append(self(batch).to(place))
+        classes = () if self.preparation is None else self.preparation.classes
+        outputs, joint = calibrated(torch.cat(parts, dim=1), self.calibration)
+        return prediction_of(
+            outputs,
+            self.task,
+            rule=rule,
+            classes=classes,
+            joint=joint,
+            conformity=self.conformity,
+        )
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The type that members compute in."""
+        tensors = (*self.parameters(), *self.buffers())
+        kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        return next(kinds, torch.float32)
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.
 
-        An extractor that members share is stored once.
+        An extractor that members share is stored once. What outputs mean, how raw
+        inputs are prepared, calibration and what makes sets are saved too.
 
         Args:
             path: A folder; the file in it is ``ensemble.safetensors``.
@@ -231,6 +506,7 @@ class Ensemble(nn.Module):
         Raises:
             FileExistsError: If an ensemble is there and ``overwrite`` is false.
         """
+        check_types(Ensemble.save, locals())
         file = Path(path) / FILE
         if file.exists() and not overwrite:
             raise FileExistsError(
@@ -246,7 +522,21 @@ class Ensemble(nn.Module):
             "seeds": list(self.seeds),
             "members": [description(head) for head in self.heads.members],
             "extractor": None,
+            "task": None if self.task is None else self.task.document(),
+            "preparation": None,
+            "calibration": None,
+            "conformity": None,
+            "trained_on": list(self.trained_on),
         }
+        if self.calibration is not None:
+            names = {"method": self.calibration.method, "rule": self.calibration.rule}
+            document["calibration"] = names
+            tensors |= _named("calibration", self.calibration.tensors())
+        if self.conformity is not None:
+            document["conformity"] = self.conformity.document()
+            tensors |= _named("conformity", self.conformity.tensors())
+        if self.preparation is not None:
+            document["preparation"] = self.preparation.document()
         if self.extractor is not None:
             document["extractor"] = description(self.extractor)
         write_tensors(file, KIND, tensors, document)
@@ -283,21 +573,28 @@ def load(
     require(extractor is None or shared is not None, "extractor", rule, extractor)
     with seeded("load"):
         if factory is None:
-            modules = _rebuilt_members(described, file)
+            modules = _rebuilt_members(described, states, file)
         else:
             modules = [make() for make in factories_for(factory, len(described))]
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())
         elif shared is not None:
-            front = frozen(rebuilt(shared, file, "extractor"))
+            front = frozen(rebuilt(shared, states[EXTRACTOR], file, "extractor"))
     ensemble = Ensemble(modules, document["seeds"], front)
     for owner, module in _parts(ensemble).items():
         given = extractor if owner == EXTRACTOR else factory
         if given is None:
             take_dtypes(module, states[owner])
     _load_parts(ensemble, states, file)
+    _take_meaning(ensemble, document, states, file)
     return ensemble.eval()
+
+
+def preparation_in(path: str | Path) -> Preparation | None:
+    """Return how the ensemble in a folder prepares raw inputs, without its weights."""
+    _, document, file = _read(path)
+    return _preparation(document, file)
 
 
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
@@ -310,6 +607,7 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
     shared = EXTRACTOR in states
     require(shared == (ensemble.extractor is not None), argument, rule, shared)
     _load_parts(ensemble, states, file)
+    _take_meaning(ensemble, document, states, file)
 
 
 def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
@@ -322,23 +620,34 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
     tensors, document = read_tensors(file, KIND)
-    states: States = {str(index): {} for index in range(len(document["members"]))}
-    if document.get("extractor") is not None:
-        states[EXTRACTOR] = {}
+    with reading(file, "an ensemble"):
+        return _parted(tensors, document, file), document, file
+
+
+def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
+    """Return the tensors of every part, and look for all that a file must hold."""
+    described = [(part["model"], part["config"]) for part in document["members"]]
+    require(len(described) == len(document["seeds"]), f"seeds in {file}", "fit", None)
+    states: States = {str(index): {} for index in range(len(described))}
+    for part in (EXTRACTOR, "calibration", "conformity"):
+        if document.get(part) is not None:
+            states[part] = {}
     for name, tensor in tensors.items():
         owner, _, inner_name = name.partition(".")
         require(owner in states, f"tensors in {file}", "belong to members", name)
         states[owner][inner_name] = tensor
-    return states, document, file
+    return states
 
 
-def _rebuilt_members(described: list[dict[str, Any]], file: Path) -> list[nn.Module]:
+def _rebuilt_members(
+    described: list[dict[str, Any]], states: States, file: Path
+) -> list[nn.Module]:
     """Build members that tepui knows; equal ones are built once and copied."""
     built: dict[str, nn.Module] = {}
-    for item in described:
+    for index, item in enumerate(described):
         key = json.dumps(item)
         if key not in built:
-            built[key] = rebuilt(item, file)
+            built[key] = rebuilt(item, states[str(index)], file)
     return [deepcopy(built[json.dumps(item)]) for item in described]
 
 
@@ -354,3 +663,47 @@ def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
     for owner, module in _parts(ensemble).items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")
+
+
+def _named(owner: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{owner}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _take_meaning(
+    ensemble: Ensemble, document: dict[str, Any], states: States, file: Path
+) -> None:
+    """Give an ensemble what its file says of its outputs and of its data."""
+    task = document.get("task")
+    try:
+        ensemble.task = None if task is None else Task.of(task)
+    except (KeyError, TypeError, ValueError) as error:
+        rule = f"{file} must say what outputs mean"
+        raise ValueError(f"{rule}, but: {error!r}") from error
+    ensemble.preparation = _preparation(document, file)
+    ensemble.trained_on = tuple(document.get("trained_on", ()))
+    ensemble.calibration = ensemble.conformity = None
+    described, promised = document.get("calibration"), document.get("conformity")
+    try:
+        if described is not None:
+            ensemble.calibration = stored_calibration(described, states["calibration"])
+        if promised is not None:
+            ensemble.conformity = stored_conformity(promised, states["conformity"])
+    except (KeyError, TypeError, ValueError) as error:
+        rule = f"{file} must say how its ensemble is calibrated"
+        raise ValueError(f"{rule}, but: {error!r}") from error
+
+
+def _preparation(document: dict[str, Any], file: Path) -> Preparation | None:
+    described = document.get("preparation")
+    try:
+        return None if described is None else Preparation.of(described)
+    except (AttributeError, TypeError, ValueError) as error:
+        rule = f"{file} must say how inputs are prepared"
+        raise ValueError(f"{rule}, but: {error!r}") from error
+
+
+def _place_of(inputs: Any) -> torch.device:
+    """Return where predictions belong: where inputs lie, or on the CPU."""
+    if isinstance(inputs, Mapping):
+        inputs = next(iter(inputs.values()), None)
+    return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")

@@ -1,54 +1,124 @@
-"""An ensemble's prediction for some inputs, and how unfamiliar they look to it."""
+"""What an ensemble predicts, in the words of its task."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from tepui import metrics
-from tepui.core.checks import one_of
-from tepui.metrics import Rule, Score
+from tepui.core.checks import require
+from tepui.core.task import Task
+from tepui.metrics import Conformity
+
+# What the prediction of some task has, and those of others may lack.
+FIELDS = frozenset(
+    {
+        *("logits", "probs", "labels", "label_names", "confidence", "ood_score"),
+        *("total_uncertainty", "aleatoric", "epistemic", "spread"),
+        *("mean", "median", "std", "quantiles", "interval"),
+        *("sets", "conformal_interval"),
+    }
+)
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """An ensemble's prediction for some inputs.
+class TaskLacksError(AttributeError):
+    """A prediction was asked for something that its task does not have."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction(ABC):
+    """What an ensemble predicts for some inputs.
+
+    Which further attributes there are depends on the task: :class:`ClassPrediction`,
+    :class:`LabelPrediction`, :class:`NumberPrediction`, :class:`GaussianPrediction`,
+    :class:`QuantilePrediction`, :class:`OutputPrediction`. To ask for one that a task
+    lacks is an ``AttributeError`` that names those it has; printing a prediction sums
+    it up.
 
     Attributes:
-        logits: Outputs of every member, ``(members, samples, classes)``.
-        rule: How members are combined: ``"probability"`` averages their probabilities,
-            ``"logit"`` their logits, ``"vote"`` counts their labels.
+        outputs: Outputs of every member, ``(members, samples, outputs, …)``.
+        task: What they mean.
+        conformity: What makes sets or intervals of them, where the ensemble was given
+            data for it.
     """
 
-    logits: Tensor
-    rule: Rule = field(default="probability", kw_only=True)
+    outputs: Tensor
+    task: Task = field(kw_only=True)
+    conformity: Conformity | None = field(default=None, kw_only=True)
+    fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
+
+    def __post_init__(self) -> None:
+        check_outputs(self.outputs)
+
+    def __len__(self) -> int:
+        return self.outputs.shape[1]
 
     @property
-    def probs(self) -> Tensor:
-        """Probabilities of the ensemble, ``(samples, classes)``."""
-        return metrics.ensemble_probs(self.logits, rule=self.rule)
+    def members(self) -> int:
+        """How many members predict."""
+        return len(self.outputs)
 
-    @property
-    def labels(self) -> Tensor:
-        """The class the ensemble chooses, ``(samples,)``."""
-        return metrics.ensemble_predictions(self.logits, rule=self.rule)
+    def __getattr__(self, name: str) -> Any:
+        if name not in FIELDS:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}"
+            )
+        raise TaskLacksError(
+            f"a prediction of the task {str(self.task)!r} has no {name}"
+            f"{self.missing(name)}; it has {', '.join(self.fields)}"
+        )
 
-    @property
-    def confidence(self) -> Tensor:
-        """Probability of the chosen class, ``(samples,)``."""
-        return self.probs.gather(1, self.labels[:, None])[:, 0]
+    def missing(self, name: str) -> str:
+        """Return why a field is missing, to follow its name; nothing by default."""
+        return ""
 
-    def ood_score(self, score: Score = "pds") -> Tensor:
-        """Score how unfamiliar each input looks; higher means less familiar.
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} samples, {self.members} members)"
 
-        Args:
-            score: ``"max_mean_probability"`` (one minus it), ``"pds"`` (predictive
-                diversity score), ``"entropy"`` of the mean probability,
-                ``"mutual_information"``, mean ``"energy"``, ``"max_logit"`` (the
-                negative of the mean largest logit), or ``"predictive_variance"``.
+    def __str__(self) -> str:
+        title = (
+            f"{len(self)} {'sample' if len(self) == 1 else 'samples'}, predicted by "
+            f"{self.members} {'member' if self.members == 1 else 'members'} "
+            f"({self.task})"
+        )
+        rows = self.summary()
+        width = max(map(len, rows), default=0)
+        return "\n".join([title, *(f"  {k:<{width}}  {v}" for k, v in rows.items())])
 
-        Returns:
-            One score per sample.
-        """
-        one_of("score", score, get_args(Score))
-        return metrics.ood_scores(self.logits, [score])[score]
+    @abstractmethod
+    def summary(self) -> dict[str, str]:
+        """Return what a person wants to know first, a line of text by its name."""
+
+
+def check_outputs(outputs: Tensor) -> None:
+    """Check that outputs are ``(members, samples, …)``, floating and not NaN."""
+    rule = "have shape (members, samples, outputs, …)"
+    require(outputs.ndim >= 2, "outputs", rule, tuple(outputs.shape))
+    require(outputs.is_floating_point(), "outputs", "be floating point", outputs.dtype)
+    shape = tuple(outputs.shape)
+    rule = "hold at least one member, one sample and one output"
+    require(outputs.numel() > 0, "outputs", rule, shape)
+    if torch.isnan(outputs.detach().sum()) and (bad := torch.isnan(outputs)).any():
+        member, sample = bad.nonzero()[0, :2].tolist()
+        raise ValueError(
+            f"outputs must not be NaN, got {int(bad.sum())} NaN value(s), the first at "
+            f"member {member}, sample {sample}"
+        )
+
+
+def some(values: Tensor) -> str:
+    """Return the first values of a tensor as text."""
+    flat = values.detach().flatten()
+    shown = [f"{value:.4g}" for value in flat[:8].tolist()]
+    return " ".join(shown) + (" …" if len(flat) > len(shown) else "")
+
+
+def mean_and_largest(per_sample: Tensor) -> str:
+    """Return the mean of some scores, and which samples have the largest."""
+    scores = (
+        per_sample.detach().flatten(1).mean(1) if per_sample.ndim > 1 else per_sample
+    )
+    top = scores.topk(min(3, len(scores))).indices.tolist()
+    named = ", ".join(map(str, top))
+    return f"mean {float(scores.mean()):.4g}; largest for sample {named}"

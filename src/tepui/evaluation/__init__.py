@@ -1,33 +1,55 @@
 """What is done with a trained ensemble: scores, sharpness, OOD detection, soups."""
 
+from tepui.evaluation.applied import AppliedScores
 from tepui.evaluation.combining import (
     Aggregated,
     OracleSelection,
     aggregations,
     oracle_selection,
 )
+from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.feature_scores import FeatureDetectors
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
-from tepui.evaluation.ood import Detection
+from tepui.evaluation.ood import Detection, Selective
+from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
-from tepui.evaluation.sample_statistics import sample_statistics
+from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.scores import Scores
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.task_scores import (
+    LabelScores,
+    NumberScores,
+    OutputScores,
+    PixelScores,
+    TaskScores,
+)
 
 __all__ = [
     "Aggregated",
+    "AppliedScores",
     "Detection",
     "EnsembleMeasurement",
     "Evaluation",
+    "FeatureDetectors",
     "GreedySoup",
+    "LabelScores",
+    "LogitRuns",
     "MemoryPrice",
+    "NumberScores",
     "OracleSelection",
+    "OutputScores",
+    "PixelScores",
+    "PredictionCost",
     "Scores",
+    "Selective",
     "ShardedPredictions",
     "StoredLogits",
+    "TaskScores",
     "aggregations",
     "evaluate",
     "evaluation_memory",
@@ -35,7 +57,10 @@ __all__ = [
     "measure",
     "oracle_selection",
     "predict_shards",
+    "prediction_cost",
     "read_logits",
     "sample_statistics",
+    "task_statistics",
     "uniform_soup",
+    "write_predictions",
 ]

@@ -13,8 +13,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup
 from tepui.metrics import Rule
@@ -52,6 +54,7 @@ def oracle_selection(logits: Tensor, labels: Tensor) -> OracleSelection:
         >>> oracle_selection(logits, torch.tensor([1]))
         OracleSelection(member=1, accuracy=1.0)
     """
+    check_types(oracle_selection, locals())
     accuracies = metrics.individual_accuracy(logits, labels)
     best = int(accuracies.argmax())
     return OracleSelection(best, float(accuracies[best]))
@@ -107,6 +110,9 @@ def aggregations(
     Returns:
         The members' mean accuracy, then one row for each way.
 
+    Raises:
+        ValueError: If members do not choose between classes.
+
     Example:
         >>> import torch
         >>> from tepui.data import Arrays
@@ -121,6 +127,8 @@ def aggregations(
         uniform soup
         best member (oracle: sees test labels)
     """
+    check_types(aggregations, locals())
+    require_classes(ensemble.task, "the accuracy of ways to combine members")
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)
         same_classes("held_out", *names, "dataset")

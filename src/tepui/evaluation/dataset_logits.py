@@ -1,6 +1,6 @@
 """Every member's logits on a data set, and between which classes members choose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -9,9 +9,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
+from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.class_names import class_subset
-from tepui.data.loading import at_rows, in_order, inputs_to
+from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import settled
 from tepui.modules.running import device_of, evaluating, refusal_named
 
 Classes = Literal["held", "all"]
@@ -38,17 +40,16 @@ def logit_batches(
     batch_size: int = 1024,
     workers: int = 0,
     precision: Precision = "tf32",
-    samples: range | None = None,
+    rows: Sequence[Tensor] | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield every member's logits on the batches of a data set, with the labels.
 
-    Without ``samples``, which are consecutive, all samples are read.
+    Without ``rows``, which are those of each batch, all samples are read in order.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
     batches = in_order(dataset, batch_size, device=device, workers=workers)
-    if samples is not None:
-        rows = torch.arange(samples.start, samples.stop).split(batch_size)
+    if rows is not None:
         batches = at_rows(dataset, rows, device=device, workers=workers)
     for batch in batches:
         with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):
@@ -61,6 +62,20 @@ def logit_batches(
 def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
     """Return which classes members choose between on a data set; None for all."""
     if isinstance(classes, Tensor):
+        fits = classes.ndim == 1 and classes.dtype == torch.bool
+        rule = "be a boolean tensor of shape (classes,), or a word"
+        got = f"{classes.dtype} of shape {tuple(classes.shape)}"
+        require(fits, "classes", rule, got)
         return classes
     one_of("classes", classes, get_args(Classes))
     return class_subset(dataset) if classes == "held" else None
+
+
+def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, bool]:
+    """Return what outputs mean, and whether each sample is a choice between classes."""
+    length(dataset)
+    if ensemble.task not in (None, CLASSIFICATION):
+        return ensemble.task, False
+    outputs, _ = next(logit_batches(ensemble, dataset, 1, rows=[torch.arange(1)]))
+    task = settled(ensemble.task, tuple(outputs.shape))
+    return task, task == CLASSIFICATION and outputs.ndim == 3

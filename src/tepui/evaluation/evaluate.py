@@ -5,7 +5,7 @@ test data beside them a few numbers per sample; how many samples there are does 
 matter for the memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -15,20 +15,35 @@ import torch  # noqa: F401 - the example uses it
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
+from tepui.core.replacing import check_writable
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
+from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.applied import applied_by
 from tepui.evaluation.custom_metrics import Metric, check_metrics
-from tepui.evaluation.dataset_logits import Classes, classes_left, logit_batches
+from tepui.evaluation.dataset_logits import (
+    Classes,
+    classes_left,
+    logit_batches,
+    task_on,
+)
 from tepui.evaluation.dead_members import warn_of_dead_members
-from tepui.evaluation.examiner import Examiner, Labeled
+from tepui.evaluation.examiner import Batches, Examiner, Labeled
+from tepui.evaluation.feature_scores import FeatureDetectors, watching
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
-from tepui.evaluation.scores import TAKEN_NAMES
+from tepui.evaluation.scores import Scores
+from tepui.evaluation.shards import data_digest, weights_digest
+from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, Cell, LogitType, storing_logits
-from tepui.metrics import Rule
+from tepui.evaluation.task_examiner import KINDS, TaskExaminer
+from tepui.evaluation.task_scores import TaskScores, taken_names
+from tepui.metrics import Reliability, Rule
 from tepui.modules.running import device_of
 
 
@@ -38,6 +53,7 @@ def evaluate(
     *,
     shifted: Mapping[Cell, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
+    detectors: FeatureDetectors | None = None,
     classes: Classes | Tensor = "held",
     metrics: Mapping[str, Metric] | None = None,
     rule: Rule = "probability",
@@ -47,8 +63,13 @@ def evaluate(
     out: str | Path | None = None,
     overwrite: bool = False,
     logits_in: LogitType = "float32",
+    exchange: Processes | None = None,
 ) -> Evaluation:
-    """Evaluate an ensemble of classifiers.
+    """Evaluate an ensemble by its task.
+
+    Which scores there are depends on what outputs mean, see
+    :class:`~tepui.evaluation.TaskScores`. Members that did not learn, or lie far behind
+    the others, are named in a warning.
 
     Memory does not grow with the data, unless ``metrics`` are given: these are called
     with all logits of a data set.
@@ -61,6 +82,9 @@ def evaluate(
             lies.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are ignored.
+        detectors: Detectors of unfamiliar features, fitted on the training data:
+            ``FeatureDetectors.fit(ensemble, train_set)``. Their scores stand beside
+            those of the logits.
         classes: Between which classes members choose; the logits of others are left
             out. ``"held"``: those the data set holds by its attribute ``class_subset``,
             such as 200 of 1000 for ``ImageNetA``, and all where it has none; a shifted
@@ -70,7 +94,7 @@ def evaluate(
             classes)`` and labels that return a scalar. They appear among the scores of
             clean and shifted data, under :attr:`Scores.custom`; over several data sets
             their mean is taken.
-        rule: How members are combined.
+        rule: How members are combined; of no effect on numbers.
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
         precision: What members compute in on a GPU: ``"float32"``; ``"tf32"``, which
@@ -79,8 +103,13 @@ def evaluate(
         out: A folder for the logits of every data set between the classes left, in
             one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
-        logits_in: The type of the stored logits; ``"float16"`` takes half the space and
-            changes no score of this evaluation.
+        logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
+            of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
+
+        exchange: Processes that share the batches, such as those of torchrun
+            (``tepui.training.exchange_here()``): each of them calls this, with the same
+            ensemble and data, and gets the same scores as one alone; one of them
+            writes. By default this process does all.
 
     Returns:
         The scores.
@@ -101,55 +130,117 @@ def evaluate(
         >>> evaluate(ensemble, data, metrics={"steep": steep}).clean.custom["steep"] > 0
         True
     """
+    own_rules = ("shifted", "ood", "metrics")
+    check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)
     check_ood({} if ood is None else ood, dataset)
-    check_metrics({} if metrics is None else metrics, TAKEN_NAMES)
+    task, choice = task_on(ensemble, dataset)
+    scored: type[TaskScores] = Scores if choice else KINDS[task.name]
+    check_metrics({} if metrics is None else metrics, taken_names(scored))
+    unmasked = f"be left out for the task {str(task)!r}"
+    require(choice or isinstance(classes, str), "classes", unmasked, "a mask")
     one_of("logits_in", logits_in, get_args(LogitType))
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
+    if file is not None:
+        check_writable(file.parent)
     device = device_of(ensemble)
     if isinstance(shifted, Corrupted):
         shifted = shifted.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    cells, others = shifted or {}, ood or {}
+    cells, others, own = shifted or {}, ood or {}, metrics or {}
+    writes = exchange is None or exchange.writer
+    applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
-        stored = None
-        if file is not None:
+        outputs = logit_batches
+        if exchange is not None:
+            stack.enter_context(exchange.attending())
+            said = {
+                "ensemble": weights_digest(ensemble),
+                "dataset": data_digest(dataset),
+                "samples": [length(dataset), *map(length, others.values())],
+                "sets": [*map(str, cells), *others],
+                "batch_size": batch_size,
+                "logits_in": logits_in,
+            }
+            check_same(exchange.everywhere(said))
+            outputs = partial(shared_logit_batches, exchange)
+        batches: Callable[[Dataset[Any]], Batches]
+        batches = partial(outputs, ensemble, precision=precision, **how)
+        stored, watched = None, None
+        if detectors is not None:
+            watched = stack.enter_context(watching(ensemble, detectors, batches))
+            batches = watched
+        if file is not None and writes and logits_in != "none":
             stored = stack.enter_context(
-                storing_logits(file, rule, [*cells], [*others], logits_in)
+                storing_logits(file, rule, [*cells], [*others], logits_in, task)
             )
-        examiner = Examiner(
-            partial(logit_batches, ensemble, precision=precision, **how),
-            classes,
-            classes_left(classes, dataset),
-            rule,
-            {} if metrics is None else metrics,
-            stored,
-        )
-        clean = examiner.labeled("clean", dataset, "dataset", familiar=bool(others))
-        copies: dict[Cell, Labeled] = {}
-        for (kind, severity), data in cells.items():
-            argument = f"shifted[{kind!r}, {severity}]"
-            same_classes(argument, class_names(data), class_names(dataset), "dataset")
-            copy = examiner.labeled(f"{kind}/{severity}", data, argument)
-            copies[kind, severity] = copy
+        examiner: Examiner | TaskExaminer
+        if choice:
+            left = classes_left(classes, dataset)
+            examiner = Examiner(
+                batches, classes, left, rule, own, stored, applied, watched
+            )
+        else:
+            examiner = TaskExaminer(batches, task, rule, own, stored, applied, watched)
+        familiar = choice or bool(others)
+        clean = examiner.labeled("clean", dataset, "dataset", familiar=familiar)
+        copies = _copies(examiner, cells, dataset)
         unfamiliar = {
             name: examiner.unlabeled(name, data) for name, data in others.items()
         }
-    reliability = {"clean": clean.bins}
-    if copies:
-        reliability["shifted"] = pooled([copy.bins for copy in copies.values()])
-    members, _, choices = sizes = clean.shape
-    warn_of_dead_members(clean.scores.member_nlls, choices, stacklevel=2)
-    detected = detections_and_histograms(
+    if file is not None and writes and logits_in == "none":
+        file.unlink(missing_ok=True)  # of an evaluation that this one replaces
+    if clean.losses is not None:
+        warn_of_dead_members(clean.losses, "the test data", stacklevel=2)
+    members, _, choices = clean.shape
+    detected, counted = detections_and_histograms(
         clean.unfamiliarity, unfamiliar, members=members, classes=choices
     )
-    scores = {cell: copy.scores for cell, copy in copies.items()}
-    used = precision_on(device, precision)
-    return Evaluation(rule, *sizes, clean.scores, scores, reliability, *detected, used)
+    return Evaluation(
+        rule,
+        *clean.shape,
+        clean=clean.scores,
+        shifted={cell: copy.scores for cell, copy in copies.items()},
+        reliability=_reliability(clean, copies.values()),
+        ood=detected,
+        histograms=counted,
+        precision=precision_on(device, precision),
+        task=task,
+        mistakes=clean.mistakes,
+        selective=clean.selective,
+        applied=clean.applied,
+        applied_shifted={
+            cell: copy.applied
+            for cell, copy in copies.items()
+            if copy.applied is not None
+        },
+    )
+
+
+def _copies(
+    examiner: Examiner | TaskExaminer,
+    cells: Mapping[Cell, Dataset[Any]],
+    dataset: Dataset[Any],
+) -> dict[Cell, Labeled]:
+    """Return what is kept of each shifted data set."""
+    copies = {}
+    for (kind, severity), data in cells.items():
+        argument = f"shifted[{kind!r}, {severity}]"
+        same_classes(argument, class_names(data), class_names(dataset), "dataset")
+        copy = examiner.labeled(f"{kind}/{severity}", data, argument)
+        copies[kind, severity] = copy
+    return copies
+
+
+def _reliability(clean: Labeled, copies: Iterable[Labeled]) -> dict[str, Reliability]:
+    """Return confidence and accuracy in bins, where there are probabilities."""
+    reliability = {} if clean.bins is None else {"clean": clean.bins}
+    bins = [copy.bins for copy in copies if copy.bins is not None]
+    return reliability | ({"shifted": pooled(bins)} if bins else {})
 
 
 def _check_cells(shifted: object) -> None:

@@ -5,6 +5,7 @@ is taken in the same order as over all logits at once: the results are the same 
 bit. A few numbers per sample are kept where a score is ranked (AUROC and its kin).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -15,23 +16,38 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, logits_shape
 from tepui.data.loading import length
+from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
-from tepui.evaluation.scores import Scores, ScoreStream
+from tepui.evaluation.dead_members import Losses
+from tepui.evaluation.feature_scores import Watched, scores_of
+from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
+from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
-from tepui.metrics import Reliability, Rule, ood_scores, restrict_classes
+from tepui.evaluation.task_scores import TaskScores
+from tepui.metrics import (
+    Reliability,
+    Rule,
+    ensemble_predictions,
+    ood_scores,
+    restrict_classes,
+)
 from tepui.metrics.chunks import regrouped
 
 Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Labeled(NamedTuple):
-    """What is kept of the logits of a data set with labels."""
+    """What is kept of the outputs of a data set with targets."""
 
-    shape: tuple[int, int, int]  # members, samples, classes
-    scores: Scores
-    bins: Reliability
+    shape: tuple[int, int, int]  # members, samples, classes or outputs
+    scores: TaskScores
+    bins: Reliability | None  # where there are probabilities
     unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
+    losses: Losses | None  # of members, beside that of a guess, where there is one
+    mistakes: dict[str, Detection]  # how well each score finds them, where asked for
+    selective: dict[str, Selective]  # and what is left without the highest scores
+    applied: AppliedScores | None = None  # after calibration, where there is one
 
 
 @final
@@ -45,30 +61,52 @@ class Examiner:
     rule: Rule
     metrics: Mapping[str, Metric]  # the caller's own, which need all logits at once
     stored: LogitStore | None
+    applied: Applied | None = None  # what the ensemble does to its logits
+    watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
         self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
     ) -> Labeled:
         """Return scores of test data, and with ``familiar`` those of each sample."""
         stream: ScoreStream | None = None
+        applied = None
+        # What was fitted on all classes says nothing of some of them.
+        if self.applied is not None and self._mask(data) is None:
+            applied = self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
+        wrong: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
             stream = stream or ScoreStream(len(logits), self.rule)
             stream.update(logits, labels)
+            if applied is not None:
+                applied.update(logits, labels)
             if familiar:
                 ranked.append(ood_scores(logits))
+                wrong.append(ensemble_predictions(logits, rule=self.rule) != labels)
             if self.metrics:
                 whole.append((logits, labels))
         assert stream is not None, "a data set holds at least one sample"
         custom = self._custom(whole)
         sizes = len(logits), length(data), logits.shape[2]
-        return Labeled(sizes, *stream.result(custom), _joined(ranked))
+        scores, bins = stream.result(custom)
+        losses = Losses(scores.member_nlls, math.log(logits.shape[2]))
+        by_sample = joined(ranked)
+        if familiar:
+            by_sample |= scores_of(self.watched)
+        after = None if applied is None else applied.result()
+        kept = scores, bins, by_sample, losses
+        if not wrong:
+            return Labeled(sizes, *kept, {}, {}, after)
+        mistaken = torch.cat(wrong)
+        found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
+        return Labeled(sizes, *kept, *found, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
         runs = self._runs(name, self._unnumbered(data), data, None)
-        return _joined([ood_scores(logits) for logits, _ in runs])
+        scores = joined([ood_scores(logits) for logits, _ in runs])
+        return scores | scores_of(self.watched)
 
     def _runs(
         self, name: str, batches: Batches, data: Dataset[Any], argument: str | None
@@ -87,13 +125,17 @@ class Examiner:
 
     def _numbered(self, data: Dataset[Any]) -> Batches:
         """Yield logits and labels of test data between the classes left."""
-        subset = classes_left(self.classes, data)
-        mask = self.mask if subset is None else subset
+        mask = self._mask(data)
         for logits, labels in self.batches(data):
             if mask is None:
                 yield logits, labels
             else:
                 yield restrict_classes(logits, labels, mask.to(logits.device))
+
+    def _mask(self, data: Dataset[Any]) -> Tensor | None:
+        """Return the classes that members choose between on test data."""
+        subset = classes_left(self.classes, data)
+        return self.mask if subset is None else subset
 
     def _unnumbered(self, data: Dataset[Any]) -> Batches:
         """Yield logits of unfamiliar data, between the classes of the test data."""
@@ -109,7 +151,7 @@ class Examiner:
         return metric_values(self.metrics, torch.cat(logits, dim=1), torch.cat(labels))
 
 
-def _joined(runs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def joined(runs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the scores of all samples, one after the other."""
     names = runs[0] if runs else {}
     return {name: torch.cat([run[name] for run in runs]) for name in names}

@@ -1,5 +1,6 @@
 """Measuring the sharpness of all members of an ensemble."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,26 @@ from typing import Any
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
+from tepui.core.task import CLASSIFICATION, Task
+from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import Loss, cross_entropy
+from tepui.losses import (
+    MSE,
+    BinaryCrossEntropy,
+    GaussianNLL,
+    Loss,
+    Quantiles,
+    cross_entropy,
+    task_of,
+)
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
 from tepui.sharpness.selection import Data
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]
 Measures = Measure | Sequence[Measure] | Mapping[str, Measure]
+
+OF_ANY_LOSS: tuple[Measure, ...] = (worst_case, fisher_rao)
+OF_CLASSES: tuple[Measure, ...] = (*OF_ANY_LOSS, relative_flatness)
 
 
 @dataclass(frozen=True)
@@ -53,9 +67,9 @@ class EnsembleMeasurement:
 def measure(
     ensemble: Ensemble,
     dataset: Data,
-    measures: Measures = (worst_case, fisher_rao, relative_flatness),
+    measures: Measures | None = None,
     *,
-    loss: Loss = cross_entropy,
+    loss: Loss | None = None,
     seed: int = 0,
 ) -> dict[str, EnsembleMeasurement]:
     """Measure all members of an ensemble on the same samples, with the same draws.
@@ -64,13 +78,17 @@ def measure(
         ensemble: Its members, where they lie; left unchanged.
         dataset: A data set, or a loader that does not shuffle.
         measures: One of :mod:`tepui.sharpness`, several, or several by name;
-            ``functools.partial`` sets their options.
-        loss: Returns one loss per sample.
+            ``functools.partial`` sets their options. By default the worst case, the
+            Fisher-Rao norm and, of classifiers, the relative flatness.
+        loss: Returns one loss per sample; by default that of the ensemble's task.
         seed: What random draws derive from; the same for every member.
 
     Returns:
         What was measured, by name; where a measure gives several values, such as one
         per ``rho``, they are numbered: ``worst_case[0]``, ``worst_case[1]``.
+
+    Raises:
+        ValueError: If no loss is given and the ensemble's task is not known.
 
     Example:
         >>> import torch, tepui
@@ -82,7 +100,11 @@ def measure(
         >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
+    check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
+    loss = loss_of(ensemble.task) if loss is None else loss
+    if measures is None:
+        measures = OF_CLASSES if task_of(loss) == CLASSIFICATION else OF_ANY_LOSS
     for name, function in _named(measures).items():
         rows = []
         for member in ensemble.members:
@@ -96,6 +118,23 @@ def measure(
     return results
 
 
+def loss_of(task: Task | None) -> Loss:
+    """Return the loss that goes with a task."""
+    losses: dict[str, Loss] = {
+        "classification": cross_entropy,
+        "multi_label": BinaryCrossEntropy(),
+        "regression": MSE(),
+        "gaussian": GaussianNLL(),
+    }
+    if task is None:
+        return cross_entropy
+    if task.name == "quantiles":
+        return Quantiles(task.levels)
+    rule = "be given for an ensemble whose own loss names no task"
+    require(task.name in losses, "loss", rule, None)
+    return losses[task.name]
+
+
 def _named(measures: Measures) -> dict[str, Measure]:
     if isinstance(measures, Mapping):
         named = dict(measures)
@@ -106,7 +145,20 @@ def _named(measures: Measures) -> dict[str, Measure]:
         require(len(set(names)) == len(names), "measures", rule, names)
         named = dict(zip(names, several, strict=True))
     require(len(named) > 0, "measures", "hold at least one", len(named))
+    for name, function in named.items():
+        rule = "take (model, dataset, *, loss, generator), as those of tepui.sharpness"
+        require(_takes_a_model(function), "measures", rule, name)
     return named
+
+
+def _takes_a_model(function: Measure) -> bool:
+    if isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind(None, None, loss=None, generator=None)
+    except TypeError:
+        return False
+    return True
 
 
 def _name(function: Measure) -> str:

@@ -9,6 +9,7 @@ these grows with the number of samples; scores that are ranked do, a few numbers
 from typing import NamedTuple, get_args
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.reading import AHEAD
 from tepui.metrics import Score
 from tepui.metrics.chunks import LOGITS_AT_ONCE
@@ -73,6 +74,7 @@ def evaluation_memory(
         >>> price.device < 2**30  # all logits would take 150 GB
         True
     """
+    check_types(evaluation_memory, locals())
     sizes = locals()
     for name in ("members", "classes", "batch_size"):
         require(sizes[name] > 0, name, "be positive", sizes[name])
@@ -83,8 +85,7 @@ def evaluation_memory(
     run = min(max(LOGITS_AT_ONCE * _FLOAT, of_sample), max(samples, 1) * of_sample)
     # A batch is on its way while another is used.
     inputs = 2 * batch * sample_bytes
-    scored = samples + ood_samples if ood_samples else 0
-    ranked = len(get_args(Score)) * _FLOAT * scored
+    ranked = len(get_args(Score)) * _FLOAT * (samples + ood_samples)
     device = (
         weight_bytes
         + inputs

@@ -25,10 +25,10 @@ BINS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """How well one score finds the samples of one unfamiliar set, which are positive.
+    """How well one score finds unfamiliar samples, or mistakes, which are positive.
 
     Attributes:
-        samples: How many unfamiliar samples there are; chance AUPR is their share.
+        samples: How many of them there are; chance AUPR is their share.
         auroc: See :func:`tepui.metrics.auroc`; higher is better.
         aupr: See :func:`tepui.metrics.aupr`; higher is better.
         fpr95: See :func:`tepui.metrics.fpr95`; lower is better.
@@ -38,6 +38,25 @@ class Detection:
     auroc: float
     aupr: float
     fpr95: float
+
+    def document(self) -> dict[str, float]:
+        """Return the numbers for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selective:
+    """What is left of the error where samples of a high score are not answered.
+
+    Attributes:
+        aurc: Mean error over all shares of samples answered; lower is better.
+        error_at_90: Error among the 90 % of samples that have the lowest scores.
+        error_at_80: The same of 80 %.
+    """
+
+    aurc: float
+    error_at_90: float
+    error_at_80: float
 
     def document(self) -> dict[str, float]:
         """Return the numbers for JSON."""
@@ -82,6 +101,43 @@ def detections(
     }
 
 
+def found_mistakes(scores: Mapping[str, Tensor], wrong: Tensor) -> dict[str, Detection]:
+    """Return how well each score finds the samples that were answered wrongly.
+
+    Nothing where all answers are right, or all are wrong.
+
+    Example:
+        >>> scores = {"entropy": torch.tensor([0.1, 0.9, 0.2])}
+        >>> found_mistakes(scores, torch.tensor([False, True, False]))["entropy"].auroc
+        1.0
+    """
+    if bool(wrong.all()) or not bool(wrong.any()):
+        return {}
+    right = {name: values[~wrong] for name, values in scores.items()}
+    return detections(right, {name: values[wrong] for name, values in scores.items()})
+
+
+def selective(scores: Mapping[str, Tensor], wrong: Tensor) -> dict[str, Selective]:
+    """Return what error is left where the samples of the highest scores are left out.
+
+    Example:
+        >>> scores = {"entropy": torch.arange(10.0)}
+        >>> left = selective(scores, torch.arange(10) == 9)["entropy"]
+        >>> left.error_at_90, round(left.aurc, 3)
+        (0.0, 0.01)
+    """
+    found = {}
+    for name, values in scores.items():
+        risk = metrics.SelectiveCurve().value(-values, ~wrong).risk
+
+        def at(share: float, risk: Tensor = risk) -> float:
+            return float(risk[max(1, round(share * len(risk))) - 1])
+
+        left = {"error_at_90": at(0.9), "error_at_80": at(0.8)}
+        found[name] = Selective(aurc=float(risk.mean()), **left)
+    return found
+
+
 def histograms(
     in_scores: Mapping[str, Tensor],
     ood_scores: Mapping[str, Mapping[str, Tensor]],
@@ -92,8 +148,8 @@ def histograms(
     """Return how PDS and the largest mean probability are distributed on each set.
 
     Example:
-        >>> zero = torch.tensor([0.0])
-        >>> scores = {"pds": torch.tensor([0.5]), "max_mean_probability": zero}
+        >>> sure = torch.tensor([-9.0])  # the logarithm of what is left of one
+        >>> scores = {"pds": torch.tensor([0.5]), "max_mean_probability": sure}
         >>> by_score = histograms(scores, {"far": scores}, members=2, classes=2)
         >>> by_score["pds"].low, by_score["pds"].high
         (0.5, 1.0)
@@ -105,9 +161,14 @@ def histograms(
         "max_mean_probability": (0.0, max(1, classes - 1) / classes),
     }
 
+    def counts(scores: Mapping[str, Tensor], name: str) -> tuple[int, ...]:
+        logarithm = name == "max_mean_probability"
+        values = scores[name].exp() if logarithm else scores[name]
+        return _counts(values, *ranges[name])
+
     def histogram(name: str, low: float, high: float) -> Histogram:
-        far = {key: _counts(s[name], low, high) for key, s in ood_scores.items()}
-        return Histogram(low, high, _counts(in_scores[name], low, high), far)
+        far = {key: counts(scores, name) for key, scores in ood_scores.items()}
+        return Histogram(low, high, counts(in_scores, name), far)
 
     return {name: histogram(name, *bounds) for name, bounds in ranges.items()}
 
@@ -123,6 +184,8 @@ def detections_and_histograms(
     if not unfamiliar:
         return {}, {}
     detected = {name: detections(familiar, far) for name, far in unfamiliar.items()}
+    if "pds" not in familiar:  # not a choice between classes
+        return detected, {}
     counted = histograms(familiar, unfamiliar, members=members, classes=classes)
     return detected, counted
 

@@ -1,5 +1,6 @@
 """The results of an evaluation, and their form in JSON."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,8 +9,10 @@ import torch
 
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
-from tepui.evaluation.ood import Detection, Histogram
-from tepui.evaluation.scores import Scores, mean_scores
+from tepui.core.task import CLASSIFICATION, Task
+from tepui.evaluation.applied import AppliedScores, mean_applied
+from tepui.evaluation.ood import Detection, Histogram, Selective
+from tepui.evaluation.scores import mean_scores
 from tepui.evaluation.stored_logits import Cell
 from tepui.metrics import Reliability, Rule
 
@@ -22,8 +25,9 @@ class Evaluation:
         rule: How members were combined.
         members: How many they are.
         samples: Size of the clean data set.
-        classes: Between how many classes members chose on it.
-        clean: Scores on clean data.
+        classes: Between how many classes members chose on it; of another task, how
+            many outputs there are.
+        clean: Scores on clean data: a :class:`Scores`, or what another task has.
         shifted: Scores by type and severity of the shift.
         reliability: Confidence and accuracy in bins, for ``clean`` and, pooled over
             all cells, for ``shifted``.
@@ -32,25 +36,42 @@ class Evaluation:
         histograms: How PDS and the largest mean probability are distributed, where
             there are unfamiliar sets.
         precision: What members computed in.
+        task: What outputs mean.
+        mistakes: How well each score finds the clean samples that the ensemble gets
+            wrong; empty where there are none, and for tasks that have no labels.
+        selective: What error is left where the clean samples of the highest scores are
+            not answered; empty for tasks that have no labels.
+        applied: Scores of clean data after the ensemble's calibration, and coverage and
+            size of its conformal sets or intervals; None if it has neither, or they
+            were made for another rule or for more classes.
+        applied_shifted: The same by type and severity of the shift.
     """
 
     rule: Rule
     members: int
     samples: int
     classes: int
-    clean: Scores
-    shifted: Mapping[Cell, Scores]
+    clean: Any  # TaskScores, of the kind that the task has
+    shifted: Mapping[Cell, Any]
     reliability: Mapping[str, Reliability]
     ood: Mapping[str, Mapping[str, Detection]] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     precision: Precision = "float32"
+    task: Task = CLASSIFICATION
+    mistakes: Mapping[str, Detection] = field(default_factory=dict)
+    selective: Mapping[str, Selective] = field(default_factory=dict)
+    applied: AppliedScores | None = None
+    applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return summary(self)
 
     @property
-    def shifted_mean(self) -> Scores | None:
+    def shifted_mean(self) -> Any:
         """Scores over all types and severities, None without shifted data."""
         return mean_scores(self.shifted.values()) if self.shifted else None
 
-    def by_severity(self) -> dict[int, Scores]:
+    def by_severity(self) -> dict[int, Any]:
         """Return scores over all types, for each severity."""
         severities = sorted({severity for _, severity in self.shifted})
         cells = self.shifted.items()
@@ -59,11 +80,21 @@ class Evaluation:
             for level in severities
         }
 
+    def applied_by_severity(self) -> dict[int, AppliedScores]:
+        """Return what calibration and sets give over all types, for each severity."""
+        severities = sorted({severity for _, severity in self.applied_shifted})
+        cells = self.applied_shifted.items()
+        return {
+            level: mean_applied(scores for (_, hard), scores in cells if hard == level)
+            for level in severities
+        }
+
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
         mean = self.shifted_mean
         reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
         return {
+            "task": self.task.document(),
             "rule": self.rule,
             "precision": self.precision,
             "members": self.members,
@@ -88,10 +119,73 @@ class Evaluation:
                 name: {score: item.document() for score, item in by_score.items()}
                 for name, by_score in self.ood.items()
             },
+            "mistakes": {
+                score: item.document() for score, item in self.mistakes.items()
+            },
             "histograms": {
                 k: counts.document() for k, counts in self.histograms.items()
             },
+            **self._applied_document(),
         }
+
+    def _applied_document(self) -> dict[str, Any]:
+        if self.applied is None:
+            return {}
+        severities = self.applied_by_severity().items()
+        return {
+            "applied": {
+                "clean": self.applied.document(),
+                "severities": {
+                    str(level): scores.document() for level, scores in severities
+                },
+            }
+        }
+
+
+def _applied_lines(evaluation: Evaluation) -> list[str]:
+    """Return scores after calibration and coverage of sets, over severities too."""
+    if evaluation.applied is None:
+        return []
+    severities = evaluation.applied_by_severity().items()
+    columns = {"clean": evaluation.applied}
+    columns |= {f"severity {level}": scores for level, scores in severities}
+    headings = "".join(f"{name:>12}" for name in columns)
+    lines = [f"  {'calibrated, sets':<24}{headings}"]
+    for name in vars(evaluation.applied):
+        values = [getattr(scores, name) for scores in columns.values()]
+        if not math.isnan(values[0]):
+            cells = "".join(f"{value:>12.4g}" for value in values)
+            lines.append(f"    {name.replace('_', ' '):<22}{cells}")
+    return lines
+
+
+def summary(evaluation: Evaluation) -> str:
+    """Return what a person wants to know first, in a few lines of text."""
+    shown = {"clean": evaluation.clean, "shifted": evaluation.shifted_mean}
+    columns = {name: scores for name, scores in shown.items() if scores is not None}
+    sizes = f"{evaluation.samples} samples, {evaluation.members} members"
+    headings = "".join(f"{name:>12}" for name in columns)
+    lines = [f"{sizes} ({evaluation.task})", f"{'':<26}{headings}"]
+    for name, value in evaluation.clean.values().items():
+        if not math.isnan(value):
+            cells = (f"{s.values()[name]:>12.4g}" for s in columns.values())
+            lines.append(f"  {name.replace('_', ' '):<24}" + "".join(cells))
+    for name, values in evaluation.clean.lists().items():
+        if name.startswith("member_"):
+            numbers = " ".join(f"{value:.4g}" for value in values)
+            lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
+    lines += _applied_lines(evaluation)
+    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    found = {name: by_score for name, by_score in found.items() if by_score}
+    if found:
+        lines.append(f"  {'found by (AUROC)':<24}" + "".join(f"{n:>12}" for n in found))
+        for score in next(iter(found.values())):
+            cells = (f"{by_score[score].auroc:>12.4g}" for by_score in found.values())
+            lines.append(f"    {score.replace('_', ' '):<22}" + "".join(cells))
+    if (left := evaluation.selective.get("max_mean_probability")) is not None:
+        errors = f"{left.error_at_90:.4g} of 90 %, {left.error_at_80:.4g} of 80 %"
+        lines.append(f"  {'error of the surest':<24}  {errors}")
+    return "\n".join(lines)
 
 
 def pooled(several: list[Reliability]) -> Reliability:

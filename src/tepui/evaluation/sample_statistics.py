@@ -4,6 +4,9 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.task import MULTI_LABEL, Task
+from tepui.core.types import check_types
+from tepui.ensembles.predicted import prediction_of
 from tepui.metrics import Rule, Score, ood_scores
 from tepui.metrics.chunks import Chunk, check_logits, chunks_of
 
@@ -32,14 +35,57 @@ def sample_statistics(
         >>> found["label_probability"], found["entropy"]
         (tensor([0.5000]), tensor([0.6931]))
     """
+    check_types(sample_statistics, locals())
     check_logits(logits, rule=rule)
     classes, fits = logits.shape[-1], labels.shape == (logits.shape[1],)
-    fits = fits and not labels.is_floating_point() and bool((labels < classes).all())
+    whole = not (labels.is_floating_point() or labels.is_complex())
+    fits = fits and whole and bool((labels < classes).all())
     wanted = f"be one class index below {classes} per sample, or negative without one"
     require(fits, "labels", wanted, f"{labels.dtype} of shape {tuple(labels.shape)}")
     parts = [_of_chunk(chunk, rule) for chunk in chunks_of(logits, labels)]
     joined = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return joined | ood_scores(logits, UNCERTAINTIES)
+
+
+def task_statistics(
+    outputs: Tensor, targets: Tensor, task: Task, *, rule: Rule = "probability"
+) -> dict[str, Tensor]:
+    """Return what an ensemble says of each sample where that is no choice of a class.
+
+    Args:
+        outputs: Outputs of shape ``(members, samples, outputs, …)``.
+        targets: One target per sample, which comes back as ``target``.
+        task: What the outputs mean.
+        rule: How members are combined; of no effect on numbers.
+
+    Returns:
+        By name, each of shape ``(samples, …)``: of labels and pixels ``prediction``,
+        ``probability`` (of labels), ``confidence``, ``entropy`` and
+        ``mutual_information``; of numbers ``mean``, ``std`` and ``epistemic``, where
+        they are known ``aleatoric``, ``lower`` and ``upper`` bounds of 90 %, or
+        ``quantiles`` with the levels last; of unknown outputs ``mean`` and ``spread``.
+
+    Example:
+        >>> numbers, task = torch.zeros(2, 5, 1), Task("regression")
+        >>> sorted(task_statistics(numbers, torch.zeros(5), task))
+        ['epistemic', 'mean', 'std', 'target']
+    """
+    out = prediction_of(outputs, task, rule=rule)
+    found = {"target": targets}
+    if task.name in ("classification", "multi_label"):
+        found |= {"prediction": out.labels, "confidence": out.confidence}
+        found |= {"entropy": out.total_uncertainty, "mutual_information": out.epistemic}
+        return found | ({"probability": out.probs} if task == MULTI_LABEL else {})
+    if task.name == "unknown":
+        return found | {"mean": out.mean, "spread": out.spread}
+    found["epistemic"] = out.epistemic
+    if task.name == "quantiles":
+        return found | {"quantiles": out.quantiles.movedim(0, -1)}
+    found |= {"mean": out.mean, "std": out.std}
+    if task.name == "gaussian":
+        lower, upper = out.interval(0.9)
+        found |= {"aleatoric": out.aleatoric, "lower": lower, "upper": upper}
+    return found
 
 
 def _of_chunk(chunk: Chunk, rule: Rule) -> dict[str, Tensor]:

@@ -3,24 +3,29 @@
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from statistics import fmean
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from torch import Tensor
 
 from tepui import metrics
-from tepui.core.checks import one_of, require
-from tepui.core.storage import finite_or_none
+from tepui.core.checks import one_of
 from tepui.evaluation.custom_metrics import Metric, metric_values
+from tepui.evaluation.task_scores import (
+    Some,
+    TaskScores,
+    means,
+    score_names,
+    taken_names,
+)
 from tepui.metrics import Reliability, Rule
 
 Ratios = Literal["pooled", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
-    """What is measured on one data set; NaN where a quantity is not defined.
+class Scores(TaskScores):
+    """Scores of classes; NaN where a quantity is not defined.
 
     Attributes:
         individual_accuracy: Mean accuracy of the members.
@@ -37,7 +42,6 @@ class Scores:
         brier: Brier score.
         member_accuracies: Accuracy of each member.
         member_nlls: Negative log-likelihood of each member.
-        custom: Values of the caller's own metrics, by name.
     """
 
     individual_accuracy: float
@@ -54,26 +58,10 @@ class Scores:
     brier: float
     member_accuracies: tuple[float, ...]
     member_nlls: tuple[float, ...]
-    custom: Mapping[str, float] = field(default_factory=dict)
-
-    def values(self) -> dict[str, float]:
-        """Return the scores of the ensemble by name, the caller's own last."""
-        return {name: getattr(self, name) for name in SCORE_NAMES} | dict(self.custom)
-
-    def document(self) -> dict[str, Any]:
-        """Return all scores for JSON, with None for what is undefined."""
-        members = {name: getattr(self, name) for name in MEMBER_SCORE_NAMES}
-        return dict(finite_or_none(self.values() | members))
 
 
-MEMBER_SCORE_NAMES = ("member_accuracies", "member_nlls")
-SCORE_NAMES = tuple(
-    item.name
-    for item in fields(Scores)
-    if item.name not in (*MEMBER_SCORE_NAMES, "custom")
-)
-# Names that a custom metric cannot have.
-TAKEN_NAMES = (*SCORE_NAMES, *MEMBER_SCORE_NAMES, "custom", "type", "severity")
+SCORE_NAMES = score_names(Scores)
+TAKEN_NAMES = taken_names(Scores)
 
 
 def scores(
@@ -132,24 +120,16 @@ class ScoreStream:
         return measured, bins
 
 
-def mean_scores(several: Iterable[Scores], ratios: Ratios = "pooled") -> Scores:
+def mean_scores(several: Iterable[Some], ratios: Ratios = "pooled") -> Some:
     """Return scores over several data sets of one size."""
     one_of("ratios", ratios, get_args(Ratios))
-    rows = list(several)
-    require(len(rows) > 0, "several", "hold at least one", 0)
-    mean: dict[str, Any] = {
-        name: fmean(getattr(row, name) for row in rows) for name in SCORE_NAMES
-    }
-    for name in MEMBER_SCORE_NAMES:
-        columns = zip(*(getattr(row, name) for row in rows), strict=True)
-        mean[name] = tuple(fmean(column) for column in columns)
-    names = rows[0].custom
-    mean["custom"] = {name: fmean(row.custom[name] for row in rows) for name in names}
-    if ratios == "pooled":
-        error = 1 - mean["individual_accuracy"]
-        mean["der"] = mean["disagreement"] / error if error > 0 else math.nan
-        mean["eir"] = mean["improvement"] / error if error > 0 else math.nan
-    return Scores(**mean)
+    mean = means(several)
+    if isinstance(mean, Scores) and ratios == "pooled":
+        error = 1 - mean.individual_accuracy
+        der = mean.disagreement / error if error > 0 else math.nan
+        eir = mean.improvement / error if error > 0 else math.nan
+        return replace(mean, der=der, eir=eir)
+    return mean
 
 
 def _streams(members: int, rule: Rule) -> dict[str, metrics.LogitsStreaming[Any]]:

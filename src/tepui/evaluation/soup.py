@@ -31,7 +31,9 @@ from torch.utils.data import Dataset
 from tepui import metrics
 from tepui.core.checks import require
 from tepui.core.storage import same_bits
+from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.modules.features import features_of
 from tepui.modules.running import reestimate_batchnorm, trained_batchnorms
@@ -88,6 +90,7 @@ def uniform_soup(
         >>> torch.allclose(soup.logits(x)[0], ensemble.logits(x).mean(0), atol=1e-6)
         True
     """
+    check_types(uniform_soup, locals())
     _check_alike(ensemble)
     return _soup(ensemble, range(len(ensemble)), statistics)
 
@@ -126,7 +129,8 @@ def greedy_soup(
         The soup; of equally accurate members the first comes first.
 
     Raises:
-        ValueError: If members differ in architecture, or ``statistics`` is missing.
+        ValueError: If members differ in architecture or do not choose between classes,
+            or ``statistics`` is missing.
 
     Example:
         >>> from tepui.data import Arrays
@@ -136,6 +140,8 @@ def greedy_soup(
         >>> 1 <= len(soup.ingredients) <= 5
         True
     """
+    check_types(greedy_soup, locals())
+    require_classes(ensemble.task, "the accuracy that a greedy soup raises")
     _check_alike(ensemble)
     if ensemble.extractor is None:
         return _greedy(ensemble, held_out, statistics, batch_size)
@@ -144,7 +150,8 @@ def greedy_soup(
         statistics = features_of(ensemble.extractor, statistics)
     soup = _greedy(ensemble.heads, features, statistics, batch_size)
     head = soup.ensemble
-    whole = Ensemble(head.members, head.seeds, ensemble.extractor)
+    whole = Ensemble(head.members, head.seeds, ensemble.extractor, ensemble.task)
+    whole.preparation = ensemble.preparation
     return replace(soup, ensemble=whole)
 
 
@@ -178,6 +185,7 @@ def _soup(
     module = deepcopy(heads[chosen[0]])
     module.load_state_dict(mean)
     soup = Ensemble([module], [ensemble.seeds[chosen[0]]], ensemble.extractor)
+    soup.task, soup.preparation = ensemble.task, ensemble.preparation
     norms = trained_batchnorms(module)
     # The mean of equal members is that member, whose statistics are right.
     if norms and not same_bits(mean, states[0]):

@@ -4,18 +4,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from tepui.core.checks import labels_match, logits_shape, require
 from tepui.core.storage import read_tensors
+from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.tensor_stream import TensorStream, writing_tensors
 from tepui.metrics import Rule, pairwise_disagreement
 
 Cell = tuple[str, int]
-LogitType = Literal["float32", "float16"]
+LogitType = Literal["float32", "float16", "none"]
+"""What logits are stored in; not at all, where nothing needs them."""
+
 LOGITS = "logits.safetensors"
 TYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -26,15 +29,18 @@ class StoredLogits:
 
     Attributes:
         rule: How the evaluation combined members.
-        clean: Logits ``(members, samples, classes)`` and labels ``(samples,)``.
+        clean: Logits ``(members, samples, classes)`` and labels ``(samples,)``; of
+            another task, its outputs and targets.
         shifted: The same by type and severity of the shift.
         ood: Logits on unfamiliar data, which have no labels, by name.
+        task: What they mean.
     """
 
     rule: Rule
     clean: tuple[Tensor, Tensor]
     shifted: Mapping[Cell, tuple[Tensor, Tensor]]
     ood: Mapping[str, Tensor] = field(default_factory=dict)
+    task: Task = CLASSIFICATION
 
     def pairwise(
         self, metric: Callable[[Tensor], Tensor] = pairwise_disagreement
@@ -80,8 +86,11 @@ def read_logits(folder: str | Path) -> StoredLogits:
     try:
         rule = document["rule"]
         cells = [(str(kind), int(severity)) for kind, severity in document["cells"]]
-        clean = _checked(tensors, "clean")
-        shifted = {cell: _checked(tensors, f"{cell[0]}/{cell[1]}") for cell in cells}
+        task = Task.of(document["task"]) if "task" in document else CLASSIFICATION
+        plain = task == CLASSIFICATION
+        clean = _checked(tensors, "clean", plain)
+        names = {cell: f"{cell[0]}/{cell[1]}" for cell in cells}
+        shifted = {cell: _checked(tensors, name, plain) for cell, name in names.items()}
         ood = {
             str(name): _unlabeled(tensors[f"ood/{name}"], clean[0])
             for name in document.get("ood", [])
@@ -91,7 +100,7 @@ def read_logits(folder: str | Path) -> StoredLogits:
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must hold an evaluation's logits"
         raise ValueError(f"{rule}, but: {error!r}") from error
-    return StoredLogits(rule, clean, shifted, ood)
+    return StoredLogits(rule, clean, shifted, ood, task)
 
 
 def within(logits: Tensor, dtype: torch.dtype) -> Tensor:
@@ -112,14 +121,15 @@ class LogitStore:
         """Store a run of a data set of so many samples."""
         kind = "ood" if labels is None else "logits"
         if start == 0:
-            members, _, classes = logits.shape
-            self._file.begin(f"{kind}/{name}", (members, samples, classes), self._dtype)
+            shape = (len(logits), samples, *logits.shape[2:])
+            self._file.begin(f"{kind}/{name}", shape, self._dtype)
         values = within(logits, self._dtype)
         self._file.put(f"{kind}/{name}", values, start, axis=1)
         if labels is None:
             return
         if start == 0:
-            self._file.begin(f"labels/{name}", (samples,), torch.int64)
+            dtype = labels.dtype if labels.is_floating_point() else torch.int64
+            self._file.begin(f"labels/{name}", (samples, *labels.shape[1:]), dtype)
         self._file.put(f"labels/{name}", labels, start)
 
 
@@ -130,6 +140,7 @@ def storing_logits(
     cells: Sequence[Cell],
     ood: Sequence[str],
     logits_in: LogitType,
+    task: Task = CLASSIFICATION,
 ) -> Iterator[LogitStore]:
     """Yield what takes the logits of an evaluation, as :func:`read_logits` reads them.
 
@@ -138,22 +149,30 @@ def storing_logits(
     sets = ["clean", *(f"{kind}/{severity}" for kind, severity in cells)]
     names = [f"{part}/{name}" for name in sets for part in ("logits", "labels")]
     names += [f"ood/{name}" for name in ood]
-    document = {"rule": rule, "cells": [list(cell) for cell in cells], "ood": [*ood]}
+    document: dict[str, Any] = {"rule": rule, "ood": [*ood]}
+    document["cells"] = [list(cell) for cell in cells]
+    if task != CLASSIFICATION:
+        document["task"] = task.document()
     with writing_tensors(file, "logits", names, document) as stream:
         yield LogitStore(stream, TYPES[logits_in])
 
 
-def _checked(tensors: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
+def _checked(
+    tensors: Mapping[str, Tensor], name: str, classes: bool
+) -> tuple[Tensor, Tensor]:
     logits, labels = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
-    logits_shape(logits)
-    labels_match(labels, logits)
+    if classes and logits.ndim == 3:
+        logits_shape(logits)
+        labels_match(labels, logits)
+    rule = f"be one per sample of shape {tuple(logits.shape)}"
+    fits = logits.ndim > 1 and len(labels) == logits.shape[1]
+    require(fits, "targets", rule, tuple(labels.shape))
     return logits, labels
 
 
 def _unlabeled(logits: Tensor, clean: Tensor) -> Tensor:
-    logits_shape(logits)
-    members, _, classes = clean.shape
-    rule = f"hold {members} member(s) and {classes} classes"
-    same = (len(logits), logits.shape[2]) == (members, classes)
+    members, outputs = len(clean), tuple(clean.shape[2:])
+    rule = f"hold {members} member(s) and {outputs} outputs"
+    same = (len(logits), tuple(logits.shape[2:])) == (members, outputs)
     require(same, "logits", rule, tuple(logits.shape))
     return logits

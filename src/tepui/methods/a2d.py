@@ -33,12 +33,12 @@ References:
 
 import math
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from typing import Literal, final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 
 # Probabilities keep this distance from 0 and 1.
@@ -126,7 +126,6 @@ class A2D(CoupledMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
-        one_of("pair_norm", self.pair_norm, get_args(PairNorm))
 
     @property
     def needs_unlabeled(self) -> bool:
@@ -137,6 +136,11 @@ class A2D(CoupledMethod):
     def fixed_shapes(self) -> bool:
         """Sequential members observe more and more others."""
         return self.parallel
+
+    @property
+    def compares_classes(self) -> bool:
+        """Members are compared by their probabilities of classes."""
+        return True
 
     def check_members(self, members: int) -> None:
         """Raise unless there are two members to disagree."""

@@ -72,7 +72,16 @@ class CoupledMethod(Method, ABC):
 
     base: SharpnessAware | None = None
 
+    @property
+    def compares_classes(self) -> bool:
+        """Whether the loss takes outputs for logits of classes.
+
+        Training then refuses losses that say otherwise.
+        """
+        return False
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         lists = {} if self.base is None else lists_of(self.base)
         rule = "have one value for all members where they are coupled inside the loss"
         require(not lists, "base", rule, lists)

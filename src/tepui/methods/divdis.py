@@ -106,6 +106,11 @@ class DivDis(CoupledMethod):
         """Members differ on data of their own."""
         return True
 
+    @property
+    def compares_classes(self) -> bool:
+        """Members are compared by their probabilities of classes."""
+        return True
+
     def check_members(self, members: int) -> None:
         """Raise unless there are two members to differ."""
         require(members > 1, "members", "be at least 2 for DivDis", members)

@@ -9,6 +9,13 @@ Each function checks what it is given on entry and raises a ``ValueError`` that 
 argument, rule and value: logits must be finite, labels classes of the logits, options
 among those listed. Metrics that compare members need two of them.
 
+Other tasks have metrics of what they answer: numbers, of shape
+``(members, samples, …)`` with targets ``(samples, …)``, their intervals and quantiles
+(:func:`rmse`, :func:`gaussian_nll`, :func:`gaussian_crps`, :func:`interval_score`,
+:func:`quantile_calibration` and their kin); probabilities of labels that do not exclude
+each other, ``(samples, labels)`` (:func:`mean_average_precision`, :func:`label_ece`);
+and images, of which :func:`pixels` makes samples (:func:`mean_iou`).
+
 The functions that reduce logits to a few numbers have a class of the same name for
 samples that come in chunks, with the function's options; see
 :mod:`tepui.metrics.streaming`, also for writing your own.
@@ -30,15 +37,41 @@ from tepui.metrics.aggregate import (
 from tepui.metrics.calibration import (
     ECE,
     MCE,
+    AdaptiveECE,
     Binning,
     CalibrationScope,
     Reliability,
     ReliabilityDiagram,
+    adaptive_ece,
     ece,
     mce,
     reliability,
 )
+from tepui.metrics.calibrators import (
+    Calibration,
+    CalibrationMethod,
+    Isotonic,
+    TemperatureScaling,
+    VectorScaling,
+    fit_calibration,
+)
 from tepui.metrics.chunks import Chunk, Rule
+from tepui.metrics.conformal import (
+    ConformalIntervals,
+    ConformalSets,
+    Conformity,
+    IntervalScoreName,
+    SetScore,
+    conformal_quantile,
+)
+from tepui.metrics.crps import (
+    GaussianCRPS,
+    QuantileCRPS,
+    SampleCRPS,
+    gaussian_crps,
+    quantile_crps,
+    sample_crps,
+)
 from tepui.metrics.diversity import (
     DER,
     EIR,
@@ -59,8 +92,32 @@ from tepui.metrics.diversity import (
     probability_variance,
     unique_predictions,
 )
+from tepui.metrics.feature_detectors import (
+    FeatureScore,
+    Mahalanobis,
+    NearestNeighbor,
+    ViM,
+)
+from tepui.metrics.gaussian_mixture import gaussian_quantiles
+from tepui.metrics.intervals import (
+    IntervalCoverage,
+    IntervalScore,
+    IntervalWidth,
+    QuantileCalibration,
+    interval_coverage,
+    interval_score,
+    interval_width,
+    quantile_calibration,
+)
+from tepui.metrics.multilabel import (
+    LabelECE,
+    MeanAveragePrecision,
+    label_ece,
+    mean_average_precision,
+)
 from tepui.metrics.ood import AUPR, AUROC, FPR95, Positive, aupr, auroc, fpr95
 from tepui.metrics.ranks import rank_correlation, ranks
+from tepui.metrics.regression import RMSE, GaussianNLL, gaussian_nll, rmse
 from tepui.metrics.scoring import (
     NLL,
     Brier,
@@ -72,10 +129,13 @@ from tepui.metrics.scoring import (
     individual_nll,
     nll,
 )
+from tepui.metrics.segmentation import MeanIoU, mean_iou, pixels
 from tepui.metrics.selective import (
+    AUGRC,
     AURC,
     RiskCoverage,
     SelectiveCurve,
+    augrc,
     aurc,
     selective_curve,
 )
@@ -107,6 +167,7 @@ from tepui.metrics.uncertainty import (
 )
 
 __all__ = [
+    "AUGRC",
     "AUPR",
     "AURC",
     "AUROC",
@@ -116,42 +177,72 @@ __all__ = [
     "FPR95",
     "MCE",
     "NLL",
+    "RMSE",
     "Accuracy",
+    "AdaptiveECE",
     "Binning",
     "Brier",
     "BrierDecomposition",
     "BrierParts",
+    "Calibration",
+    "CalibrationMethod",
     "CalibrationScope",
     "Chunk",
     "Collection",
+    "ConformalIntervals",
+    "ConformalSets",
+    "Conformity",
     "Disagreement",
+    "FeatureScore",
+    "GaussianCRPS",
+    "GaussianNLL",
     "IndividualAccuracy",
     "IndividualNLL",
+    "IntervalCoverage",
+    "IntervalScore",
+    "IntervalScoreName",
+    "IntervalWidth",
+    "Isotonic",
+    "LabelECE",
     "LogitVariance",
     "LogitsStreaming",
+    "Mahalanobis",
+    "MeanAveragePrecision",
+    "MeanIoU",
     "MeanKL",
+    "NearestNeighbor",
     "PairwiseDisagreement",
     "PairwiseKL",
     "Positive",
     "ProbabilityVariance",
     "Protocol",
+    "QuantileCRPS",
+    "QuantileCalibration",
     "Reliability",
     "ReliabilityDiagram",
     "RiskCoverage",
     "Rule",
+    "SampleCRPS",
     "SampleMean",
     "Score",
     "SelectiveCurve",
+    "SetScore",
     "SizeCurve",
     "State",
     "Streaming",
+    "TemperatureScaling",
     "UniquePredictions",
+    "VectorScaling",
+    "ViM",
     "accuracy",
+    "adaptive_ece",
+    "augrc",
     "aupr",
     "aurc",
     "auroc",
     "brier",
     "brier_decomposition",
+    "conformal_quantile",
     "corruption_accuracy",
     "der",
     "disagreement",
@@ -162,13 +253,23 @@ __all__ = [
     "ensemble_predictions",
     "ensemble_probs",
     "entropy",
+    "fit_calibration",
     "fpr95",
+    "gaussian_crps",
+    "gaussian_nll",
+    "gaussian_quantiles",
     "individual_accuracy",
     "individual_nll",
+    "interval_coverage",
+    "interval_score",
+    "interval_width",
+    "label_ece",
     "logit_variance",
     "max_logit",
     "max_mean_probability",
     "mce",
+    "mean_average_precision",
+    "mean_iou",
     "mean_kl",
     "mutual_information",
     "nll",
@@ -176,13 +277,18 @@ __all__ = [
     "pairwise_disagreement",
     "pairwise_kl",
     "pds",
+    "pixels",
     "predictions",
     "predictive_variance",
     "probability_variance",
+    "quantile_calibration",
+    "quantile_crps",
     "rank_correlation",
     "ranks",
     "reliability",
     "restrict_classes",
+    "rmse",
+    "sample_crps",
     "selective_curve",
     "size_curve",
     "sub_ensembles",

@@ -19,6 +19,8 @@ Bins = tuple[Tensor, Tensor, Tensor]
 
 def check_bins(bins: int) -> None:
     """Check that there is at least one bin."""
+    whole = isinstance(bins, int) and not isinstance(bins, bool)
+    require(whole, "num_bins", "be an integer", bins)
     require(bins >= 1, "num_bins", "be at least 1", bins)
 
 
@@ -56,6 +58,17 @@ def class_width_bins(probs: Tensor, labels: Tensor, bins: int) -> Bins:
     return count, sums, hits
 
 
+def label_width_bins(probs: Tensor, targets: Tensor, bins: int) -> Bins:
+    """Bin each label's probabilities; ``(samples, labels)`` to ``(labels, bins)``."""
+    labels = probs.shape[1]
+    index = _width_index(probs, bins).clamp_(max=bins - 1)
+    cell = torch.arange(labels, device=probs.device) * bins + index
+    size, shape = labels * bins, (labels, bins)
+    count = _added(cell, torch.ones_like(cell), size).view(shape)
+    sums = _exact_sums(cell, probs, size).view(shape)
+    return count, sums, _added(cell, targets.long(), size).view(shape)
+
+
 def mass_bins(confidence: Tensor, correct: Tensor, bins: int) -> Bins:
     """Bin confidences of shape ``(samples,)`` into equal numbers of samples."""
     count, sums, edges = _mass_sums(confidence.unsqueeze(0), bins)
@@ -88,7 +101,7 @@ def _mass_index(values: Tensor, edges: Tensor) -> Tensor:
 
 def _mass_sums(rows: Tensor, bins: int) -> Bins:
     """Return counts, sums and lower edges of the bins of each row."""
-    ordered = _sorted(rows)
+    ordered = sorted_rows(rows)
     samples = rows.shape[1]
     first = torch.arange(bins, device=rows.device) * samples // bins
     edges = ordered[:, first]
@@ -99,7 +112,8 @@ def _mass_sums(rows: Tensor, bins: int) -> Bins:
     return end - start, sums, edges
 
 
-def _sorted(rows: Tensor) -> Tensor:
+def sorted_rows(rows: Tensor) -> Tensor:
+    """Return every row in rising order."""
     if rows.device.type != "cpu":
         return rows.contiguous().sort(-1).values
     import numpy as np

@@ -160,8 +160,52 @@ class ECE(_Binned[Tensor]):
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean gap between confidence and accuracy."""
-        count, sums, hits = self._bins(state)
-        return ((hits - sums).abs().sum(-1) / count.sum(-1)).mean()
+        return _mean_gap(self._bins(state))
+
+
+def adaptive_ece(
+    logits: Tensor, labels: Tensor, *, num_bins: int = 15, rule: Rule = "probability"
+) -> Tensor:
+    """Expected calibration error over bins that hold equally many samples.
+
+    :func:`ece` with ``binning="equal_mass"``, under the name it is known by: bins
+    follow the confidences, so that none is empty where they crowd near one (Nguyen and
+    O'Connor 2015, "Posterior calibration and exploratory analysis for natural language
+    processing models"). Lower is better; range [0, 1].
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+        num_bins: Number of bins.
+        rule: How members are combined.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[[0.0, 0.0], [0.0, 99.0]]])
+        >>> adaptive_ece(logits, torch.tensor([0, 1]), num_bins=2)
+        tensor(0.2500)
+    """
+    return AdaptiveECE(num_bins=num_bins, rule=rule).once(logits, labels)
+
+
+@final
+class AdaptiveECE(_Binned[Tensor]):
+    """Streaming :func:`adaptive_ece`; keeps two numbers per sample.
+
+    Args:
+        num_bins: Number of bins.
+        rule: How members are combined.
+    """
+
+    def __init__(self, *, num_bins: int = 15, rule: Rule = "probability") -> None:
+        super().__init__(num_bins=num_bins, rule=rule, binning="equal_mass")
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean gap between confidence and accuracy."""
+        return _mean_gap(self._bins(state))
 
 
 def mce(
@@ -263,3 +307,8 @@ class ReliabilityDiagram(_Binned[Reliability]):
         """Return the bins."""
         count, sums, hits = self._bins(state)
         return Reliability(count, sums / count, hits.to(sums.dtype) / count)
+
+
+def _mean_gap(bins: Bins) -> Tensor:
+    count, sums, hits = bins
+    return ((hits - sums).abs().sum(-1) / count.sum(-1)).mean()

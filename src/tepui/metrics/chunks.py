@@ -19,6 +19,8 @@ Rule = Literal["probability", "logit", "vote"]
 """How members are combined: mean probability, softmax of the mean logits, or votes."""
 
 LOGITS_AT_ONCE = 2**22
+# Below it, probabilities lose digits in float32 before they become zero.
+_SMALLEST_SUM = 1e-30
 
 
 class Chunk:
@@ -54,12 +56,20 @@ class Chunk:
     @cached_property
     def log_probs(self) -> Tensor:
         """Each member's log-probabilities, ``(members, samples, classes)``."""
-        return self.logits.log_softmax(-1)
+        log_probs = self.logits.log_softmax(-1)
+        # Logits that are too far apart give minus infinity, and 0 times that is NaN.
+        return log_probs.clamp_(min=torch.finfo(log_probs.dtype).min)
 
     @cached_property
     def probs(self) -> Tensor:
         """Each member's probabilities, ``(members, samples, classes)``."""
         return self.log_probs.exp()
+
+    @cached_property
+    def mean_logits(self) -> Tensor:
+        """The mean of the members' logits, finite where their sum is not."""
+        limits = torch.finfo(self.logits.dtype)
+        return self.logits.mean(0).clamp_(limits.min, limits.max)
 
     @cached_property
     def top(self) -> tuple[Tensor, Tensor]:
@@ -93,7 +103,15 @@ class Chunk:
     @cached_property
     def member_entropy(self) -> Tensor:
         """Entropy of each member's probabilities, ``(members, samples)``."""
-        return -(self.probs * self.log_probs).sum(-1)
+        index = self.top[1].unsqueeze(-1)
+        return _entropies(self.probs, index, self.probs * self.log_probs)
+
+    @cached_property
+    def ensemble_entropy(self) -> Tensor:
+        """Entropy of the members' mean probability, ``(samples,)``."""
+        probs = self.ensemble_probs("probability")
+        index = self.ensemble_top("probability")[1].unsqueeze(-1)
+        return _entropies(probs, index, torch.special.xlogy(probs, probs))
 
     def ensemble_probs(self, rule: Rule) -> Tensor:
         """Return the ensemble's probabilities.
@@ -120,7 +138,7 @@ class Chunk:
         if rule == "vote":
             return self.ensemble_probs(rule).log()
         if rule == "logit":
-            return self.logits.mean(0).log_softmax(-1)
+            return self.mean_logits.log_softmax(-1)
         return self.log_probs.logsumexp(0) - math.log(len(self.logits))
 
     def label_log_probs(self, rule: Rule) -> Tensor:
@@ -152,6 +170,28 @@ class Chunk:
             self._tops[rule] = self._ensemble_top(rule)
         return self._tops[rule]
 
+    def log_doubt(self, rule: Rule) -> Tensor:
+        """Return the logarithm of one minus the ensemble's largest probability.
+
+        It orders samples whose probabilities are all one when rounded.
+
+        Args:
+            rule: How members are combined.
+
+        Returns:
+            Shape ``(samples,)``, at most zero; minus infinity where no doubt is left.
+        """
+        confidence, predicted = self.ensemble_top(rule)
+        if rule == "vote":
+            return (1 - confidence).log()
+        index = predicted.unsqueeze(1)
+        others = self.ensemble_probs(rule).scatter(1, index, 0).sum(-1)
+        logs, lost = others.log(), others < _SMALLEST_SUM
+        if lost.any():
+            exact = self._log_probs_of(rule, lost).scatter(1, index[lost], -math.inf)
+            logs[lost] = exact.logsumexp(-1)
+        return logs
+
     def correct(self, rule: Rule) -> Tensor:
         """Return whether the ensemble's prediction is the label.
 
@@ -163,6 +203,9 @@ class Chunk:
         """
         return self.ensemble_top(rule)[1] == self.labels
 
+    def _log_probs_of(self, rule: Rule, rows: Tensor) -> Tensor:
+        return Chunk(self.logits[:, rows]).ensemble_log_probs(rule)
+
     def _combined(self, rule: Rule) -> Tensor:
         if rule == "vote":
             votes = torch.zeros_like(self.logits[0])
@@ -170,7 +213,7 @@ class Chunk:
                 votes.scatter_(1, chosen, votes.gather(1, chosen) + 1)
             return votes / len(self.logits)
         if rule == "logit":
-            return self.logits.mean(0).softmax(-1)
+            return self.mean_logits.softmax(-1)
         return self.probs.mean(0)
 
     def _ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -268,10 +311,23 @@ def map_samples(
     return torch.cat([function(chunk) for chunk in chunks_of(logits)])
 
 
+def _entropies(probs: Tensor, index: Tensor, terms: Tensor) -> Tensor:
+    """Return entropies, given the likeliest class and ``p log p``, overwritten.
+
+    A probability next to one is told by what the others leave of it, so that small
+    entropies keep their digits.
+    """
+    others = terms.scatter_(-1, index, 0).sum(-1)
+    doubt = terms.copy_(probs).scatter_(-1, index, 0).sum(-1)
+    return (doubt - 1) * torch.log1p(-doubt) - others
+
+
 def spread(values: Tensor) -> Tensor:
     """Unbiased variance over members, summed over classes; zero for one member."""
     # From the first member on, equal members give exactly zero, which the rounded mean
     # of equal numbers does not.
     offset = values - values[0]
     square = offset.sub_(offset.mean(0)).square_()
-    return square.sum((0, 2)) / max(1, len(values) - 1)
+    variance = square.sum((0, 2)) / max(1, len(values) - 1)
+    # Finite numbers whose difference is not: the variance is beyond all floats.
+    return variance.nan_to_num_(nan=torch.inf, posinf=torch.inf)

@@ -26,8 +26,9 @@ class _Selective(WithRule, LogitsStreaming[Value]):
     joined = True
 
     def statistics(self, chunk: Chunk) -> State:
-        """Return confidence and correctness of each sample."""
-        return chunk.ensemble_top(self.rule)[0], chunk.correct(self.rule)
+        """Return how sure the ensemble is, and whether it is right."""
+        # In the order of the confidences, and of those that are rounded to one too.
+        return -chunk.log_doubt(self.rule), chunk.correct(self.rule)
 
 
 def selective_curve(
@@ -37,7 +38,9 @@ def selective_curve(
 
     ``risk_k`` is the share of errors among the ``k`` samples whose confidence, the
     largest probability of the ensemble, is highest. Lower is better; range [0, 1].
-    Samples of equal confidence enter in random order, of which this is the mean.
+    Confidences are compared by what they lack of one, whose logarithm tells apart those
+    that float32 rounds to one. Samples of equal confidence enter in random order, of
+    which this is the mean.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
@@ -93,6 +96,48 @@ class AURC(_Selective[Tensor]):
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean risk."""
         return _risk_coverage(*state).risk.mean()
+
+
+def augrc(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
+    """Area under the generalized risk-coverage curve.
+
+    The mean, over coverages, of the share of all samples that are answered and wrong:
+    the risk of a silent failure. With ``n`` samples, ``w`` of them wrong, it is
+    ``(pairs in which a mistake is more confident than a right answer + w²/2) / n²``,
+    equal confidences counting half. Lower is better; range [0, 1/2]. Unlike
+    :func:`aurc` it does not give most of its weight to the few most confident samples
+    (Traub et al. 2024, "Overcoming common flaws in the evaluation of selective
+    classification systems").
+
+    Args:
+        logits: Logits of shape ``(members, samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+        rule: How members are combined.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 1.0]]])
+        >>> augrc(logits, torch.tensor([1, 0]))
+        tensor(0.1250)
+    """
+    return AUGRC(rule=rule).once(logits, labels)
+
+
+@final
+class AUGRC(_Selective[Tensor]):
+    """Streaming :func:`augrc`, with its ``rule``; keeps two numbers per sample."""
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean share of samples that are answered and wrong."""
+        confidence, correct = state
+        right = confidence[correct].sort().values
+        wrong = confidence[~correct]
+        below = torch.searchsorted(right, wrong)
+        not_above = torch.searchsorted(right, wrong, right=True)
+        halves = wide((below + not_above).sum()) + len(wrong) ** 2
+        return halves / 2 / len(correct) ** 2
 
 
 def _risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:

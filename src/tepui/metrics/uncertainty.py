@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import Chunk, check_logits, chunks_of, map_samples, spread
+from tepui.metrics.chunks import (
+    Chunk,
+    check_logits,
+    chunks_of,
+    map_samples,
+    spread,
+)
 
 Score = Literal[
     "max_mean_probability",
@@ -81,7 +87,7 @@ def entropy(logits: Tensor) -> Tensor:
         >>> entropy(torch.tensor([[[0.0, 99.0]], [[99.0, 0.0]]]))
         tensor([0.6931])
     """
-    return map_samples(_entropy, logits)
+    return map_samples(lambda chunk: chunk.ensemble_entropy, logits)
 
 
 def mutual_information(logits: Tensor) -> Tensor:
@@ -169,7 +175,10 @@ def ood_scores(
     """Several scores of how unfamiliar each sample looks, from one pass.
 
     Each is the function of its name, turned so that higher always means less familiar:
-    one minus :func:`max_mean_probability`, the negative of :func:`max_logit`.
+    the negative of :func:`max_logit`, and of :func:`max_mean_probability` the logarithm
+    of one minus it, taken from the probabilities of all other classes. So samples that
+    are easy alike, of which float32 says no more than that the probability is one,
+    keep their order.
 
     Args:
         logits: Logits of shape ``(members, samples, classes)``.
@@ -180,7 +189,7 @@ def ood_scores(
 
     Example:
         >>> scores = ood_scores(torch.zeros(2, 1, 4), ["max_mean_probability", "pds"])
-        >>> scores["max_mean_probability"], scores["pds"]
+        >>> scores["max_mean_probability"].exp(), scores["pds"]
         (tensor([0.7500]), tensor([0.2500]))
     """
     names = list(scores)
@@ -199,15 +208,10 @@ def _pds(chunk: Chunk) -> Tensor:
     return chunk.probs.amax(0).mean(-1)
 
 
-def _entropy(chunk: Chunk) -> Tensor:
-    entropies: Tensor = torch.special.entr(chunk.ensemble_probs("probability")).sum(-1)
-    return entropies
-
-
 def _mutual_information(chunk: Chunk) -> Tensor:
     if len(chunk.probs) == 1:  # likewise
         return torch.zeros_like(chunk.probs[0, :, 0])
-    return (_entropy(chunk) - chunk.member_entropy.mean(0)).clamp(min=0)
+    return (chunk.ensemble_entropy - chunk.member_entropy.mean(0)).clamp(min=0)
 
 
 def _energy(chunk: Chunk) -> Tensor:
@@ -216,9 +220,9 @@ def _energy(chunk: Chunk) -> Tensor:
 
 
 _SCORES: dict[str, Callable[[Chunk], Tensor]] = {
-    "max_mean_probability": lambda chunk: 1 - chunk.ensemble_top("probability")[0],
+    "max_mean_probability": lambda chunk: chunk.log_doubt("probability"),
     "pds": _pds,
-    "entropy": _entropy,
+    "entropy": lambda chunk: chunk.ensemble_entropy,
     "mutual_information": _mutual_information,
     "energy": _energy,
     "max_logit": lambda chunk: -chunk.top[0].mean(0),

@@ -1,9 +1,8 @@
 """What a comparison's page says about unfamiliar samples: table, plots and pictures."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from tepui.metrics import Score
 from tepui.report.drawing import STYLE
 from tepui.report.markup import paragraph, part
 from tepui.report.tables import Column, Row, best_of, cell
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SCORES: tuple[str, ...] = get_args(Score)
+MISTAKES = "mistakes on clean data"
 FAMILIAR, UNFAMILIAR = "#0072B2", "#D55E00"
 AXES = {
     "pds": "PDS",
@@ -26,9 +25,15 @@ AUROC = Column("auroc", "AUROC", percent=True, best="max")
 def auroc_rows(comparison: Comparison) -> list[Row]:
     """Return the table of AUROC, one column per score."""
     rows = []
-    for data in comparison.ood_sets:
+    scores = comparison.detecting_scores
+    for data in (*([None] if comparison.has_mistakes else []), *comparison.ood_sets):
         estimates = {
-            method.label: [method.detection(data, score) for score in SCORES]
+            method.label: [
+                method.mistakes(score)
+                if data is None
+                else method.detection(data, score)
+                for score in scores
+            ]
             for method in comparison.methods
         }
         columns = zip(*estimates.values(), strict=True)
@@ -37,7 +42,7 @@ def auroc_rows(comparison: Comparison) -> list[Row]:
         ]
         rows += [
             Row(
-                data,
+                MISTAKES if data is None else data,
                 label,
                 tuple(cell(estimate, AUROC) for estimate in row),
                 tuple(e.mean == w for e, w in zip(row, winners, strict=True)),

@@ -6,11 +6,14 @@ section are missing.
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tepui.core.provenance import short_path
 from tepui.report import figures
-from tepui.report.cost import cost_table
+from tepui.report.applied import applied_parts
+from tepui.report.cost import cost_table, prediction_table
 from tepui.report.heat_map import heat_map
 from tepui.report.markup import Drawing, TableCell, definitions, paragraph, table
-from tepui.report.ood import SCORES, auroc_rows, galleries, ood_histograms
+from tepui.report.members import members
+from tepui.report.ood import auroc_rows, galleries, ood_histograms
 from tepui.report.tables import DATA, Row, columns, headings, rows, shown_name
 from tepui.report.timeline import timeline_parts
 from tepui.studies import Comparison
@@ -24,7 +27,19 @@ GLOSSARY = {
     "gain": "ensemble less individual accuracy, in points",
     "DER": "disagreement of two members over their error; higher is more diverse",
     "ECE": "expected calibration error, 15 bins; lower is better",
-    "NLL": "negative log likelihood of the true class; lower is better",
+    "NLL": "negative log likelihood of the truth; lower is better",
+    "mIoU": "intersection over union of true and predicted pixels, mean over classes",
+    "mAP": "average precision of a label, mean over labels",
+    "members' RMSE": "root of the mean squared error, mean over members",
+    "RMSE": "root of the mean squared error of the ensemble; lower is better",
+    "CRPS": "continuous ranked probability score, the error of a whole predicted "
+    "distribution; lower is better",
+    "coverage": "share of targets within their interval; best where it is what was "
+    "promised (90 %, or what the quantiles span)",
+    "width": "mean width of these intervals",
+    "quantile error": "mean distance between the levels of quantiles and the share of "
+    "targets below them",
+    "spread": "mean standard deviation over members",
     "sharpness": "largest rise of the training loss within an adaptive ball around a "
     "member's weights, mean over members; lower is flatter",
 }
@@ -38,12 +53,17 @@ def overview(group: Group) -> Parts:
         column.title: GLOSSARY.get(column.title, "a metric of your own")
         for column in columns(comparison)
     }
-    return [
+    parts: list[str | Drawing] = [
         paragraph(_introduction(group)),
         scores("Means ± standard errors over ensembles", titles, rows(comparison)),
         paragraph("Bold marks the best mean of a column.", "note"),
         definitions(words),
         _origins(group.entries),
+    ]
+    if not {"individual_accuracy", "accuracy"} <= comparison.score_names:
+        return parts
+    return [
+        *parts,
         Drawing(
             "accuracy",
             f"Bars of accuracy. {_all_scores(comparison, 'accuracy', 'Ensembles')}",
@@ -58,7 +78,7 @@ def overview(group: Group) -> Parts:
 def sharpness_map(group: Group) -> Parts:
     """Return the members' sharpness against their diversity."""
     comparison = group.comparison
-    if not comparison.has_sharpness:
+    if not comparison.has_sharpness or "der" not in comparison.score_names:
         return []
     places = "; ".join(
         f"{method.label} at sharpness {method.sharpness.mean:.3g}, "
@@ -81,7 +101,7 @@ def sharpness_map(group: Group) -> Parts:
 def corruptions(group: Group) -> Parts:
     """Return accuracy by severity and the map of all corruptions."""
     comparison = group.comparison
-    if not comparison.has_shift:
+    if not comparison.has_shift or "accuracy" not in comparison.score_names:
         return []
     first = comparison.methods[0].ensembles[0].evaluation
     hardest = list(first["severities"])[-1]
@@ -106,6 +126,8 @@ def corruptions(group: Group) -> Parts:
 def reliability(group: Group) -> Parts:
     """Return how often the ensembles are right at each confidence."""
     comparison = group.comparison
+    if "ece" not in comparison.score_names:
+        return [*applied_parts(group)]
     errors = _all_scores(comparison, "ece", "Calibration error")
     return [
         Drawing(
@@ -115,25 +137,29 @@ def reliability(group: Group) -> Parts:
             "diagonal are over-confident; larger markers hold more samples, and bins "
             "with fewer than ten are left out.",
             figures.reliability_diagram(comparison),
-        )
+        ),
+        *applied_parts(group),
     ]
 
 
 def unfamiliar(group: Group) -> Parts:
-    """Return how well unfamiliar samples are detected."""
+    """Return how well mistakes and unfamiliar samples are detected."""
     comparison = group.comparison
-    if not comparison.ood_sets:
+    if not comparison.ood_sets and not comparison.has_mistakes:
         return []
-    titles = [shown_name(score) for score in SCORES]
+    titles = [shown_name(score) for score in comparison.detecting_scores]
     parts: list[str | Drawing] = [
         paragraph(
-            "How well each score tells samples of unfamiliar sets from test samples: "
-            "AUROC in %; 50 is chance. Each ensemble's AUPR and "
-            "FPR95 are in its evaluation.json."
+            "How well each score tells mistakes from right answers, and samples of "
+            "unfamiliar sets from test samples: AUROC in %; 50 is chance. No score is "
+            "the best for both: confidence or entropy find mistakes, mutual "
+            "information or PDS what is unfamiliar. Each ensemble's AUPR and FPR95 are "
+            "in its evaluation.json."
         ),
         scores("AUROC in %", ["data", "method", *titles], auroc_rows(comparison)),
     ]
-    for number, data in enumerate(comparison.ood_sets):
+    drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()
+    for number, data in enumerate(drawn):
         values = "; ".join(
             f"{method.label} {100 * method.detection(data, 'pds').mean:.1f} %"
             for method in comparison.methods
@@ -186,7 +212,23 @@ def sets(group: Group) -> Parts:
 
 
 def cost(group: Group) -> Parts:
-    """Return what training cost."""
+    """Return what training cost, and what a prediction costs."""
+    return [*_prediction_cost(group), *_training_cost(group)]
+
+
+def _prediction_cost(group: Group) -> Parts:
+    costs = prediction_table(group)
+    if costs is None:
+        return []
+    about = (
+        "Parameters, operations and weights are those of all members together; what "
+        "members share counts once. Latency is the median time of one sample alone. "
+        "Peak memory is measured on GPUs."
+    )
+    return [costs, paragraph(about, "note")]
+
+
+def _training_cost(group: Group) -> Parts:
     costs = cost_table(group)
     if costs is None:
         return []
@@ -206,7 +248,8 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Sharpness and diversity": sharpness_map,
     "Corruptions": corruptions,
     "Reliability": reliability,
-    "Unfamiliar samples": unfamiliar,
+    "Mistakes and unfamiliar samples": unfamiliar,
+    "Members": members,
     "Gallery": gallery,
     "Sharpness-aware sets": sets,
     "Cost": cost,
@@ -242,7 +285,7 @@ def _origins(entries: Sequence[Entry]) -> str:
     lines = [
         [
             entry.result.label,
-            ", ".join(map(str, entry.sources)),
+            ", ".join(map(short_path, entry.sources)),
             *(_known(entry.training.get(name)) for name in ("model", "members")),
             str(len(entry.result.ensembles)),
             *(_known(entry.training.get(name)) for name in ("epochs", "samples")),

@@ -31,6 +31,18 @@ COLUMNS = (
     Column("ece", "ECE", percent=True, best="min"),
     Column("nll", "NLL", best="min"),
 )
+# What evaluations of other tasks have instead, or beside.
+OF_OTHER_TASKS = (
+    Column("mean_iou", "mIoU", percent=True, best="max"),
+    Column("mean_average_precision", "mAP", percent=True, best="max"),
+    Column("individual_rmse", "members' RMSE", best="min"),
+    Column("rmse", "RMSE", best="min"),
+    Column("crps", "CRPS", best="min"),
+    Column("interval_coverage", "coverage", percent=True),
+    Column("interval_width", "width", best="min"),
+    Column("quantile_calibration", "quantile error", percent=True, best="min"),
+    Column("spread", "spread"),
+)
 SHARPNESS = Column("sharpness", "sharpness")
 DATA = {"clean": "clean", "shifted": "corrupted"}
 
@@ -70,7 +82,9 @@ def columns(comparison: Comparison) -> tuple[Column, ...]:
     """Return the columns that a comparison fills, the caller's own metrics last."""
     custom = (Column(name, shown_name(name)) for name in comparison.custom_metrics)
     sharpness = (SHARPNESS,) if comparison.has_sharpness else ()
-    return (*COLUMNS, *sharpness, *custom)
+    known = comparison.score_names
+    shown = (c for c in (*COLUMNS, *OF_OTHER_TASKS) if c.score in known)
+    return (*shown, *sharpness, *custom)
 
 
 def shown_name(score: str) -> str:
@@ -109,24 +123,24 @@ def printed_table(comparison: Comparison) -> "Table":
         A ``rich`` table.
     """
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=comparison.title, box=SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=Text(comparison.title), box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("data", no_wrap=True)
     table.add_column("method", no_wrap=True)
     for heading in headings(comparison):
-        table.add_column(escape(heading), justify="right")
+        table.add_column(Text(heading), justify="right")
     last = None
     for row in rows(comparison):
         if last not in (None, row.data):
             table.add_section()
         last = row.data
         cells = [
-            f"[bold]{text}[/bold]" if best else text
+            Text(text, "bold" if best else "")
             for text, best in zip(row.cells, row.best, strict=True)
         ]
-        table.add_row(row.data, row.method, *cells)
+        table.add_row(Text(row.data), Text(row.method), *cells)
     return table
 
 

@@ -13,7 +13,16 @@ from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order, length, targets_of
 from tepui.data.splits import split
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy, Loss, cross_entropy
+from tepui.losses import (
+    MSE,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    GaussianNLL,
+    Loss,
+    Quantiles,
+    cross_entropy,
+    task_of,
+)
 from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
@@ -112,7 +121,7 @@ def divide(
         parts = split(as_arrays(dataset) or dataset, validation, seed=0)
         return RunData(*parts, unlabeled)
     if validation is not None:
-        length(validation)
+        length(validation, "validation")
     return RunData(dataset, validation, unlabeled)
 
 
@@ -120,20 +129,32 @@ def check_data(
     ensemble: Ensemble, data: RunData, spec: TrainingSpec, exchange: Exchange
 ) -> int | None:
     """Run every member on a few samples; return the classes that labels must fit."""
+    check_task(spec)
     owned = exchange.owned(len(ensemble))
     modules = [ensemble.members[index] for index in owned]
     few = few_of(data.train, modules)
-    own = output_sizes(modules, few.inputs)
+    own = output_sizes(modules, few, spec.loss)
     sizes = exchange.collect(dict(zip(owned, own, strict=True)))
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
-    classes = classes_of(sizes, few.targets, spec.loss)
+    held = targets_of(data.train)
+    classes = classes_of(sizes, few.targets if held is None else held, spec.loss)
     if data.held_out is not None:
         check_labels("validation", data.held_out, classes, data.train)
     if data.unlabeled is not None:
-        output_sizes(modules, few_of(data.unlabeled, modules).inputs)
+        _outputs(modules, few_of(data.unlabeled, modules).inputs)
     return classes
+
+
+def check_task(spec: TrainingSpec) -> None:
+    """Refuse a method that compares classes where outputs are known to be none."""
+    task = task_of(spec.loss)
+    compares = isinstance(spec.method, CoupledMethod) and spec.method.compares_classes
+    fits = task.name in ("classification", "unknown") or not compares
+    name = type(spec.method).__name__
+    rule = f"be one of classes (CrossEntropy) for {name}, whose members compare them"
+    require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")
 
 
 def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
@@ -161,31 +182,70 @@ def few_of(dataset: Dataset[Any], modules: Sequence[nn.Module]) -> Batch:
 
 def classes_of(sizes: Sequence[int], targets: Tensor, loss: Loss) -> int | None:
     """Return the classes that labels must fit, of members with so many outputs."""
-    classifies = isinstance(loss, CrossEntropy)
-    classifies |= getattr(loss, "func", loss) is cross_entropy
-    if not classifies:
-        return None
-    _check_targets(targets)
-    return None if targets.is_floating_point() else min(sizes)
+    indices = _classifies(loss) and not targets.is_floating_point()
+    return min(sizes) if indices else None
 
 
-def _check_targets(targets: Tensor) -> None:
-    """Refuse targets from which a cross-entropy cannot be taken."""
-    fits = targets.ndim == (2 if targets.is_floating_point() else 1)
+def _classifies(loss: Loss) -> bool:
+    inner = getattr(loss, "func", loss)
+    return isinstance(loss, CrossEntropy) or inner is cross_entropy
+
+
+def _check_targets(targets: Tensor, pixels: bool) -> None:
+    """Refuse targets from which a cross-entropy cannot be taken, and say what could."""
+    floats = targets.is_floating_point()
+    fits = targets.ndim > 2 if pixels else targets.ndim == (2 if floats else 1)
+    got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+    if fits and floats:
+        sums = targets.sum(1)
+        fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
+        got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
     rule = (
-        "be integers of shape (samples,) or probabilities of shape (samples, classes) "
-        "for a cross-entropy"
+        "be integers of shape (samples, height, width) for a cross-entropy of pixels"
+        if pixels
+        else "be integers of shape (samples,) or probabilities of shape (samples, "
+        f"classes) for a cross-entropy ({_remedy(targets)})"
     )
-    require(fits, "labels", rule, f"{targets.dtype} of shape {tuple(targets.shape)}")
+    require(fits, "labels", rule, got)
 
 
-def output_sizes(modules: Sequence[nn.Module], inputs: Inputs) -> list[int]:
-    """Return how many outputs each module has for some samples."""
-    sizes = []
+def _remedy(targets: Tensor) -> str:
+    """Return which loss fits targets that a cross-entropy does not."""
+    if targets.ndim == 2 and targets.shape[1] > 1:
+        if bool(((targets == 0) | (targets == 1)).all()):
+            return "tepui.losses.BinaryCrossEntropy fits several labels of each sample"
+        return "tepui.losses.MSE fits numbers to predict"
+    if not targets.is_floating_point():
+        return "one class per sample, such as targets[:, 0]"
+    numbers = "tepui.losses.MSE, GaussianNLL or Quantiles fit numbers to predict"
+    if bool((targets == targets.round()).all()):
+        return f"classes are integers, such as targets.long(); {numbers}"
+    return numbers
+
+
+def _check_outputs(outputs: Tensor, targets: Tensor, loss: Loss) -> None:
+    """Let the loss refuse outputs or targets of a shape that it cannot take."""
+    if _classifies(loss):
+        _check_targets(targets, outputs.ndim > 2)
+    elif isinstance(loss, BinaryCrossEntropy | MSE | GaussianNLL | Quantiles):
+        loss(outputs, targets)
+
+
+def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[int]:
+    """Return how many outputs each module has, of which the loss can be taken."""
+    outputs = _outputs(modules, few.inputs)
+    for item in outputs:
+        _check_outputs(item, few.targets, loss)
+    return [item.shape[1] if item.ndim > 1 else 1 for item in outputs]
+
+
+def _outputs(modules: Sequence[nn.Module], inputs: Inputs) -> list[Tensor]:
+    """Return the outputs of each module for some samples."""
+    outputs = []
     for module in modules:
         with evaluating(module), torch.no_grad(), refusal_named(inputs):
-            sizes.append(forward(module, inputs).shape[-1])
-    return sizes
+            outputs.append(forward(module, inputs))
+    return outputs
 
 
 def check_labels(

@@ -13,14 +13,20 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.storage import finite_or_none
+from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
+from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order
+from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble, load_into
+from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
+from tepui.training.checkpoint import checkpoint_bytes
+from tepui.training.conclusions import answers_on_unlabeled, warn_of_members
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
@@ -117,20 +123,28 @@ def train(
     if branch_from is not None and (folder is None or not folder.checkpoint.exists()):
         origin = branch_point(branch_from, config, spec, ensemble)
     first_weights = [weights_norm(member) for member in ensemble.members]
-    task = Task(
-        *(ensemble, data, spec, execution, numerics, exchange, folder, origin),
-        first_weights,
+    order = Order(
+        *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
+        *(origin, first_weights),
     )
     _add_masks(ensemble, spec)
+    _give_meaning(order, dataset)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
-        task.place(range(len(ensemble)))
+        order.place(range(len(ensemble)))
         return _finished(ensemble, folder)
     with exchange.attending():
         if not alone:
-            asked = {"out": str(out), "branch_from": str(branch_from), **task.agreed_on}
+            asked = {
+                "out": str(out),
+                "branch_from": str(branch_from),
+                **order.agreed_on,
+            }
             check_agreement(exchange, config | asked, ensemble)
-        return _carried_out(task, config, callbacks, clock)
+        run = _carried_out(order, config, callbacks, clock)
+    if exchange.writer and run.history:
+        warn_of_members(run, data, spec)
+    return run
 
 
 def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int | None:
@@ -141,7 +155,7 @@ def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int
     return begun
 
 
-class Task(NamedTuple):
+class Order(NamedTuple):
     """What was asked for, checked."""
 
     ensemble: Ensemble
@@ -151,6 +165,7 @@ class Task(NamedTuple):
     numerics: Numerics
     exchange: Exchange
     folder: RunFolder | None
+    resume: bool
     origin: Checkpoint | None
     first_weights: list[float]  # their lengths, by which a branch knows its origin
 
@@ -179,16 +194,31 @@ class Task(NamedTuple):
 
 
 def _carried_out(
-    task: Task,
+    order: Order,
     config: dict[str, Any],
     callbacks: Sequence[Callable[[EpochRecord], None]],
     clock: Clock,
 ) -> Run:
-    """Train from where the run stands to its end."""
-    ensemble, spec, execution = task.ensemble, task.spec, task.execution
-    exchange, folder, numerics = task.exchange, task.folder, task.numerics
-    task.place(task.owned)
-    ready = _prepared(task)
+    """Train from where the run stands to its end, and conclude it."""
+    with ExitStack() as claim:
+        training = _trained(order, config, callbacks, clock, claim)
+        with clock.during("finishing"):
+            _reunite(order)
+            return _concluded(order, training)
+
+
+def _trained(
+    order: Order,
+    config: dict[str, Any],
+    callbacks: Sequence[Callable[[EpochRecord], None]],
+    clock: Clock,
+    claim: ExitStack,
+) -> Training:
+    """Train until the run's end; its folder is claimed for as long as ``claim`` is."""
+    ensemble, spec, execution = order.ensemble, order.spec, order.execution
+    exchange, folder, numerics = order.exchange, order.folder, order.numerics
+    order.place(order.owned)
+    ready = _prepared(order)
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
@@ -215,10 +245,10 @@ def _carried_out(
             seeds=ensemble.seeds,
             runner=runner_of(execution.runner, plan, ready.members),
             device=numerics.device,
-            dataset=task.data.train,
+            dataset=order.data.train,
             validation=ready.validation,
             folder=folder,
-            origin=task.origin,
+            origin=order.origin,
             checkpoint_every=execution.checkpoint_every,
             stop_after=execution.stop_after,
             callbacks=callbacks,
@@ -228,8 +258,10 @@ def _carried_out(
         stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None and exchange.writer:
-            folder.begin(config, task.first_weights, task.origin)
+            claim.enter_context(folder.claimed(config, resume=order.resume))
+            folder.begin(config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
+        _check_space(training)
         with clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
@@ -240,16 +272,14 @@ def _carried_out(
             with clock.during("finishing"):
                 for member in ready.members:
                     training.finish(member)
-    with clock.during("finishing"):
-        _reunite(task)
-        return _concluded(ensemble, training)
+    return training
 
 
-def _reunite(task: Task) -> None:
+def _reunite(order: Order) -> None:
     """Bring home the weights of members that other processes train."""
-    for index, module in enumerate(task.ensemble.members):
-        task.exchange.share([*tensor_state(module).values()], index)
-    task.place(range(len(task.ensemble)))
+    for index, module in enumerate(order.ensemble.members):
+        order.exchange.share([*tensor_state(module).values()], index)
+    order.place(range(len(order.ensemble)))
 
 
 class Prepared(NamedTuple):
@@ -261,11 +291,11 @@ class Prepared(NamedTuple):
     validation: Callable[[], Iterator[Batch]] | None
 
 
-def _prepared(task: Task) -> Prepared:
+def _prepared(order: Order) -> Prepared:
     """Check that data, members and method fit, and get all of them ready."""
-    ensemble, data, spec = task.ensemble, task.data, task.spec
-    classes = check_data(ensemble, data, spec, task.exchange)
-    workers, device = task.execution.workers, task.numerics.device
+    ensemble, data, spec = order.ensemble, order.data, order.spec
+    classes = check_data(ensemble, data, spec, order.exchange)
+    workers, device = order.execution.workers, order.numerics.device
     source = source_of(data.train, spec.augment, device, workers, classes)
     unlabeled, validation = None, None
     if data.unlabeled is not None:
@@ -282,7 +312,7 @@ def _prepared(task: Task) -> Prepared:
     check_batch(spec, source.samples)
     check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     members = members_of(
-        ensemble, task.exchange, spec, task.execution, task.numerics, source.samples
+        ensemble, order.exchange, spec, order.execution, order.numerics, source.samples
     )
     return Prepared(members, source, unlabeled, validation)
 
@@ -293,6 +323,20 @@ def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
         for index, module in enumerate(ensemble.members):
             for_member(spec.prune, index, len(ensemble))
             add_masks(module)
+
+
+def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
+    """Let an ensemble know what its outputs mean and how raw inputs are prepared.
+
+    A loss that names no task leaves the one that the user named. What held-out data
+    said of other weights is forgotten.
+    """
+    ensemble, meant = order.ensemble, task_of(order.spec.loss)
+    if meant != UNKNOWN or ensemble.task is None:
+        ensemble.task = meant
+    ensemble.preparation = preparation_of(dataset)
+    ensemble.trained_on = fingerprint(dataset)
+    ensemble.calibration = ensemble.conformity = None
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:
@@ -308,17 +352,28 @@ def _say_how(training: Training, numerics: Numerics) -> None:
     )
 
 
-def _concluded(ensemble: Ensemble, training: Training) -> Run:
+def _check_space(training: Training) -> None:
+    """Refuse a disk that would be full at the first checkpoint, not after an epoch."""
+    if training.folder is not None:
+        sizes = {m.index: checkpoint_bytes(m, training.spec) for m in training.members}
+        everywhere = training.exchange.collect(sizes)
+        if training.exchange.writer:
+            training.folder.check_space(everywhere)
+
+
+def _concluded(order: Order, training: Training) -> Run:
     """Save what came of the run, and return it; one that has not ended goes on."""
-    folder, clock = training.folder, training.clock
+    ensemble, folder, clock = order.ensemble, training.folder, training.clock
     path = None if folder is None else folder.path
     history = tuple(training.history)
     if not training.ended:
         return Run(ensemble, history, (), {}, path, clock.timeline)
     if folder is not None and training.exchange.writer:
+        folder.check_there()
         # Before anything of the method's can fail: hours of training are in it.
         ensemble.save(folder.path, overwrite=True)
     best_epochs, summary = _outcome(training)
+    summary |= answers_on_unlabeled(ensemble, order.data, order.spec)
     timeline = clock.timeline
     log.info("the run took %s", in_words(timeline))
     if folder is not None and training.exchange.writer:

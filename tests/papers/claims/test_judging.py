@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from claim_cases import CASES, duel, repeated
+from tepui.core.storage import unseal
 from tepui.papers.claims import rethinking, sed
 from tepui.papers.claims.base import Finding, decide
 from tepui.papers.claims.comparisons import apart, combined, log_line, trends
@@ -343,7 +344,7 @@ def test_verdicts_as_a_document_and_as_markdown():
     claims = [by_name(name), by_name("sed/unique")]
     found = verdicts(data, claims)
     written = json.loads(as_json(document(found, claims)))
-    assert written["format"] == 2
+    assert unseal("claims", written, "claims")["level"] == 0.05
     first = written["verdicts"][0]
     assert (first["outcome"], first["size"]) == ("supported", "small")
     assert len(first["findings"]) == 6

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
-from tepui.core.storage import finite_or_none
+from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import LEVEL, Claim, Outcome
 from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
@@ -13,7 +13,6 @@ from tepui.papers.claims.power import Power, expected
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 
-FORMAT = 2
 COLUMNS = (
     "size",
     "verdict",
@@ -29,7 +28,7 @@ COLUMNS = (
 def document(
     judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
 ) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold."""
+    """Return verdicts in a form JSON can hold, sealed."""
     by_name = {claim.name: claim for claim in claims}
     rows = []
     for verdict in judged:
@@ -38,7 +37,7 @@ def document(
         row["effect_is"] = claim.effect
         row["findings"] = finite_or_none(row["findings"])
         rows.append(row)
-    return {"format": FORMAT, "level": LEVEL, "verdicts": rows}
+    return seal("claims", {"level": LEVEL, "verdicts": rows})
 
 
 def markdown(judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:

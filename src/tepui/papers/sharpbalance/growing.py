@@ -89,7 +89,7 @@ def growing_numbers(
 ) -> Iterator[Numbers]:
     """Return metrics of every method by ensemble size."""
     protocol = protocol_of(order, dataset)
-    test = protocol.evaluation_spec()
+    test = replace(protocol.evaluation_spec(), logits_read=True)
     for name in compared(order, protocol, dataset):
         for members in MEMBERS[order.size][dataset]:
             several = groups(order, dataset, name, members)

@@ -1,0 +1,192 @@
+"""What was done to training data before a model saw them, so that raw inputs may come.
+
+It is a plain value: a file holds it as JSON, and nothing of it is code.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self, final
+
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.data.arrays import Inputs, Normalize, prepared
+from tepui.data.class_names import class_names
+from tepui.data.image_files import Frame, ImageFiles
+from tepui.data.loading import as_arrays
+from tepui.data.prepared_like import image_shape, images_in_form, in_form, whole
+from tepui.data.stored import StoredData
+from tepui.data.tokenizer import Tokenizer
+
+NO_LABEL = -1
+
+
+@final
+@dataclass(frozen=True)
+class Preparation:
+    """How raw inputs become what a model sees.
+
+    Attributes:
+        normalize: Applied to images and vectors; None scales bytes to ``[0, 1]`` and
+            leaves other numbers alone.
+        shape: Channels, height and width of images; None where inputs are no images.
+        frame: How images in files are resized and cropped; without it, to cover the
+            shape.
+        tokenizer: What turns texts into numbers; None where inputs are no texts.
+        length: The largest number of tokens of a text.
+        classes: Names of the classes, where they have names.
+    """
+
+    normalize: Normalize | None = None
+    shape: tuple[int, ...] | None = None
+    frame: Frame | None = None
+    tokenizer: Tokenizer | None = None
+    length: int = 128
+    classes: tuple[str, ...] = ()
+
+    def tensors(self, raw: Inputs) -> Inputs:
+        """Return raw numbers as a model sees them.
+
+        Images are brought to the size and channels of the training images.
+
+        Args:
+            raw: Images ``(samples, channels, height, width)``, bytes or floats in
+                ``[0, 1]``; vectors ``(samples, features)``; or a mapping of tensors,
+                which stays as it is.
+
+        Returns:
+            The inputs.
+
+        Raises:
+            ValueError: If images have neither the right channels nor one or three.
+        """
+        if isinstance(raw, Tensor) and self.shape is not None:
+            rule = "be images (samples, channels, height, width)"
+            require(raw.ndim == 4, "inputs", rule, tuple(raw.shape))
+            raw = images_in_form(raw, self.shape)
+        return prepared(raw, self.normalize)
+
+    def images(self, files: Sequence[Path]) -> ImageFiles:
+        """Return image files as data in the form of the training images.
+
+        Args:
+            files: The files.
+
+        Returns:
+            A data set without labels (-1), in the order of the files.
+
+        Raises:
+            ValueError: If the training data were no images, or files cannot be
+                brought to their shape.
+        """
+        rule = "have learned from images to take image files"
+        require(self.shape is not None, "ensemble", rule, "other inputs")
+        channels, height, width = self.shape or ()
+        frame = self.frame
+        if frame is None:
+            rule = "have learned from square images, gray or in color"
+            fits = channels in (1, 3) and height == width
+            require(fits, "ensemble", rule, self.shape)
+            frame = Frame(width)
+        return ImageFiles(
+            files,
+            [NO_LABEL] * len(files),
+            frame=frame,
+            gray=channels == 1,
+            normalize=self.normalize,
+            classes=self.classes,
+        )
+
+    def dataset(self, dataset: Dataset[Any]) -> Dataset[Any]:
+        """Return a data set of images in the form of the training images.
+
+        Args:
+            dataset: Any data set; only images in ``Arrays``, ``ImageFiles`` or a subset
+                of either change.
+
+        Returns:
+            The same samples, in their order.
+        """
+        if self.shape is None:
+            return dataset
+        return in_form(dataset, self.shape, self.normalize)
+
+    def texts(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Inputs:
+        """Return texts as numbers.
+
+        Args:
+            texts: Texts, or pairs of them.
+
+        Returns:
+            The tokenizer's tensors by name.
+
+        Raises:
+            ValueError: If the training data had no tokenizer.
+        """
+        rule = "have learned from texts (tepui.data.Texts) to take texts"
+        require(self.tokenizer is not None, "ensemble", rule, "other inputs")
+        assert self.tokenizer is not None
+        return self.tokenizer.batch(texts, self.length)
+
+    def document(self) -> dict[str, Any]:
+        """Return the preparation for JSON.
+
+        Returns:
+            What :meth:`of` reads.
+        """
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Read what :meth:`document` returned.
+
+        Args:
+            document: The value, from a file.
+
+        Returns:
+            The preparation.
+
+        Raises:
+            ValueError: If a part breaks its rule.
+        """
+        kinds = {"normalize": Normalize, "frame": Frame, "tokenizer": Tokenizer}
+        parts: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in document.items()
+        }
+        for name, kind in kinds.items():
+            if parts.get(name) is not None:
+                values = {k: _value(v) for k, v in parts[name].items()}
+                parts[name] = kind(**values)
+        return cls(**parts)
+
+
+def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
+    """Return what a data set does to its inputs; None if its own code does it.
+
+    Example:
+        >>> import torch
+        >>> from tepui.data import Arrays
+        >>> images = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+        >>> preparation_of(Arrays(images, torch.tensor([0, 1]))).shape
+        (1, 8, 8)
+    """
+    source = whole(dataset)
+    data = source if isinstance(source, StoredData) else as_arrays(source)
+    if data is None:
+        return None
+    tokenizer = getattr(source, "tokenizer", None)
+    return Preparation(
+        normalize=data.normalize,
+        shape=image_shape(data),
+        frame=source.frame if isinstance(source, ImageFiles) else None,
+        tokenizer=tokenizer if isinstance(tokenizer, Tokenizer) else None,
+        length=int(getattr(source, "length", 128)),
+        classes=class_names(source),
+    )
+
+
+def _value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,315 @@
+"""Predictions of classes, and of labels that hold or not.
+
+Both come from one calculation: every label is a choice between two classes with the
+logits 0 and :math:`z`, whose softmax is the sigmoid of :math:`z`; and every pixel is a
+sample of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, final, get_args
+
+import torch
+from torch import Tensor
+
+from tepui import metrics
+from tepui.core.checks import logits_shape, one_of, require
+from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
+from tepui.ensembles.prediction import Prediction, mean_and_largest, some
+from tepui.metrics import ConformalSets, Rule, Score
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassPrediction(Prediction):
+    """Which of several classes each sample belongs to, or each of its pixels.
+
+    For pixels, ``(samples, …)`` below stands for ``(samples, height, width)``.
+
+    Attributes:
+        outputs: Logits of every member, ``(members, samples, classes, …)``.
+        rule: How members are combined: ``"probability"`` averages their probabilities,
+            ``"logit"`` their logits, ``"vote"`` counts their labels.
+        classes: Names of the classes, where they have names.
+        joint: Logarithms of the ensemble's probabilities, ``(1, samples, classes)``,
+            where a calibration changes those and not the members' logits.
+        task: Classification.
+        conformity: What makes sets of the probabilities, where the ensemble was given
+            data for it.
+    """
+
+    rule: Rule = field(default="probability", kw_only=True)
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
+    joint: Tensor | None = field(default=None, kw_only=True)
+    task: Task = field(default=CLASSIFICATION, kw_only=True)
+    fields: ClassVar[tuple[str, ...]] = (
+        *("probs", "labels", "label_names", "confidence"),
+        *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
+    )
+
+    def __post_init__(self) -> None:
+        one_of("rule", self.rule, get_args(Rule))
+        rule = "have shape (members, samples, classes, …)"
+        require(self.outputs.ndim >= 3, "logits", rule, tuple(self.outputs.shape))
+        logits_shape(self._logits)
+
+    @property
+    def logits(self) -> Tensor:
+        """Outputs of every member, ``(members, samples, classes, …)``."""
+        return self.outputs
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities of the ensemble, ``(samples, classes, …)``."""
+        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
+        return probs if self._flat else self._unfolded(probs).movedim(-1, 1)
+
+    @property
+    def labels(self) -> Tensor:
+        """The class the ensemble chooses, ``(samples, …)``."""
+        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
+        return self._unfolded(chosen)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of the chosen classes, or their numbers, one per sample."""
+        require(self._flat, "prediction", "be of samples, not of pixels", "pixels")
+        chosen = self.labels.tolist()
+        named = len(self.classes) == self.outputs.shape[2]
+        return [self.classes[label] if named else str(label) for label in chosen]
+
+    @property
+    def confidence(self) -> Tensor:
+        """Probability of the chosen class, ``(samples, …)``."""
+        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
+        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
+        return self._unfolded(probs.gather(1, chosen[:, None])[:, 0])
+
+    @property
+    def sets(self) -> Tensor:
+        """Which classes are in the conformal set of each sample.
+
+        Truth values, ``(samples, classes)``: the sets hold the true class as often as
+        ``Ensemble.conformal`` was told.
+        """
+        conformity = self.conformity
+        if not isinstance(conformity, ConformalSets):
+            raise AttributeError("sets")  # worded by __getattr__
+        rule = f"be {conformity.rule!r}, for which the sets were made"
+        require(self.rule == conformity.rule, "rule", rule, self.rule)
+        return conformity.sets(self.probs)
+
+    @property
+    def total_uncertainty(self) -> Tensor:
+        """Entropy of the mean probabilities, ``(samples, …)``.
+
+        It is the sum of :attr:`aleatoric` and :attr:`epistemic`, in nats.
+        """
+        return self._unfolded(_scores(self._logits, "entropy"))
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """Mean entropy of the members' probabilities, ``(samples, …)``.
+
+        What members are unsure of alike, which more members would not change.
+        """
+        return self.total_uncertainty - self.epistemic
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Mutual information of members and class, ``(samples, …)``.
+
+        How much members contradict each other: high where they were taught little.
+        """
+        return self._unfolded(_scores(self._logits, "mutual_information"))
+
+    def ood_score(self, score: Score = "pds") -> Tensor:
+        """Score how unfamiliar each input looks; higher means less familiar.
+
+        Args:
+            score: ``"max_mean_probability"`` (the logarithm of one minus it),
+                ``"pds"`` (predictive diversity score), ``"entropy"`` of the mean
+                probability, ``"mutual_information"``, mean ``"energy"``,
+                ``"max_logit"`` (the negative of the mean largest logit), or
+                ``"predictive_variance"``.
+
+        Returns:
+            One score per sample, over pixels their mean.
+        """
+        one_of("score", score, get_args(Score))
+        scores = self._unfolded(_scores(self._logits, score))
+        return scores if self._flat else scores.flatten(1).mean(1)
+
+    def summary(self) -> dict[str, str]:
+        """Return labels, confidence and what they are unsure of."""
+        if self._flat:
+            names = self.label_names
+            labels = " ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        else:
+            labels = f"of {self.labels[0].numel()} pixels each"
+        return {
+            "labels": labels,
+            "confidence": f"mean {float(self.confidence.mean()):.4g}, "
+            f"lowest {float(self.confidence.min()):.4g}",
+            **_uncertainties(self),
+        }
+
+    def missing(self, name: str) -> str:
+        """Say what sets need."""
+        if name != "sets":
+            return super().missing(name)
+        return ", since the ensemble was given no data for them (Ensemble.conformal)"
+
+    @property
+    def _flat(self) -> bool:
+        """Whether there are samples only, and no pixels."""
+        return self.outputs.ndim == 3
+
+    @property
+    def _logits(self) -> Tensor:
+        """Logits ``(members, samples and pixels, classes)``."""
+        if self._flat:
+            return self.outputs
+        return self.outputs.movedim(2, -1).flatten(1, -2)
+
+    @property
+    def _joint(self) -> Tensor:
+        """Logits of which the ensemble's probabilities are made."""
+        return self._logits if self.joint is None else self.joint
+
+    def _unfolded(self, values: Tensor) -> Tensor:
+        """Return values of samples and pixels as ``(samples, …)``."""
+        if self._flat:
+            return values
+        sizes = (self.outputs.shape[1], *self.outputs.shape[3:])
+        return values.reshape(*sizes, *values.shape[1:])
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelPrediction(Prediction):
+    """Which labels hold, each on its own; of one label: yes or no.
+
+    Attributes:
+        outputs: Logits of every member, ``(members, samples, labels, …)``.
+        rule: How members are combined: ``"probability"`` averages their probabilities,
+            ``"logit"`` their logits, ``"vote"`` counts their answers.
+        classes: Names of the labels, where they have names.
+        task: Multi-label.
+    """
+
+    rule: Rule = field(default="probability", kw_only=True)
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
+    task: Task = field(default=MULTI_LABEL, kw_only=True)
+    fields: ClassVar[tuple[str, ...]] = (
+        *("probs", "labels", "label_names", "confidence"),
+        *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("rule", self.rule, get_args(Rule))
+        rule = "have shape (members, samples, labels, …)"
+        require(self.outputs.ndim >= 3, "logits", rule, tuple(self.outputs.shape))
+
+    @property
+    def logits(self) -> Tensor:
+        """Outputs of every member, ``(members, samples, labels, …)``."""
+        return self.outputs
+
+    @property
+    def probs(self) -> Tensor:
+        """Probability that each label holds, ``(samples, labels, …)``."""
+        return self._of_two(
+            lambda two: metrics.ensemble_probs(two, rule=self.rule)[:, 1]
+        )
+
+    @property
+    def labels(self) -> Tensor:
+        """Whether each label holds, 0 or 1, ``(samples, labels, …)``."""
+        return self._of_two(
+            lambda two: metrics.ensemble_predictions(two, rule=self.rule)
+        )
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of the labels that hold, or their numbers, one text per sample."""
+        require(self.outputs.ndim == 3, "prediction", "be of samples", "pixels")
+        named = len(self.classes) == self.outputs.shape[2]
+        return [
+            " ".join(
+                self.classes[n] if named else str(n)
+                for n, holds in enumerate(row)
+                if holds
+            )
+            for row in self.labels.tolist()
+        ]
+
+    @property
+    def confidence(self) -> Tensor:
+        """Probability of the answer that was chosen, ``(samples, labels, …)``."""
+        return self._of_two(
+            lambda two: metrics.ensemble_probs(two, rule=self.rule).amax(1)
+        )
+
+    @property
+    def total_uncertainty(self) -> Tensor:
+        """Entropy of the mean probability of each label, ``(samples, labels, …)``.
+
+        It is the sum of :attr:`aleatoric` and :attr:`epistemic`, in nats.
+        """
+        return self._of_two(lambda two: _scores(two, "entropy"))
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """Mean entropy of the members' probabilities, ``(samples, labels, …)``."""
+        return self.total_uncertainty - self.epistemic
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Mutual information of members and answer, ``(samples, labels, …)``."""
+        return self._of_two(lambda two: _scores(two, "mutual_information"))
+
+    def ood_score(self, score: Score = "mutual_information") -> Tensor:
+        """Score how unfamiliar each input looks; higher means less familiar.
+
+        Args:
+            score: A score of :meth:`ClassPrediction.ood_score`, here of two classes.
+
+        Returns:
+            One score per sample, the mean over labels.
+        """
+        one_of("score", score, get_args(Score))
+        return self._of_two(lambda two: _scores(two, score)).flatten(1).mean(1)
+
+    def summary(self) -> dict[str, str]:
+        """Return labels, confidence and what they are unsure of."""
+        held = self.labels.double().transpose(0, 1).flatten(1).mean(1)
+        return {
+            "share of samples with each label": some(held),
+            "confidence": f"mean {float(self.confidence.mean()):.4g}, "
+            f"lowest {float(self.confidence.min()):.4g}",
+            **_uncertainties(self),
+        }
+
+    def _of_two(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what a function says of every label as a choice between two."""
+        two = two_classes(self.outputs.flatten(1))
+        return function(two).reshape(self.outputs.shape[1:])
+
+
+def two_classes(logits: Tensor) -> Tensor:
+    """Return a logit as two, 0 and itself, whose softmax is its sigmoid."""
+    return torch.stack([torch.zeros_like(logits), logits], -1)
+
+
+def _scores(logits: Tensor, score: Score) -> Tensor:
+    return metrics.ood_scores(logits, [score])[score]
+
+
+def _uncertainties(prediction: ClassPrediction | LabelPrediction) -> dict[str, str]:
+    names = ("total_uncertainty", "aleatoric", "epistemic")
+    return {
+        name.replace("_", " "): mean_and_largest(getattr(prediction, name))
+        for name in names
+    }

@@ -1,0 +1,195 @@
+"""What ``predict`` takes, as batches that members see.
+
+Whether inputs are raw is decided by what they are, never by their values:
+
+- A data set prepares its samples itself, and so does a loader.
+- Image files and texts are raw, and prepared as the training data were.
+- Bytes (``uint8``) are raw, as they are stored in data sets of images.
+- All other numbers are taken as they come, or with ``raw=True`` prepared too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from tepui.core.checks import require
+from tepui.data.arrays import Inputs
+from tepui.data.image_files import images_in
+from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
+from tepui.data.preparation import Preparation
+from tepui.modules.running import chunks
+
+KINDS = (
+    "a tensor, a numpy array, a mapping of either, a map-style data set, a DataLoader, "
+    "a path to an image or to a folder of images, several such paths, a text or several"
+)
+
+
+def input_batches(
+    inputs: Any,
+    preparation: Preparation | None,
+    *,
+    raw: bool,
+    batch_size: int,
+    workers: int,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+) -> Iterator[Inputs]:
+    """Yield inputs of any kind in batches, prepared and on a device.
+
+    Floating numbers of numpy's come in the type that members compute in.
+    """
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    given = _as_data(inputs, preparation, dtype)
+    if isinstance(given, Tensor | Mapping):
+        for chunk in chunks(given, batch_size):
+            yield _prepared(inputs_to(chunk, device), preparation, raw)
+        return
+    rule = "be False for data sets and loaders, which prepare their samples themselves"
+    prepares_itself = given is inputs
+    require(not (raw and prepares_itself), "raw", rule, raw)
+    if isinstance(given, DataLoader):
+        rule = "keep its order (shuffle=False), so that predictions can be told apart"
+        shuffling = isinstance(given.sampler, SHUFFLING)
+        require(not shuffling, "inputs", rule, "a loader that shuffles")
+        for item in given:
+            yield inputs_to(_inputs_of(item, given), device)
+        return
+    for batch in in_order(_pairs(given), batch_size, device=device, workers=workers):
+        yield batch.inputs
+
+
+def files_of(inputs: Any) -> list[Path] | None:
+    """Return the image files that a path or several stand for; None for others."""
+    if isinstance(inputs, str | Path):
+        path = Path(inputs)
+        if path.is_dir():
+            files = images_in(path)
+            require(len(files) > 0, str(path), "hold images", "none")
+            return files
+        if not path.is_file():
+            raise FileNotFoundError(f"no image or folder of images {path}")
+        return [path]
+    several = isinstance(inputs, Sequence) and len(inputs) > 0
+    if several and all(isinstance(item, str | Path) for item in inputs):
+        return [file for item in inputs for file in files_of(item) or ()]
+    return None
+
+
+def _as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -> Any:
+    """Return tensors, a data set or a loader in the place of any kind of inputs."""
+    if isinstance(inputs, Tensor | np.ndarray):
+        return _tensor(inputs, dtype)
+    if isinstance(inputs, Mapping):
+        fits = len(inputs) > 0 and all(map(_is_array, inputs.values()))
+        _require_known(fits, inputs)
+        return {str(name): _tensor(value, dtype) for name, value in inputs.items()}
+    if _are_texts(inputs, preparation):
+        assert preparation is not None
+        return preparation.texts([inputs] if isinstance(inputs, str) else inputs)
+    files = files_of(inputs)
+    if files is not None:
+        rule = (
+            "know how its training images were prepared to take image files (fit on a "
+            "data set of tepui.data says so)"
+        )
+        require(preparation is not None, "ensemble", rule, "it does not")
+        assert preparation is not None
+        return preparation.images(files)
+    if isinstance(inputs, DataLoader):
+        return inputs
+    mapped = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
+    known = mapped and not isinstance(inputs, IterableDataset | bytes)
+    _require_known(known and len(inputs) > 0, inputs)
+    _inputs_of(inputs[0], inputs)
+    return inputs
+
+
+def _prepared(inputs: Inputs, preparation: Preparation | None, raw: bool) -> Inputs:
+    tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+    stored = isinstance(inputs, Tensor) and inputs.dtype == torch.uint8
+    if not (raw or stored):
+        return inputs
+    rule = (
+        "know how its training data were prepared to take raw inputs (fit on a data "
+        "set of tepui.data says so)"
+    )
+    kind = "raw=True" if raw else f"{tensors[0].dtype} of {tuple(tensors[0].shape)}"
+    require(preparation is not None, "ensemble", rule, kind)
+    assert preparation is not None
+    return preparation.tensors(inputs)
+
+
+def _are_texts(inputs: Any, preparation: Preparation | None) -> bool:
+    """Return whether inputs are texts, which words are only where there is a tokenizer.
+
+    A ``Path`` is never a text.
+    """
+    if preparation is None or preparation.tokenizer is None:
+        return False
+    several = isinstance(inputs, list | tuple) and len(inputs) > 0
+    return isinstance(inputs, str) or (several and all(map(_is_text, inputs)))
+
+
+def _is_text(item: Any) -> bool:
+    pair = isinstance(item, tuple) and len(item) == 2
+    return isinstance(item, str) or (pair and all(isinstance(t, str) for t in item))
+
+
+def _inputs_of(item: Any, source: Any) -> Inputs:
+    """Return the inputs of an item or batch: itself, or the first of a pair."""
+    if isinstance(item, tuple | list) and len(item) in (1, 2):
+        item = item[0]
+    if isinstance(item, Mapping) and all(map(_is_array, item.values())):
+        return {str(name): _tensor(value) for name, value in item.items()}
+    _require_known(_is_array(item), source)
+    return _tensor(item)
+
+
+class _Alone(Dataset[Any]):
+    """Items without targets, as pairs."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return self.items[index], 0
+
+
+def _pairs(dataset: Any) -> Dataset[Any]:
+    length(dataset)
+    item = dataset[0]
+    paired = isinstance(item, tuple | list) and len(item) == 2
+    return dataset if paired else _Alone(dataset)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray)
+
+
+def _tensor(
+    value: Tensor | np.ndarray[Any, Any], dtype: torch.dtype | None = None
+) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    numbers = value.dtype.kind in "uifb"
+    require(numbers, "inputs", "hold numbers", f"an array of {value.dtype}")
+    tensor = torch.from_numpy(np.ascontiguousarray(value))
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
+def _require_known(known: bool, inputs: Any) -> None:
+    if known:
+        return
+    shown = type(inputs).__name__
+    if isinstance(inputs, list | tuple) and inputs:
+        shown += f" of {type(inputs[0]).__name__}"
+    raise ValueError(f"inputs must be {KINDS}, got {shown}")

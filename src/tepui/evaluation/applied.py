@@ -1,0 +1,149 @@
+"""What an ensemble's calibration and conformal sets come to on test data.
+
+They were fitted on held-out data; here is what they give beside the plain scores. Over
+shifted data the coverage shows where the promise of the sets breaks.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from torch import Tensor
+
+from tepui import metrics
+from tepui.core.checks import UNLABELED
+from tepui.core.storage import finite_or_none
+from tepui.core.task import CLASSIFICATION, Task
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import calibrated, prediction_of
+from tepui.losses import like_outputs
+from tepui.metrics import Calibration, ConformalSets, Conformity, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppliedScores:
+    """What calibration and conformal sets give on one data set; NaN without them.
+
+    Attributes:
+        accuracy: Accuracy after calibration.
+        nll: Negative log-likelihood after calibration.
+        ece: Expected calibration error after calibration.
+        adaptive_ece: The same over bins that hold equally many samples.
+        brier: Brier score after calibration.
+        promised: The coverage that sets or intervals promise.
+        coverage: The share of samples, or numbers, whose truth they hold.
+        size: How many classes a set holds, or how wide an interval is, on average.
+    """
+
+    accuracy: float = math.nan
+    nll: float = math.nan
+    ece: float = math.nan
+    adaptive_ece: float = math.nan
+    brier: float = math.nan
+    promised: float = math.nan
+    coverage: float = math.nan
+    size: float = math.nan
+
+    def document(self) -> dict[str, Any]:
+        """Return all scores for JSON, with None for what is undefined."""
+        return dict(finite_or_none(asdict(self)))
+
+
+def mean_applied(several: Iterable[AppliedScores]) -> AppliedScores:
+    """Return scores over several data sets of one size."""
+    rows = [asdict(scores) for scores in several]
+    return AppliedScores(**{name: fmean(row[name] for row in rows) for name in rows[0]})
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an ensemble applies to its outputs."""
+
+    calibration: Calibration | None
+    conformity: Conformity | None
+    task: Task
+    rule: Rule
+
+    def stream(self) -> "AppliedStream":
+        """Return what adds up the scores of one data set."""
+        return AppliedStream(self)
+
+
+def applied_by(ensemble: Ensemble, task: Task, rule: Rule) -> Applied | None:
+    """Return what an ensemble applies where members are combined by a rule."""
+    calibration, conformity = ensemble.calibration, ensemble.conformity
+    if calibration is not None and calibration.rule != rule:
+        return None
+    if isinstance(conformity, ConformalSets) and conformity.rule != rule:
+        conformity = None
+    if calibration is None and conformity is None:
+        return None
+    return Applied(calibration, conformity, task, rule)
+
+
+class AppliedStream:
+    """Scores after calibration, and of sets or intervals, in one pass."""
+
+    def __init__(self, applied: Applied) -> None:
+        self.applied = applied
+        rule = applied.rule
+        self.scores = metrics.Collection(
+            accuracy=metrics.Accuracy(rule=rule),
+            nll=metrics.NLL(rule=rule),
+            ece=metrics.ECE(rule=rule),
+            adaptive_ece=metrics.AdaptiveECE(rule=rule),
+            brier=metrics.Brier(rule=rule),
+        )
+        self.held = self.size = 0.0
+        self.count = 0
+
+    def update(self, outputs: Tensor, targets: Tensor) -> None:
+        """Take in some samples."""
+        applied = self.applied
+        changed, joint = calibrated(outputs, applied.calibration)
+        if applied.calibration is not None:
+            self.scores.update(*_flat(changed if joint is None else joint, targets))
+        if applied.conformity is None:
+            return
+        prediction = prediction_of(
+            changed,
+            applied.task,
+            rule=applied.rule,
+            joint=joint,
+            conformity=applied.conformity,
+        )
+        if applied.task == CLASSIFICATION:
+            sets = prediction.sets
+            held = sets.gather(1, targets.long().unsqueeze(1))
+            size = sets.sum(-1)
+        else:
+            lower, upper = prediction.conformal_interval
+            answers = like_outputs(targets, lower)
+            held, size = (lower <= answers) & (answers <= upper), upper - lower
+        self.count += held.numel()
+        self.held += float(held.sum())
+        self.size += float(size.double().sum())
+
+    def result(self) -> AppliedScores:
+        """Return the scores."""
+        values: dict[str, float] = {}
+        if self.applied.calibration is not None:
+            found = self.scores.compute()
+            values = {name: float(value) for name, value in found.items()}
+        if self.applied.conformity is not None:
+            values["promised"] = self.applied.conformity.coverage
+            values["coverage"] = self.held / self.count
+            values["size"] = self.size / self.count
+        return AppliedScores(**values)
+
+
+def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return samples, or every pixel that has a label as one."""
+    if logits.ndim > 3:
+        return metrics.pixels(logits, labels, ignored=UNLABELED)
+    if labels.ndim == 1:
+        return logits, labels
+    kept = labels.flatten() != UNLABELED
+    return logits[:, kept], labels.flatten()[kept]

@@ -1,0 +1,202 @@
+"""Detectors of unfamiliar features, one set for each member of an ensemble.
+
+Every member has features of its own, so that detectors are fitted for each and their
+scores averaged. Features are taken from the passes that evaluation makes anyway.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, final
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.data.loading import at_rows, length
+from tepui.ensembles.ensemble import Ensemble
+from tepui.metrics import Mahalanobis, NearestNeighbor, ViM
+from tepui.modules.running import device_of, evaluating
+from tepui.sharpness.last_layer import classifier_of
+
+Batches = Iterator[tuple[Tensor, Tensor]]
+
+
+class MemberDetectors(NamedTuple):
+    """The detectors of one member."""
+
+    mahalanobis: Mahalanobis
+    nearest_neighbor: NearestNeighbor
+    vim: ViM
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FeatureDetectors:
+    """Three detectors of unfamiliar features, averaged over the members.
+
+    Attributes:
+        members: The detectors of each member, in their order.
+    """
+
+    members: tuple[MemberDetectors, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        ensemble: Ensemble,
+        dataset: Dataset[Any],
+        *,
+        num_samples: int = 10_000,
+        k: int = 50,
+        batch_size: int = 1024,
+        workers: int = 0,
+    ) -> Self:
+        """Learn what features of training data look like.
+
+        Args:
+            ensemble: Its members end in a linear layer, whose inputs are the features.
+            dataset: The training data, as they are without augmentation.
+            num_samples: How many of them are looked at most, evenly spaced; each
+                member keeps that many features, for their neighbors.
+            k: Which neighbor counts, see :class:`tepui.metrics.NearestNeighbor`.
+            batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
+
+        Returns:
+            What ``evaluate`` takes as ``detectors``.
+
+        Raises:
+            ValueError: If a member does not end in a linear layer.
+
+        Example:
+            >>> import tepui
+            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+            >>> ensemble = Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+            >>> detectors = FeatureDetectors.fit(ensemble, data, k=3)
+            >>> far = {"far": tepui.data.Arrays(data.inputs + 9, data.targets)}
+            >>> found = tepui.evaluate(ensemble, data, ood=far, detectors=detectors)
+            >>> found.ood["far"]["mahalanobis"].auroc
+            1.0
+        """
+        require(num_samples > 0, "num_samples", "be positive", num_samples)
+        size, device = length(dataset), device_of(ensemble)
+        rows = torch.linspace(0, size - 1, min(size, num_samples)).long().unique()
+        batches = at_rows(
+            dataset, rows.split(batch_size), device=device, workers=workers
+        )
+        features: list[list[Tensor]] = [[] for _ in ensemble.members]
+        labels: list[Tensor] = []
+        with last_inputs(ensemble) as seen, evaluating(ensemble), torch.no_grad():
+            for batch in batches:
+                ensemble(batch.inputs)
+                for kept, new in zip(features, seen(), strict=True):
+                    kept.append(new)
+                labels.append(batch.targets)
+        answers = torch.cat(labels)
+        joined = (torch.cat(parts) for parts in features)
+        members = zip(ensemble.members, joined, strict=True)
+        return cls(tuple(_fitted(module, x, answers, k) for module, x in members))
+
+    def scores(self, features: list[Tensor], logits: Tensor) -> dict[str, Tensor]:
+        """Return each score's mean over members.
+
+        Args:
+            features: Those of each member, ``(samples, features)``.
+            logits: Logits of shape ``(members, samples, classes)``.
+
+        Returns:
+            Scores of shape ``(samples,)`` by name.
+        """
+        rows = [
+            (
+                own.mahalanobis.score(x),
+                own.nearest_neighbor.score(x),
+                own.vim.score(x, outputs),
+            )
+            for own, x, outputs in zip(self.members, features, logits, strict=True)
+        ]
+        columns = zip(*rows, strict=True)
+        means = (torch.stack(column).mean(0) for column in columns)
+        return dict(zip(MemberDetectors._fields, means, strict=True))
+
+
+class Watched:
+    """Batches of an ensemble's logits, whose features are scored as they go by."""
+
+    def __init__(
+        self,
+        detectors: FeatureDetectors,
+        seen: Callable[[], list[Tensor]],
+        batches: Callable[[Dataset[Any]], Batches],
+    ) -> None:
+        self.detectors, self.seen, self.batches = detectors, seen, batches
+        self.rows: list[dict[str, Tensor]] = []
+
+    def __call__(self, data: Dataset[Any]) -> Batches:
+        """Yield the batches of a data set."""
+        self.rows = []
+        for logits, labels in self.batches(data):
+            self.rows.append(self.detectors.scores(self.seen(), logits))
+            yield logits, labels
+
+    def scores(self) -> dict[str, Tensor]:
+        """Return the scores of the last data set."""
+        names = self.rows[0] if self.rows else {}
+        return {name: torch.cat([row[name] for row in self.rows]) for name in names}
+
+
+@contextmanager
+def watching(
+    ensemble: Ensemble,
+    detectors: FeatureDetectors,
+    batches: Callable[[Dataset[Any]], Batches],
+) -> Iterator[Watched]:
+    """Score the features of all batches that go by inside the block."""
+    members = len(ensemble)
+    rule = f"be fitted for an ensemble of {members} members"
+    fits = len(detectors.members) == members
+    require(fits, "detectors", rule, len(detectors.members))
+    with last_inputs(ensemble) as seen:
+        yield Watched(detectors, seen, batches)
+
+
+def scores_of(watched: Watched | None) -> dict[str, Tensor]:
+    """Return the scores of the last data set, none where nothing is watched."""
+    return {} if watched is None else watched.scores()
+
+
+@contextmanager
+def last_inputs(ensemble: Ensemble) -> Iterator[Callable[[], list[Tensor]]]:
+    """Give a function that returns what each member's last layer last took."""
+    taken: dict[int, Tensor] = {}
+
+    def note(number: int) -> Callable[[nn.Module, Any], None]:
+        def hook(_: nn.Module, arguments: Any) -> None:
+            taken[number] = arguments[0].detach().float()
+
+        return hook
+
+    def seen() -> list[Tensor]:
+        features = [taken[number] for number in range(len(ensemble.members))]
+        shapes = [tuple(item.shape) for item in features]
+        flat = all(item.ndim == 2 for item in features)
+        rule = "take (samples, features) in members' last linear layers"
+        require(flat, "ensemble", rule, shapes)
+        return features
+
+    with ExitStack() as stack:
+        for number, member in enumerate(ensemble.members):
+            handle = classifier_of(member).register_forward_pre_hook(note(number))
+            stack.callback(handle.remove)
+        yield seen
+
+
+def _fitted(module: nn.Module, x: Tensor, labels: Tensor, k: int) -> MemberDetectors:
+    layer = classifier_of(module)
+    return MemberDetectors(
+        Mahalanobis.fit(x, labels),
+        NearestNeighbor.fit(x, k),
+        ViM.fit(x, layer.weight, layer.bias),
+    )

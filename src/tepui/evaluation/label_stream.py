@@ -1,0 +1,131 @@
+"""Scores of classes of pixels and of labels that hold or not, from batches of outputs.
+
+Both come down to the metrics of classes: a pixel is a sample, and a label of a sample a
+choice between two classes.
+"""
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tepui import metrics
+from tepui.core.checks import UNLABELED, class_indices, require
+from tepui.ensembles.class_prediction import two_classes
+from tepui.evaluation.dead_members import Losses
+from tepui.evaluation.task_scores import LabelScores, PixelScores
+from tepui.losses import like_outputs
+from tepui.metrics import Reliability, Rule
+
+
+class PixelStream:
+    """All scores of the classes of pixels."""
+
+    def __init__(self, members: int, rule: Rule) -> None:
+        streams = _streams(rule) | {"mean_iou": metrics.MeanIoU(rule=rule)}
+        if members > 1:
+            streams["disagreement"] = metrics.Disagreement()
+        self._together = metrics.Collection(**streams)
+        self._classes = 0
+
+    def update(self, outputs: Tensor, targets: Tensor) -> None:
+        """Take in some images; pixels without a label do not count."""
+        self._classes = outputs.shape[2]
+        class_indices(targets, self._classes)
+        if bool((targets != UNLABELED).any()):
+            logits, labels = metrics.pixels(outputs, targets, ignored=UNLABELED)
+            self._together.update(logits, labels)
+
+    def losses(self) -> Losses:
+        """Return each member's loss, and that of guessing between the classes."""
+        members = self._together.streams["member_nlls"].compute().tolist()
+        return Losses(members, math.log(self._classes))
+
+    def result(self, custom: Mapping[str, float]) -> tuple[PixelScores, Reliability]:
+        """Return the scores with the caller's own, and the bins."""
+        values = _values(self._together)
+        bins = values.pop("reliability")
+        values.setdefault("disagreement", math.nan)
+        return PixelScores(**values, custom=custom), bins
+
+
+class LabelStream:
+    """All scores of labels that hold or not."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._together = metrics.Collection(**_streams(rule))
+        self._precision = metrics.MeanAveragePrecision()
+        self._calibration = metrics.LabelECE()
+        self._shares: list[Tensor] = []  # samples with each label, and all samples
+
+    def update(self, outputs: Tensor, targets: Tensor) -> None:
+        """Take in some samples."""
+        answers = like_outputs(targets, outputs[0])
+        known = bool(((answers == 0) | (answers == 1)).all())
+        require(known, "targets", "be 0 or 1 for each label", targets.dtype)
+        # Labels last, and every pixel a sample.
+        logits = outputs.movedim(2, -1).flatten(1, -2)
+        wanted = answers.movedim(1, -1).flatten(0, -2).long()
+        two = two_classes(logits.flatten(1))
+        self._together.update(two, wanted.flatten())
+        probs = metrics.ensemble_probs(two, rule=self._rule)[:, 1].reshape(wanted.shape)
+        probs = probs.contiguous()
+        self._precision.update(probs, wanted)
+        self._calibration.update(probs, wanted)
+        count = wanted.new_tensor(len(wanted))
+        self._shares.append(torch.cat([wanted.sum(0), count[None]]).double())
+
+    def losses(self) -> Losses:
+        """Return each member's loss, and that of how often each label holds."""
+        members = self._together.streams["member_nlls"].compute().tolist()
+        *held, count = torch.stack(self._shares).sum(0)
+        share = torch.stack(held) / count
+        entropy = torch.special.entr(share) + torch.special.entr(1 - share)
+        return Losses(members, float(entropy.mean()))
+
+    def result(self, custom: Mapping[str, float]) -> tuple[LabelScores, Reliability]:
+        """Return the scores with the caller's own, and the bins."""
+        values = _values(self._together)
+        bins = values.pop("reliability")
+        with warnings.catch_warnings():
+            # No sample has any label; the score says NaN.
+            warnings.simplefilter("ignore", UserWarning)
+            precision = float(self._precision.compute())
+        errors = self._calibration.compute()
+        values["ece"] = float(errors.mean())
+        measured = LabelScores(
+            **values,
+            mean_average_precision=precision,
+            label_eces=tuple(errors.tolist()),
+            custom=custom,
+        )
+        return measured, bins
+
+
+def _streams(rule: Rule) -> dict[str, metrics.LogitsStreaming[Any]]:
+    return {
+        "reliability": metrics.ReliabilityDiagram(rule=rule),
+        "member_accuracies": metrics.IndividualAccuracy(),
+        "member_nlls": metrics.IndividualNLL(),
+        "accuracy": metrics.Accuracy(rule=rule),
+        "nll": metrics.NLL(rule=rule),
+        "ece": metrics.ECE(rule=rule),
+        "brier": metrics.Brier(rule=rule),
+    }
+
+
+def _values(together: metrics.Collection) -> dict[str, Any]:
+    """Return the values by name, those of members as tuples."""
+    values = together.compute()
+    found: dict[str, Any] = {"reliability": values.pop("reliability")}
+    for name, value in values.items():
+        of_members = name.startswith("member_")
+        found[name] = tuple(value.tolist()) if of_members else float(value)
+    accuracies = found["member_accuracies"]
+    found["individual_accuracy"] = sum(accuracies) / len(accuracies)
+    found["improvement"] = found["accuracy"] - found["individual_accuracy"]
+    return found

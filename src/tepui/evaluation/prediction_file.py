@@ -1,0 +1,205 @@
+"""Predictions in one file that other programs read: a row per sample.
+
+CSV and Parquet have a column for every number; safetensors holds tensors by name, which
+outputs for pixels need.
+"""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from tepui.core.checks import one_of, require
+from tepui.core.extras import extra
+from tepui.core.replacing import replacing
+from tepui.core.storage import write_tensors
+from tepui.evaluation.shards import KIND, ShardedPredictions
+from tepui.metrics import Rule, ensemble_probs
+
+# Plain words for what shards call by the names of metrics.
+NAMES = {
+    "label": "target",
+    "entropy": "total_uncertainty",
+    "mutual_information": "epistemic",
+}
+# What comes first in a table; all else follows in the order of names.
+FIRST = dict.fromkeys(
+    ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
+)
+FORMATS = (".csv", ".parquet", ".safetensors")
+
+Columns = dict[str, list[Any]]
+
+
+def write_predictions(
+    predictions: ShardedPredictions,
+    file: str | Path,
+    *,
+    names: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    overwrite: bool = False,
+) -> Path:
+    """Write predictions from their shards into one file.
+
+    Args:
+        predictions: Complete predictions, see :func:`predict_shards`; where members'
+            logits of classes are stored, probabilities are written too.
+        file: Where to; its ending says how: ``.csv``, ``.parquet`` (with the extra
+            ``parquet``) or ``.safetensors``.
+        names: What to call each sample, such as the name of its file.
+        classes: Names of the classes.
+        overwrite: Replace a file that is there.
+
+    Returns:
+        The file.
+
+    Raises:
+        FileExistsError: If it exists and ``overwrite`` is false.
+        ImportError: If Parquet is asked for and pyarrow is not installed.
+        ValueError: If the ending is unknown, shards are missing, or there are outputs
+            for every pixel, which no row can hold.
+
+    Example:
+        >>> import tempfile, tepui
+        >>> from tepui.evaluation import predict_shards
+        >>> data = tepui.data.Arrays(torch.randn(9, 4), torch.arange(9) % 3)
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     shards = predict_shards(ensemble, data, f"{folder}/parts")
+        ...     table = write_predictions(shards, f"{folder}/out.csv").read_text()
+        >>> table.splitlines()[0]
+        'sample,target,prediction,confidence,epistemic,label_probability,pds,total_uncertainty'
+    """
+    path = Path(file)
+    check_format(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; choose another file, or overwrite it")
+    fits = len(names) in (0, predictions.samples)
+    require(fits, "names", f"be one per sample ({predictions.samples})", len(names))
+    if path.suffix == ".safetensors":
+        return _write_tensors(predictions, path, names, classes)
+    writing = _csv if path.suffix == ".csv" else _parquet
+    with replacing(path) as temporary, writing(temporary) as write:
+        for rows, shard in zip(_rows(predictions), predictions.shards(), strict=True):
+            table: Columns = {"sample": list(rows)}
+            if names:
+                table["name"] = [names[row] for row in rows]
+            write(table | _columns(shard, predictions, classes))
+    return path
+
+
+def check_format(path: Path) -> None:
+    """Check that the ending of a file says how to write it."""
+    one_of("ending of the file", path.suffix, FORMATS)
+    if path.suffix == ".parquet":
+        extra("pyarrow", "parquet")
+
+
+def _rows(predictions: ShardedPredictions) -> Iterator[range]:
+    yield from map(predictions.rows, range(predictions.num_shards))
+
+
+def _columns(
+    shard: Mapping[str, Tensor],
+    predictions: ShardedPredictions,
+    classes: Sequence[str],
+) -> Columns:
+    """Return the columns of a shard: one for every number of a sample."""
+    columns: Columns = {}
+    choice = "label" in shard
+    for name, tensor in _named(shard, predictions).items():
+        rule = "be written to .safetensors where every pixel has an answer"
+        require(tensor.ndim <= 2, "predictions", rule, tuple(tensor.shape))
+        if tensor.ndim == 1:
+            columns[name] = tensor.tolist()
+            if choice and name == "prediction" and classes:
+                columns["class"] = [classes[label] for label in tensor.tolist()]
+            continue
+        count = tensor.shape[1]
+        known = len(classes) == count and name.startswith("prob")
+        for number, values in enumerate(tensor.T.tolist()):
+            part = classes[number] if known else number
+            columns[name if count == 1 else f"{name}_{part}"] = values
+    return columns
+
+
+def _named(
+    shard: Mapping[str, Tensor], predictions: ShardedPredictions
+) -> dict[str, Tensor]:
+    """Return what a shard holds by plain names, with probabilities where it can."""
+    found = {NAMES.get(name, name): part for name, part in shard.items()}
+    logits = found.pop("logits", None)
+    if logits is not None and "label" in shard:
+        assert predictions.rule in get_args(Rule)
+        rule: Any = predictions.rule
+        found["probability"] = ensemble_probs(logits.float(), rule=rule)
+    if "label" in shard and bool((shard["label"] < 0).all()):
+        del found["target"], found["label_probability"]
+    order = [
+        *(name for name in FIRST if name in found),
+        *sorted(found.keys() - FIRST.keys()),
+    ]
+    return {
+        name: found[name].flatten(1) if name == "quantiles" else found[name]
+        for name in order
+    }
+
+
+def _write_tensors(
+    predictions: ShardedPredictions,
+    path: Path,
+    names: Sequence[str],
+    classes: Sequence[str],
+) -> Path:
+    parts = [_named(shard, predictions) for shard in predictions.shards()]
+    tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    document = {
+        "task": predictions.task,
+        "members": predictions.members,
+        "names": list(names),
+        "classes": list(classes),
+    }
+    write_tensors(path, KIND, tensors, document)
+    return path
+
+
+Write = Callable[[Columns], None]
+
+
+@contextmanager
+def _csv(path: Path) -> Iterator[Write]:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        begun = False
+
+        def write(table: Columns) -> None:
+            nonlocal begun
+            if not begun:
+                writer.writerow(table)
+                begun = True
+            writer.writerows(zip(*table.values(), strict=True))
+
+        yield write
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Write]:
+    arrow, parquet = extra("pyarrow", "parquet"), extra("pyarrow.parquet", "parquet")
+    writer: Any = None
+
+    def write(table: Columns) -> None:
+        nonlocal writer
+        rows = arrow.table(table)
+        if writer is None:
+            writer = parquet.ParquetWriter(path, rows.schema)
+        writer.write_table(rows)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,394 @@
+"""Conformal prediction: sets and intervals that hold the truth as often as promised.
+
+Held-out samples say how badly the truth can fit what is predicted, in a score ``s``.
+Of ``n`` such scores the ``⌈(n + 1) coverage⌉``-th smallest is the limit ``q``; what has
+a score of at most ``q`` is in the set of a new sample. If the new sample is
+exchangeable with the held-out ones, the set holds its truth with a probability of at
+least ``coverage``, whatever the model. Under a shift nothing is promised.
+
+Of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
+
+- ``threshold``: ``s_c = 1 - p_c``, the smallest sets on average.
+- ``aps``: ``s_c = Σ_{k: p_k > p_c} p_k + u p_c``, larger sets for harder samples.
+- ``raps``: the same plus ``penalty`` for each class beyond the first ``free`` ones,
+  which keeps the largest sets small.
+
+``u`` is 0, so that sets depend on the sample alone and always hold the likeliest class;
+they then hold the truth more often than promised where that class alone does. With a
+``seed``, ``u`` is drawn uniformly for each sample: the promise is then met closely, and
+some sets are empty.
+
+Of numbers, a score for each of them:
+
+- ``residual``: ``|y - μ|``, intervals of one width.
+- ``normalized``: ``|y - μ| / σ``, wider where the ensemble is unsure.
+- ``quantile``: ``max(l - y, y - u)`` for a predicted interval ``[l, u]``, which is then
+  moved outwards, or inwards, by ``q`` at both ends.
+
+References:
+    Vovk et al. 2005, "Algorithmic learning in a random world"; Sadinle et al. 2019,
+    "Least ambiguous set-valued classifiers with bounded error levels" (threshold);
+    Romano et al. 2020, "Classification with valid and adaptive coverage" (APS);
+    Angelopoulos et al. 2021, "Uncertainty sets for image classifiers using conformal
+    prediction" (RAPS); Lei et al. 2018, "Distribution-free predictive inference for
+    regression"; Romano et al. 2019, "Conformalized quantile regression".
+"""
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self, final, get_args
+
+import torch
+from torch import Tensor
+
+from tepui.core.checks import class_indices, one_of, require
+from tepui.core.seeding import generator
+from tepui.metrics import chunks
+from tepui.metrics.binning import sorted_rows
+from tepui.metrics.chunks import Rule
+from tepui.metrics.targets import in_one_type, joint_tensors
+
+SetScore = Literal["threshold", "aps", "raps"]
+"""What measures how badly a class fits."""
+
+IntervalScoreName = Literal["residual", "normalized", "quantile"]
+"""What measures how badly a number fits."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConformalSets:
+    """Sets of classes that hold the true one with a promised probability.
+
+    Attributes:
+        limit: The largest score of a class in a set, a scalar.
+        coverage: The probability that was promised.
+        score: What measures how badly a class fits.
+        seed: What random numbers derive from; without it there are none.
+        penalty: What ``"raps"`` adds for each class beyond the free ones.
+        free: How many classes ``"raps"`` leaves without penalty.
+        rule: How members were combined into the probabilities.
+    """
+
+    limit: Tensor
+    coverage: float
+    score: SetScore = "threshold"
+    seed: int | None = None
+    penalty: float = 0.01
+    free: int = 5
+    rule: Rule = "probability"
+
+    def __post_init__(self) -> None:
+        check_coverage(self.coverage)
+        one_of("score", self.score, get_args(SetScore))
+        one_of("rule", self.rule, get_args(Rule))
+        require(self.penalty >= 0, "penalty", "not be negative", self.penalty)
+        require(self.free >= 0, "free", "not be negative", self.free)
+
+    @classmethod
+    def fit(
+        cls,
+        probs: Tensor,
+        labels: Tensor,
+        *,
+        coverage: float = 0.9,
+        score: SetScore = "threshold",
+        seed: int | None = None,
+        penalty: float = 0.01,
+        free: int = 5,
+        rule: Rule = "probability",
+    ) -> Self:
+        """Find the limit on held-out samples.
+
+        Args:
+            probs: Probabilities of the ensemble, ``(samples, classes)``.
+            labels: Class indices of shape ``(samples,)``.
+            coverage: How often sets shall hold the true class, in (0, 1).
+            score: What measures how badly a class fits.
+            seed: Draw random numbers from it, so that the coverage is met closely.
+            penalty: What ``"raps"`` adds for each class beyond the free ones.
+            free: How many classes ``"raps"`` leaves without penalty.
+            rule: How members were combined into the probabilities, to be remembered.
+
+        Returns:
+            What makes sets of other samples' probabilities.
+
+        Example:
+            >>> probs = torch.tensor([[0.6, 0.3, 0.1]]).expand(9, 3)
+            >>> labels = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 2])
+            >>> fitted = ConformalSets.fit(probs, labels, coverage=0.7)
+            >>> fitted.sets(probs[:1])
+            tensor([[ True,  True, False]])
+        """
+        options = (coverage, score, seed, penalty, free, rule)
+        unset = cls(probs.new_zeros(()), *options)
+        _check_probs(probs)
+        wanted = f"have shape ({len(probs)},)"
+        require(labels.shape == (len(probs),), "labels", wanted, tuple(labels.shape))
+        class_indices(labels, probs.shape[1])
+        limit = conformal_quantile(unset._label_scores(probs, labels), coverage)
+        return cls(limit, *options)
+
+    def sets(self, probs: Tensor) -> Tensor:
+        """Return which classes are in the set of each sample.
+
+        Args:
+            probs: Probabilities of the ensemble, ``(samples, classes)``.
+
+        Returns:
+            Truth values of the same shape.
+        """
+        _check_probs(probs)
+        draws = self._draws(len(probs), probs.device)
+        limit = self.limit.to(probs.device)
+        parts = zip(_runs(probs), draws.split(_at_once(probs)), strict=True)
+        return torch.cat([self._sets(part, drawn, limit) for part, drawn in parts])
+
+    def _sets(self, probs: Tensor, draws: Tensor, limit: Tensor) -> Tensor:
+        if self.score == "threshold":
+            return 1 - probs.double() <= limit.double()
+        ordered, before = _ordered(probs)
+        inside = self._scores(ordered, before, _places(ordered), draws) <= limit
+        # Scores rise along the order: the last class inside has the least probability.
+        last = inside.sum(-1, keepdim=True)
+        least = ordered.gather(1, (last - 1).clamp(min=0)).where(last > 0, math.inf)
+        return probs >= least
+
+    def _label_scores(self, probs: Tensor, labels: Tensor) -> Tensor:
+        """Return the score of each sample's label, in float64."""
+        draws = self._draws(len(probs), probs.device).split(_at_once(probs))
+        answers = labels.split(_at_once(probs))
+        runs = zip(_runs(probs), answers, draws, strict=True)
+        return torch.cat([self._run_scores(*run) for run in runs])
+
+    def _run_scores(self, probs: Tensor, labels: Tensor, draws: Tensor) -> Tensor:
+        of_label = probs.gather(1, labels.long().unsqueeze(1))
+        if self.score == "threshold":
+            return 1 - of_label[:, 0].double()
+        ordered, before = _ordered(probs)
+        # Of equal probabilities the first place counts: none of them is likelier.
+        place = torch.searchsorted(-ordered, -of_label)
+        scores = self._scores(of_label, before.gather(1, place), place + 1, draws)
+        return scores[:, 0]
+
+    def _scores(
+        self, probs: Tensor, before: Tensor, places: Tensor, draws: Tensor
+    ) -> Tensor:
+        """Return scores of classes with so much probability before their place."""
+        scores = before + draws.unsqueeze(1) * probs
+        if self.score == "raps":
+            scores = scores + self.penalty * (places - self.free).clamp(min=0).double()
+        return scores
+
+    def _draws(self, samples: int, device: torch.device) -> Tensor:
+        if self.seed is None:
+            return torch.zeros(samples, dtype=torch.float64, device=device)
+        stream = generator(self.seed, "conformal")
+        draws = torch.rand(samples, generator=stream, dtype=torch.float64, device="cpu")
+        return draws.to(device)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the limit, for JSON."""
+        names = ("coverage", "score", "seed", "penalty", "free", "rule")
+        return {"kind": "sets", **{name: getattr(self, name) for name in names}}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a file keeps, by name."""
+        return {"limit": self.limit}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConformalIntervals:
+    """Intervals that hold a number with a promised probability.
+
+    Attributes:
+        limit: The largest score of a number inside, one for each number of a sample,
+            ``(…)``.
+        coverage: The probability that was promised.
+        score: What measures how badly a number fits.
+    """
+
+    limit: Tensor
+    coverage: float
+    score: IntervalScoreName = "residual"
+
+    def __post_init__(self) -> None:
+        check_coverage(self.coverage)
+        one_of("score", self.score, get_args(IntervalScoreName))
+
+    @classmethod
+    def fit(
+        cls,
+        first: Tensor,
+        second: Tensor | None,
+        targets: Tensor,
+        *,
+        coverage: float = 0.9,
+        score: IntervalScoreName = "residual",
+    ) -> Self:
+        """Find the limit on held-out samples.
+
+        Args:
+            first: Predicted numbers of shape ``(samples, …)``; for ``"quantile"``
+                predicted lower ends.
+            second: For ``"normalized"`` the predicted standard deviations, for
+                ``"quantile"`` the upper ends, of the same shape; else None.
+            targets: The true numbers, of the same shape.
+            coverage: How often intervals shall hold the true number, in (0, 1).
+            score: What measures how badly a number fits.
+
+        Returns:
+            What makes intervals of other samples' predictions.
+
+        Example:
+            >>> targets = torch.arange(1.0, 10.0)
+            >>> fitted = ConformalIntervals.fit(torch.zeros(9), None, targets)
+            >>> fitted.interval(torch.tensor([100.0]))
+            (tensor([91.]), tensor([109.]))
+        """
+        check_coverage(coverage)
+        one_of("score", score, get_args(IntervalScoreName))
+        _check_second(score, second)
+        scores = _misfits(first, second, targets, score)
+        return cls(conformal_quantile(scores, coverage), coverage, score)
+
+    def interval(
+        self, first: Tensor, second: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the ends of the intervals.
+
+        Args:
+            first: What :meth:`fit` took as its first argument, of other samples.
+            second: What it took as its second.
+
+        Returns:
+            Lower and upper ends, each of the shape of ``first``.
+        """
+        _check_second(self.score, second)
+        reach = self.limit.to(first)
+        if self.score == "quantile":
+            assert second is not None
+            # Quantiles that overlap once moved inwards meet in the middle.
+            low, high = first - reach, second + reach
+            middle = (low + high) / 2
+            return torch.minimum(low, middle), torch.maximum(high, middle)
+        if self.score == "normalized":
+            assert second is not None
+            reach = reach * second
+        return first - reach, first + reach
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the limit, for JSON."""
+        names = ("coverage", "score")
+        return {"kind": "intervals", **{name: getattr(self, name) for name in names}}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a file keeps, by name."""
+        return {"limit": self.limit}
+
+
+Conformity = ConformalSets | ConformalIntervals
+"""What makes sets or intervals of predictions."""
+
+
+def conformal_quantile(scores: Tensor, coverage: float) -> Tensor:
+    """The ``⌈(n + 1) coverage⌉``-th smallest of ``n`` scores, along the first axis.
+
+    Infinity, with a warning, where that is more than ``n``: so few samples can promise
+    so much of everything only.
+
+    Args:
+        scores: Scores of shape ``(samples, …)``.
+        coverage: The share of new samples to hold, in (0, 1).
+
+    Returns:
+        The limit, of shape ``(…)``.
+
+    Example:
+        >>> conformal_quantile(torch.arange(1.0, 10.0), 0.9)
+        tensor(9.)
+        >>> conformal_quantile(torch.arange(1.0, 10.0), 0.5)
+        tensor(5.)
+    """
+    check_coverage(coverage)
+    samples = len(scores)
+    require(samples > 0, "scores", "hold at least one sample", samples)
+    # The product of whole numbers and decimals may be off in its last digit.
+    place = math.ceil((samples + 1) * coverage - 1e-9)
+    if place > samples:
+        needed = math.ceil(coverage / (1 - coverage) - 1e-9)
+        warnings.warn(
+            f"{samples} samples cannot promise a coverage of {coverage}: sets and "
+            f"intervals hold everything; at least {needed} samples are needed",
+            stacklevel=2,
+        )
+        return torch.full_like(scores[0], math.inf)
+    return scores.detach().kthvalue(place, dim=0).values
+
+
+def stored_conformity(
+    document: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Conformity:
+    """Return the sets or intervals that a file describes."""
+    options: dict[str, Any] = {**tensors, **document}
+    kind = options.pop("kind")
+    one_of("kind", kind, ("sets", "intervals"))
+    return ConformalSets(**options) if kind == "sets" else ConformalIntervals(**options)
+
+
+def check_coverage(coverage: float) -> None:
+    """Check that a coverage lies between 0 and 1."""
+    require(0 < coverage < 1, "coverage", "lie in (0, 1)", coverage)
+
+
+def _check_probs(probs: Tensor) -> None:
+    shape = tuple(probs.shape)
+    filled = probs.ndim == 2 and probs.numel() > 0
+    require(filled, "probs", "have shape (samples, classes)", shape)
+    low, high = (float(bound) for bound in torch.aminmax(probs.detach()))
+    inside = low >= 0 and high <= 1 + 1e-5
+    require(inside, "probs", "lie in [0, 1]", (low, high))
+
+
+def _check_second(score: IntervalScoreName, second: Tensor | None) -> None:
+    wanted = {"residual": "be None", "normalized": "be standard deviations"}
+    rule = f"{wanted.get(score, 'be upper ends')} for score={score!r}"
+    fits = (second is None) == (score == "residual")
+    require(fits, "second", rule, None if second is None else "a tensor")
+
+
+def _misfits(
+    first: Tensor, second: Tensor | None, targets: Tensor, score: IntervalScoreName
+) -> Tensor:
+    """Return the score of each target."""
+    if second is None:
+        predicted, answers = joint_tensors(targets, first=first)
+        return (answers - predicted).abs()
+    predicted, other, answers = joint_tensors(targets, first=first, second=second)
+    if score == "quantile":
+        return torch.maximum(predicted - answers, answers - other)
+    least = float(other.min())
+    require(least > 0, "second", "be positive standard deviations", least)
+    return (answers - predicted).abs() / other
+
+
+def _at_once(probs: Tensor) -> int:
+    return max(1, chunks.LOGITS_AT_ONCE // probs.shape[1])
+
+
+def _runs(probs: Tensor) -> tuple[Tensor, ...]:
+    (values,) = in_one_type(probs)
+    return tuple(values.split(_at_once(probs)))
+
+
+def _ordered(probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Return probabilities, the largest first, and the sum of all before each."""
+    ordered = sorted_rows(probs).flip(-1)
+    return ordered, ordered.double().cumsum(-1) - ordered
+
+
+def _places(ordered: Tensor) -> Tensor:
+    return torch.arange(1, ordered.shape[1] + 1, device=ordered.device)

@@ -1,0 +1,56 @@
+"""Gaussian mixtures: members with a mean and a variance each, of equal weight."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.metrics.targets import check_levels, check_variances, member_tensors
+
+_HALVINGS = {torch.float32: 40, torch.float64: 70}
+
+
+def gaussian_quantiles(
+    means: Tensor, variances: Tensor, levels: Sequence[float]
+) -> Tensor:
+    """Quantiles of a mixture of Gaussians, ``(1/M) Σ_m N(μ_m, σ_m²)``.
+
+    A quantile of the mixture lies between the least and the greatest of the members';
+    that bracket is halved until it cannot be told from one number.
+
+    Args:
+        means: Means of shape ``(members, samples, …)``.
+        variances: Variances of the same shape, positive.
+        levels: Which quantiles, each in (0, 1).
+
+    Returns:
+        Quantiles of shape ``(samples, …, levels)``.
+
+    Example:
+        >>> means, variances = torch.tensor([[-9.0], [9.0]]), torch.ones(2, 1)
+        >>> gaussian_quantiles(means, variances, [0.25, 0.75])  # the middle of each
+        tensor([[-9.,  9.]])
+    """
+    given = check_levels(levels)
+    shape, filled = tuple(means.shape), means.ndim > 1 and len(means) > 0
+    require(filled, "means", "have shape (members, samples, …)", shape)
+    values, spreads, _ = member_tensors(means[0], means=means, variances=variances)
+    check_variances(spreads)
+    wanted = given.to(values)
+    centers, scales = values.unsqueeze(-1), spreads.sqrt().unsqueeze(-1)
+    by_member: Tensor = centers + scales * torch.special.ndtri(wanted)
+    low, high = by_member.amin(0), by_member.amax(0)
+    for _ in range(_HALVINGS[values.dtype]):
+        middle = low + (high - low) / 2
+        short = torch.special.ndtr((middle - centers) / scales).mean(0) < wanted
+        low, high = torch.where(short, middle, low), torch.where(short, high, middle)
+    return high
+
+
+def mixture_log_density(means: Tensor, variances: Tensor, targets: Tensor) -> Tensor:
+    """Return the logarithm of the mixture's density at the targets."""
+    squares = (targets - means).square() / variances
+    logs = -0.5 * (squares + variances.log() + math.log(2 * math.pi))
+    return logs.logsumexp(0) - math.log(len(means))

@@ -1,0 +1,124 @@
+"""``tepui predict``: new data, the run's own preparation, a table."""
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import tepui
+from tepui.cli import predict as command
+from tepui.cli.main import main
+from tepui.evaluation import predict_shards
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("predict") / "run"
+    main(["train", *SMALL, "--epochs", "1", "--out", str(out)])
+    return out
+
+
+def rows(file):
+    with file.open(newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_a_data_set_by_its_name(run, tmp_path, capsys):
+    file = tmp_path / "digits.csv"
+    main(["predict", str(run), "digits", "--out", str(file)])
+    assert "360 predictions written to" in capsys.readouterr().out
+    labels = [int(row["prediction"]) for row in rows(file)]
+    test = tepui.data.Digits(train=False)
+    assert labels == tepui.load(run).predict(test).labels.tolist()
+    assert [path.name for path in tmp_path.iterdir()] == ["digits.csv"]
+    with pytest.raises(SystemExit):
+        main(["predict", str(run), "digits", "--out", str(file)])
+    assert "pass --overwrite to replace it" in capsys.readouterr().err
+
+
+def test_raw_images_are_prepared_as_the_run_prepared_its_own(run, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    draw = np.random.default_rng(0)
+    for number in range(3):
+        pixels = draw.integers(0, 256, (8, 8), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    main(["predict", str(run), str(folder), "--out", str(tmp_path / "a.csv")])
+    found = rows(tmp_path / "a.csv")
+    assert [row["name"] for row in found] == [
+        str(folder / f"{n}.png") for n in range(3)
+    ]
+    ensemble = tepui.load(run)
+    expected = ensemble.predict(folder).confidence.tolist()
+    assert [float(row["confidence"]) for row in found] == pytest.approx(expected)
+    test = tepui.data.Digits(train=False)
+    np.save(tmp_path / "raw.npy", test.inputs[:4].numpy())
+    main(
+        [
+            "predict",
+            str(run),
+            str(tmp_path / "raw.npy"),
+            "--out",
+            str(tmp_path / "b.csv"),
+        ]
+    )
+    labels = [int(row["prediction"]) for row in rows(tmp_path / "b.csv")]
+    assert labels == ensemble.predict(test).labels[:4].tolist()
+
+
+def test_what_was_killed_goes_on_to_the_same_file(run, tmp_path, monkeypatch):
+    words = ["predict", str(run), "digits", "--shard-size", "100", "--probabilities"]
+    main([*words, "--out", str(tmp_path / "whole.csv")])
+    written = []
+
+    def killed(*arguments, **options):
+        found = predict_shards(*arguments, **options, world=2)
+        written.append(len(found.missing))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "predict_shards", killed)
+        with pytest.raises(SystemExit):
+            main([*words, "--out", str(tmp_path / "killed.csv")])
+    assert written == [2]
+    assert not (tmp_path / "killed.csv").exists()
+    main([*words, "--out", str(tmp_path / "killed.csv")])
+    whole, resumed = tmp_path / "whole.csv", tmp_path / "killed.csv"
+    assert whole.read_text() == resumed.read_text()
+    assert len(rows(whole)[0]) > 10
+    assert not (tmp_path / "killed.csv.parts").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "--data must be one of"),
+        (["missing.png"], "no image or folder of images missing.png"),
+        ([], "inputs must be given, or --data"),
+        (["digits", "--out", "a.xlsx"], "ending of the file must be one of"),
+    ],
+)
+def test_mistakes_end_in_words(words, message, run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["predict", str(run), *words])
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_shows_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["predict", "--help"])
+    assert (
+        "tepui predict runs/sam photos --out predictions.csv" in capsys.readouterr().out
+    )
+
+
+def test_the_table_of_an_evaluation_names_each_member(run, capsys):
+    main(["evaluate", str(run), "--corruptions", "none"])
+    shown = capsys.readouterr().out
+    for text in ("accuracy of member 0", "nll of member 1", "mistakes"):
+        assert text in shown

@@ -1,0 +1,218 @@
+"""Calibration and conformal prediction of an ensemble: applied, saved, refused."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui import Ensemble, Task
+from tepui.data import Arrays
+from tepui.ensembles.prediction import TaskLacksError
+from tepui.losses import MSE, GaussianNLL, Quantiles
+from tepui.methods import DeepEnsemble
+from tepui.metrics import ece, ensemble_probs, nll
+
+METHODS = ("temperature", "vector", "isotonic")
+
+
+def blobs(samples, seed=0):
+    """Three classes that overlap."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (samples,), generator=generator)
+    centers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
+    noise = torch.randn(samples, 2, generator=generator)
+    return Arrays(centers[labels] + noise, labels)
+
+
+def overconfident(members=3):
+    """Members that know the classes and say so ten times too loudly."""
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), members, seed=1)
+    with torch.no_grad():
+        for member in ensemble.members:
+            right = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
+            member.weight.copy_(6 * right + member.weight)
+    return ensemble
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_predict_applies_what_calibrate_found(method):
+    ensemble, test = overconfident(), blobs(1000, seed=2)
+    before = ensemble.predict(test)
+    found = ensemble.calibrate(blobs(1000, seed=1), method)
+    assert ensemble.calibration is found
+    after = ensemble.predict(test)
+    loss = nll(after.probs.log().unsqueeze(0), test.targets)
+    assert loss < 0.7 * nll(before.logits, test.targets)
+    assert ece(before.logits, test.targets) > 0.15
+    assert ece(after.probs.log().unsqueeze(0), test.targets) < 0.08
+    torch.testing.assert_close(after.probs.sum(-1), torch.ones(1000))
+    assert torch.equal(after.labels, after.probs.argmax(-1))
+    torch.testing.assert_close(after.confidence, after.probs.amax(-1))
+    if method == "isotonic":
+        assert torch.equal(after.epistemic, before.epistemic)
+    ensemble.calibration = None
+    assert torch.equal(ensemble.predict(test).probs, before.probs)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("score", ["threshold", "aps"])
+def test_saved_ensembles_predict_the_same(method, score, tmp_path):
+    ensemble, test = overconfident(), blobs(200, seed=2)
+    ensemble.calibrate(blobs(500, seed=1), method)
+    ensemble.conformal(blobs(500, seed=3), 0.8, score)
+    ensemble.save(tmp_path)
+    again = tepui.load(tmp_path, lambda: nn.Linear(2, 3))
+    first, second = ensemble.predict(test), again.predict(test)
+    assert torch.equal(first.probs, second.probs)
+    assert torch.equal(first.sets, second.sets)
+    ensemble.calibration = None
+    ensemble.save(tmp_path, overwrite=True)
+    assert tepui.load(tmp_path, lambda: nn.Linear(2, 3)).calibration is None
+
+
+def test_sets_hold_the_class_as_often_as_promised():
+    ensemble, test = overconfident(), blobs(3000, seed=2)
+    for score in ("threshold", "aps", "raps"):
+        ensemble.conformal(blobs(3000, seed=1), 0.95, score, seed=0)
+        sets = ensemble.predict(test).sets
+        share = sets.gather(1, test.targets[:, None]).double().mean().item()
+        error = math.sqrt(0.95 * 0.05 * 2 / 3000)
+        assert abs(share - 0.95) < 4 * error
+
+
+def test_sets_are_made_of_calibrated_probabilities():
+    ensemble, held = overconfident(), blobs(1000, seed=1)
+    ensemble.calibrate(held)
+    ensemble.conformal(blobs(1000, seed=3), 0.9)
+    prediction = ensemble.predict(blobs(100, seed=2))
+    assert torch.equal(prediction.sets, ensemble.conformity.sets(prediction.probs))
+    ensemble.calibrate(held, "vector")
+    assert ensemble.conformity is None
+
+
+def test_sets_without_data_for_them_are_refused():
+    prediction = overconfident().predict(torch.zeros(2, 2))
+    with pytest.raises(TaskLacksError, match=r"no sets, since the ens.*no data for"):
+        _ = prediction.sets
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
+    prediction = ensemble.predict(torch.zeros(2, 2))
+    with pytest.raises(TaskLacksError, match=r"no conformal_interval, since the ens"):
+        _ = prediction.conformal_interval
+    with pytest.raises(AttributeError, match="'regression' has no sets"):
+        _ = prediction.sets
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -1.0, 2.0])
+def test_a_coverage_outside_is_refused(coverage):
+    with pytest.raises(ValueError, match=r"coverage must lie in \(0, 1\), got"):
+        overconfident().conformal(blobs(50), coverage)
+
+
+def test_another_rule_than_the_calibrated_one_is_refused():
+    ensemble = overconfident()
+    ensemble.calibrate(blobs(300), rule="logit")
+    with pytest.raises(ValueError, match="rule must be 'logit', for which the en"):
+        ensemble.predict(torch.zeros(2, 2))
+    assert ensemble.predict(torch.zeros(2, 2), rule="logit").probs.shape == (2, 3)
+    ensemble.calibration = None
+    ensemble.conformal(blobs(300))
+    with pytest.raises(ValueError, match="rule must be 'probability', for which the s"):
+        _ = ensemble.predict(torch.zeros(2, 2), rule="vote").sets
+
+
+def test_training_data_are_known_again(tmp_path):
+    train, held = blobs(300, seed=5), blobs(300, seed=6)
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), 2)
+    tepui.fit(ensemble, train, method=DeepEnsemble(), epochs=1, out=tmp_path / "run")
+    with pytest.warns(UserWarning, match="dataset holds the training data"):
+        ensemble.calibrate(train)
+    loaded = tepui.load(tmp_path / "run", lambda: nn.Linear(2, 3))
+    with pytest.warns(UserWarning, match="dataset holds the training data"):
+        loaded.conformal(train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ensemble.calibrate(held)
+    tepui.fit(ensemble, held, method=DeepEnsemble(), epochs=1)
+    assert ensemble.calibration is None
+
+
+def noisy(samples, seed):
+    """A number whose noise grows with the input."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(samples, 1, generator=generator)
+    noise = torch.randn(samples, 1, generator=generator)
+    return Arrays(x, 2 * x + (0.1 + x) * noise)
+
+
+LOSSES = {
+    "residual": (MSE(), 1),
+    "normalized": (GaussianNLL(), 2),
+    "quantile": (Quantiles((0.1, 0.5, 0.9)), 3),
+}
+
+
+@pytest.mark.parametrize("score", LOSSES)
+def test_intervals_of_numbers_hold_as_often_as_promised(score, tmp_path):
+    loss, outputs = LOSSES[score]
+    ensemble = Ensemble.build(lambda: nn.Linear(1, outputs), 2, task=loss.task)
+    ensemble.conformal(noisy(2000, 1), 0.9)
+    assert ensemble.conformity.score == score
+    test = noisy(2000, 2)
+    lower, upper = ensemble.predict(test).conformal_interval
+    inside = (lower <= test.targets) & (test.targets <= upper)
+    assert abs(inside.double().mean() - 0.9) < 4 * math.sqrt(0.09 * 2 / 2000)
+    ensemble.save(tmp_path)
+    again = tepui.load(tmp_path, lambda: nn.Linear(1, outputs))
+    assert torch.equal(again.predict(test).conformal_interval[0], lower)
+
+
+def test_scores_that_a_task_lacks_are_refused():
+    data = noisy(50, 0)
+    numbers = Ensemble.build(lambda: nn.Linear(1, 1), 2, task=Task("regression"))
+    with pytest.raises(ValueError, match="score must be one of residual, normalized"):
+        numbers.conformal(data, score="aps")
+    with pytest.raises(ValueError, match="score must be residual or normalized"):
+        numbers.conformal(data, score="quantile")
+    with pytest.raises(ValueError, match="seed must be None for intervals"):
+        numbers.conformal(data, seed=1)
+    with pytest.raises(ValueError, match="task must be one of classes to be cal"):
+        numbers.calibrate(data)
+    labels = Ensemble.build(lambda: nn.Linear(1, 2), 2, task=Task("multi_label"))
+    with pytest.raises(ValueError, match="task must be one of classes or numbers"):
+        labels.conformal(Arrays(torch.zeros(4, 1), torch.zeros(4, 2)))
+    with pytest.raises(ValueError, match="method must be one of temperature, vec"):
+        overconfident().calibrate(blobs(50), "platt")
+    with pytest.raises(ValueError, match="score must be one of threshold, aps, raps"):
+        overconfident().conformal(blobs(50), score="residual")
+
+
+def test_pixels_are_calibrated_one_by_one():
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(20, 2, 5, 4, generator=generator)
+    labels = torch.randint(3, (20, 5, 4), generator=generator)
+    data = Arrays(images, labels)
+    for method in METHODS:
+        ensemble = Ensemble.build(
+            lambda: nn.Conv2d(2, 3, 1), 2, seed=3, task=Task("classification")
+        )
+        raw = ensemble.predict(images)
+        found = ensemble.calibrate(data, method)
+        prediction = ensemble.predict(images)
+        assert prediction.probs.shape == (20, 3, 5, 4)
+        one = found.apply(raw.logits[:, 2:3, :, 4, 1])
+        expected = ensemble_probs(one)[0]
+        torch.testing.assert_close(prediction.probs[2, :, 4, 1], expected)
+        with pytest.raises(ValueError, match="outputs must be of samples for sets"):
+            ensemble.conformal(data)
+
+
+def test_heads_and_the_whole_share_a_calibration():
+    body = nn.Sequential(nn.Linear(2, 8), nn.ReLU())
+    ensemble = Ensemble.on_features(body, lambda: nn.Linear(8, 3), 2)
+    data = blobs(200)
+    heads = Arrays(body(data.inputs).detach(), data.targets)
+    found = ensemble.heads.calibrate(heads, "vector")
+    assert ensemble.calibration is found

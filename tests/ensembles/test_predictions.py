@@ -1,0 +1,222 @@
+"""What each task's prediction has, against definitions, and what it refuses."""
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+
+import tepui
+from strategies import close
+from tepui import Task
+from tepui.ensembles import (
+    ClassPrediction,
+    GaussianPrediction,
+    LabelPrediction,
+    NumberPrediction,
+    OutputPrediction,
+    Prediction,
+    QuantilePrediction,
+    TaskLacksError,
+)
+from tepui.ensembles.predicted import prediction_of
+from tepui.ensembles.prediction import FIELDS
+
+GENERATOR = torch.Generator().manual_seed(0)
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=GENERATOR, dtype=torch.float64)
+
+
+PREDICTIONS = {
+    "classification": ClassPrediction(drawn(3, 5, 4)),
+    "multi_label": LabelPrediction(drawn(3, 5, 4)),
+    "regression": NumberPrediction(drawn(3, 5, 2)),
+    "gaussian": GaussianPrediction(drawn(3, 5, 4)),
+    "quantiles": QuantilePrediction(drawn(3, 5, 6), task=Task("quantiles", LEVELS)),
+    "unknown": OutputPrediction(drawn(3, 5, 4)),
+}
+by_task = pytest.mark.parametrize("name", PREDICTIONS)
+
+
+@by_task
+def test_a_prediction_has_what_it_says_and_refuses_the_rest_in_words(name):
+    out = PREDICTIONS[name]
+    assert isinstance(out, Prediction)
+    assert len(out) == 5
+    has = {field.partition("(")[0] for field in out.fields}
+    for field in has:
+        assert getattr(out, field) is not None
+    for field in FIELDS - has:
+        said = rf"has no {field}.*it has {out.fields[0]}"
+        with pytest.raises(TaskLacksError, match=said):
+            getattr(out, field)
+        assert not hasattr(out, field)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        out.nothing  # noqa: B018 - to ask is to fail
+
+
+@by_task
+def test_printing_sums_it_up_in_a_few_lines(name):
+    text = str(PREDICTIONS[name])
+    assert text.startswith("5 samples, predicted by 3 members")
+    assert len(text.splitlines()) < 8
+    assert "tensor" not in text
+    assert "tensor" not in repr(PREDICTIONS[name])
+
+
+@by_task
+def test_a_prediction_can_be_copied_and_pickled(name):
+    out = PREDICTIONS[name]
+    for other in (copy.deepcopy(out), pickle.loads(pickle.dumps(out))):
+        assert torch.equal(other.outputs, out.outputs)
+        assert other.task == out.task
+
+
+@by_task
+def test_the_factory_gives_the_prediction_of_the_task(name):
+    out = PREDICTIONS[name]
+    again = prediction_of(out.outputs, out.task)
+    assert type(again) is type(out)
+    assert torch.equal(again.outputs, out.outputs)
+
+
+def test_uncertainty_of_classes_is_what_its_definition_says():
+    out = PREDICTIONS["classification"]
+    probs = out.outputs.softmax(-1)
+    total = torch.special.entr(probs.mean(0)).sum(-1)
+    alone = torch.special.entr(probs).sum(-1).mean(0)
+    close(out.total_uncertainty, total)
+    close(out.aleatoric, alone, atol=1e-7)
+    close(out.epistemic, total - alone, atol=1e-7)
+
+
+def test_labels_are_choices_of_their_own():
+    out = PREDICTIONS["multi_label"]
+    probs = out.outputs.sigmoid()
+    mean = probs.mean(0)
+    close(out.probs, mean)
+    assert torch.equal(out.labels, (mean > 0.5).long())
+    close(out.confidence, torch.maximum(mean, 1 - mean))
+    entropy = torch.special.entr(mean) + torch.special.entr(1 - mean)
+    alone = (torch.special.entr(probs) + torch.special.entr(1 - probs)).mean(0)
+    close(out.total_uncertainty, entropy)
+    close(out.epistemic, entropy - alone, atol=1e-7)
+    close(out.ood_score("entropy"), entropy.mean(1))
+
+
+def test_one_logit_is_a_yes_or_no_and_not_a_certainty():
+    out = LabelPrediction(torch.tensor([[[2.0], [-3.0]]]))
+    torch.testing.assert_close(out.probs[:, 0], torch.tensor([2.0, -3.0]).sigmoid())
+    assert out.labels.tolist() == [[1], [0]]
+
+
+def test_names_of_classes_and_labels_are_said():
+    logits = torch.tensor([[[3.0, 0.0], [0.0, 3.0]]])
+    classes = ClassPrediction(logits, classes=("cat", "dog"))
+    assert classes.label_names == ["cat", "dog"]
+    assert "cat dog" in str(classes)
+    held = torch.tensor([[[3.0, 3.0], [-3.0, 3.0]]])
+    labels = LabelPrediction(held, classes=("a", "b"))
+    assert labels.label_names == ["a b", "b"]
+
+
+def test_numbers_have_the_variance_of_their_members_and_no_interval():
+    out = PREDICTIONS["regression"]
+    close(out.mean, out.outputs.mean(0))
+    close(out.std, out.outputs.std(0, unbiased=False))
+    for field in ("interval", "aleatoric"):
+        with pytest.raises(AttributeError, match="MSE teaches no noise"):
+            getattr(out, field)
+
+
+def test_variance_of_a_mixture_is_noise_and_disagreement():
+    out = PREDICTIONS["gaussian"]
+    means, variances = out.outputs[..., :2], out.outputs[..., 2:].exp()
+    second = (variances + means.square()).mean(0)
+    close(out.total_uncertainty, second - out.mean.square(), atol=1e-9)
+    close(out.aleatoric + out.epistemic, out.total_uncertainty)
+    close(out.std.square(), out.total_uncertainty)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
+def test_the_interval_holds_its_share_of_the_mixture(coverage):
+    out = PREDICTIONS["gaussian"]
+    lower, upper = out.interval(coverage)
+    normal = torch.distributions.Normal(
+        out.outputs[..., :2], out.outputs[..., 2:].exp().sqrt()
+    )
+    inside = (normal.cdf(upper) - normal.cdf(lower)).mean(0)
+    close(inside, torch.full_like(inside, coverage), atol=1e-6)
+
+
+def test_quantiles_are_averaged_level_by_level_and_never_cross():
+    outputs = torch.tensor([[[1.0, 5.0, 3.0]], [[3.0, 7.0, 5.0]]])
+    out = QuantilePrediction(outputs, task=Task("quantiles", LEVELS))
+    assert out.quantiles[:, 0, 0].tolist() == [2.0, 4.0, 6.0]
+    assert out.median.item() == 4.0
+    lower, upper = out.interval(0.8)
+    assert (lower.item(), upper.item()) == (2.0, 6.0)
+    lower, upper = out.interval(0.4)
+    assert (lower.item(), upper.item()) == pytest.approx((3.0, 5.0))
+    with pytest.raises(ValueError, match=r"coverage must be at most 0\.8"):
+        out.interval(0.9)
+
+
+def test_several_numbers_lie_behind_each_other_within_a_level():
+    outputs = torch.tensor([[[1.0, 10.0, 2.0, 20.0]]])
+    out = QuantilePrediction(outputs, task=Task("quantiles", (0.1, 0.9)))
+    assert out.quantiles[:, 0].tolist() == [[1.0, 10.0], [2.0, 20.0]]
+    mean = GaussianPrediction(outputs).mean
+    assert mean.tolist() == [[1.0, 10.0]]
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, math.nan])
+def test_a_coverage_outside_0_and_1_is_named(coverage):
+    for name in ("gaussian", "quantiles"):
+        with pytest.raises(ValueError, match="coverage must lie within"):
+            PREDICTIONS[name].interval(coverage)
+
+
+def test_pixels_are_samples_of_their_own():
+    logits = drawn(3, 2, 4, 5, 6)
+    out = ClassPrediction(logits)
+    one = ClassPrediction(logits[:, :, :, 2, 3])
+    close(out.probs[:, :, 2, 3], one.probs)
+    assert torch.equal(out.labels[:, 2, 3], one.labels)
+    close(out.confidence[:, 2, 3], one.confidence)
+    close(out.epistemic[:, 2, 3], one.epistemic)
+    assert out.ood_score().shape == (2,)
+    labels = LabelPrediction(logits)
+    close(labels.probs, logits.sigmoid().mean(0))
+
+
+def test_an_unknown_meaning_is_admitted():
+    out = PREDICTIONS["unknown"]
+    close(out.mean, out.outputs.mean(0))
+    close(out.spread, out.outputs.std(0, unbiased=False))
+    with pytest.raises(AttributeError, match="names no task"):
+        out.probs  # noqa: B018 - to ask is to fail
+    assert "not known" in str(out)
+
+
+def test_who_names_no_task_may_only_choose_between_classes():
+    several = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+    assert isinstance(several.predict(torch.zeros(5, 4)), ClassPrediction)
+    single = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 1), members=2)
+    with pytest.raises(ValueError, match="ensemble must name its task"):
+        single.predict(torch.zeros(5, 4))
+    single.task = Task("multi_label")
+    assert single.predict(torch.zeros(5, 4)).probs.shape == (5, 1)
+    with pytest.raises(ValueError, match=r"task must be a tepui\.Task"):
+        single.task = "regression"
+
+
+def test_outputs_that_are_nan_are_refused():
+    outputs = torch.zeros(2, 3, 1)
+    outputs[1, 2] = math.nan
+    with pytest.raises(ValueError, match=r"must not be NaN.*member 1, sample 2"):
+        NumberPrediction(outputs)

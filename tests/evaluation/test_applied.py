@@ -1,0 +1,113 @@
+"""What calibration and sets give, beside the plain scores."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui import Ensemble, Task
+from tepui.data import Arrays
+from tepui.metrics import ece, nll
+
+
+def blobs(samples, seed=0, noise=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (samples,), generator=generator)
+    centers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
+    drawn = torch.randn(samples, 2, generator=generator)
+    return Arrays(centers[labels] + noise * drawn, labels)
+
+
+def overconfident():
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), 2, seed=1)
+    with torch.no_grad():
+        for member in ensemble.members:
+            right = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
+            member.weight.copy_(6 * right + member.weight)
+    return ensemble
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
+def test_calibrated_scores_stand_beside_the_plain_ones(method):
+    ensemble, test = overconfident(), blobs(800, seed=2)
+    plain = tepui.evaluate(ensemble, test)
+    assert plain.applied is None
+    assert "applied" not in plain.document()
+    ensemble.calibrate(blobs(800, seed=1), method)
+    found = tepui.evaluate(ensemble, test)
+    assert found.clean == plain.clean
+    probs = ensemble.predict(test).probs.log().unsqueeze(0)
+    assert found.applied.nll == pytest.approx(nll(probs, test.targets).item(), rel=1e-4)
+    assert found.applied.ece == pytest.approx(ece(probs, test.targets).item(), abs=1e-4)
+    assert found.applied.nll < 0.7 * found.clean.nll
+    assert math.isnan(found.applied.coverage)
+    assert found.document()["applied"]["clean"]["coverage"] is None
+    assert "calibrated, sets" in str(found)
+
+
+def test_coverage_breaks_as_data_are_shifted():
+    ensemble = overconfident()
+    ensemble.conformal(blobs(2000, seed=1), 0.9)
+    shifted = {
+        (kind, level): blobs(1000, seed=level, noise=1 + level)
+        for kind in ("a", "b")
+        for level in (1, 3)
+    }
+    found = tepui.evaluate(ensemble, blobs(2000, seed=2), shifted=shifted)
+    assert found.applied.promised == 0.9
+    assert abs(found.applied.coverage - 0.9) < 4 * math.sqrt(0.09 / 1000)
+    assert math.isnan(found.applied.nll)
+    by_severity = found.applied_by_severity()
+    assert list(by_severity) == [1, 3]
+    assert 0.9 > by_severity[1].coverage + 0.1 > by_severity[3].coverage + 0.1
+    assert 1 <= found.applied.size <= 3
+    document = found.document()["applied"]["severities"]
+    assert document["3"]["coverage"] == by_severity[3].coverage
+
+
+def test_another_rule_or_fewer_classes_leave_it_out():
+    ensemble, test = overconfident(), blobs(100, seed=2)
+    ensemble.calibrate(blobs(300, seed=1))
+    assert tepui.evaluate(ensemble, test, rule="vote").applied is None
+    two = Arrays(test.inputs, test.targets.clamp(max=1))
+    mask = torch.tensor([True, True, False])
+    assert tepui.evaluate(ensemble, two, classes=mask).applied is None
+    ensemble.calibration = None
+    ensemble.conformal(blobs(300, seed=1))
+    assert tepui.evaluate(ensemble, test, rule="logit").applied is None
+
+
+def test_intervals_of_numbers():
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
+    generator = torch.Generator().manual_seed(0)
+    held, test = (
+        Arrays(
+            torch.randn(1000, 2, generator=generator),
+            torch.randn(1000, 1, generator=generator),
+        )
+        for _ in range(2)
+    )
+    ensemble.conformal(held, 0.8)
+    found = tepui.evaluate(ensemble, test).applied
+    assert abs(found.coverage - 0.8) < 4 * math.sqrt(0.16 * 2 / 1000)
+    assert found.size == pytest.approx(2 * float(ensemble.conformity.limit), rel=1e-5)
+
+
+def test_pixels():
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(20, 2, 5, 4, generator=generator)
+    labels = images.argmax(1)
+    labels[::3] = 2
+    labels[0, 0, 0] = -100
+    data = Arrays(images, labels)
+    ensemble = Ensemble.build(
+        lambda: nn.Conv2d(2, 3, 1), 2, task=Task("classification")
+    )
+    with torch.no_grad():
+        for member in ensemble.members:
+            member.weight[:2, :, 0, 0] += 3 * torch.eye(2)
+    for method in ("temperature", "isotonic"):
+        ensemble.calibrate(data, method)
+        assert tepui.evaluate(ensemble, data).applied.nll < 1.2

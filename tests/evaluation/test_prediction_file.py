@@ -1,0 +1,94 @@
+"""Predictions in files that other programs read."""
+
+import csv
+
+import pytest
+import torch
+from torch import nn
+
+from tepui import Ensemble, Task
+from tepui.core.storage import read_tensors
+from tepui.data import Arrays
+from tepui.evaluation import predict_shards, write_predictions
+
+X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+LABELED = Arrays(X, torch.arange(20) % 3)
+UNLABELED = Arrays(X, torch.full((20,), -1))
+
+
+def shards(path, task=None, outputs=3, data=LABELED, **options):
+    ensemble = Ensemble.build(lambda: nn.Linear(4, outputs), members=2, task=task)
+    return ensemble, predict_shards(ensemble, data, path, shard_size=8, **options)
+
+
+def read(file):
+    if file.suffix == ".csv":
+        with file.open(newline="") as opened:
+            rows = list(csv.DictReader(opened))
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    parquet = pytest.importorskip("pyarrow.parquet")
+    return parquet.read_table(file).to_pydict()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_table_says_what_predict_says(ending, tmp_path):
+    ensemble, found = shards(tmp_path / "parts", logits_in="float32")
+    names = [f"image {n}" for n in range(20)]
+    file = tmp_path / f"out{ending}"
+    write_predictions(found, file, names=names, classes=("a", "b", "c"))
+    table, out = read(file), ensemble.predict(X)
+    assert table["name"] == names
+    assert [int(n) for n in table["sample"]] == list(range(20))
+    assert [int(n) for n in table["target"]] == LABELED.targets.tolist()
+    assert table["class"] == [("a", "b", "c")[n] for n in out.labels.tolist()]
+    numbers = {
+        "confidence": out.confidence,
+        "total_uncertainty": out.total_uncertainty,
+        "epistemic": out.epistemic,
+        "probability_b": out.probs[:, 1],
+    }
+    for name, expected in numbers.items():
+        values = torch.tensor([float(value) for value in table[name]])
+        torch.testing.assert_close(values, expected)
+
+
+def test_who_has_no_labels_gets_no_column_of_them(tmp_path):
+    _, found = shards(tmp_path / "parts", data=UNLABELED)
+    table = read(write_predictions(found, tmp_path / "out.csv"))
+    assert not {"target", "label_probability"} & table.keys()
+
+
+def test_numbers_have_a_column_each(tmp_path):
+    data = Arrays(X, torch.randn(20, 2))
+    ensemble, found = shards(tmp_path / "parts", Task("gaussian"), 4, data)
+    table = read(write_predictions(found, tmp_path / "out.csv"))
+    mean = [float(value) for value in table["mean_1"]]
+    assert mean == pytest.approx(ensemble.predict(X).mean[:, 1].tolist())
+    assert {"lower_0", "upper_1", "std_0", "target_1"} <= table.keys()
+
+
+def test_tensors_keep_their_shapes(tmp_path):
+    data = Arrays(torch.randn(5, 2, 3, 3), torch.zeros(5, 3, 3).long())
+    ensemble = Ensemble.build(lambda: nn.Conv2d(2, 2, 1), members=2)
+    found = predict_shards(ensemble, data, tmp_path / "parts", shard_size=2)
+    file = write_predictions(found, tmp_path / "out.safetensors", classes=("no", "yes"))
+    tensors, document = read_tensors(file, "predictions")
+    assert torch.equal(tensors["prediction"], ensemble.predict(data).labels)
+    assert document["classes"] == ["no", "yes"]
+    with pytest.raises(ValueError, match=r"written to \.safetensors"):
+        write_predictions(found, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_bad_calls_are_refused(tmp_path):
+    _, found = shards(tmp_path / "parts")
+    write_predictions(found, tmp_path / "out.csv")
+    with pytest.raises(FileExistsError, match=r"out\.csv exists"):
+        write_predictions(found, tmp_path / "out.csv")
+    with pytest.raises(ValueError, match=r"one of \.csv, \.parquet, \.safetensors"):
+        write_predictions(found, tmp_path / "out.xlsx")
+    with pytest.raises(ValueError, match=r"names must be one per sample \(20\), got 1"):
+        write_predictions(found, tmp_path / "other.csv", names=["a"])
+    found.file(1).unlink()
+    with pytest.raises(ValueError, match="hold all shards"):
+        write_predictions(found, tmp_path / "other.csv")

@@ -1,0 +1,241 @@
+"""Conformal sets and intervals: definitions, and the promise of their coverage."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tepui.metrics import (
+    ConformalIntervals,
+    ConformalSets,
+    conformal_quantile,
+)
+from tepui.metrics.conformal import stored_conformity
+
+SCORES = ("threshold", "aps", "raps")
+modest = settings(max_examples=25, deadline=None)
+
+
+def drawn(samples, classes, seed):
+    """Probabilities of an imperfect model, and labels of the true ones."""
+    generator = torch.Generator().manual_seed(seed)
+    true = 2 * torch.randn(samples, classes, generator=generator, dtype=torch.float64)
+    noise = torch.randn(samples, classes, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(true.softmax(-1), 1, generator=generator)[:, 0]
+    return (2 * true + noise).softmax(-1), labels
+
+
+def score_naive(row, label, kind, u, penalty, free):
+    """The score of a class, from its definition."""
+    if kind == "threshold":
+        return 1 - row[label]
+    likelier = [p for p in row if p > row[label]]
+    score = sum(likelier) + u * row[label]
+    if kind == "raps":
+        score += penalty * max(0, len(likelier) + 1 - free)
+    return score
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("seed", [None, 7])
+@modest
+@given(st.integers(0, 2**31), st.integers(5, 40), st.integers(2, 6))
+def test_sets_are_those_of_the_definition(kind, seed, number, samples, classes):
+    probs, labels = drawn(samples + 10, classes, number)
+    options = {"penalty": 0.05, "free": 1}
+    fitted = ConformalSets.fit(
+        probs[10:], labels[10:], coverage=0.7, score=kind, seed=seed, **options
+    )
+    rows, answers = probs.tolist(), labels.tolist()
+    u = fitted._draws(samples, probs.device).tolist()
+    scores = sorted(
+        score_naive(row, label, kind, v, *options.values())
+        for row, label, v in zip(rows[10:], answers[10:], u, strict=True)
+    )
+    limit = scores[math.ceil((samples + 1) * 0.7 - 1e-9) - 1]
+    assert float(fitted.limit) == pytest.approx(limit, abs=1e-12)
+    found = fitted.sets(probs[:10])
+    u = fitted._draws(10, probs.device).tolist()
+    for n in range(10):
+        for c in range(classes):
+            score = score_naive(rows[n], c, kind, u[n], *options.values())
+            if abs(score - limit) > 1e-12:
+                assert bool(found[n, c]) == (score <= limit)
+
+
+HELD, NEW, REPEATS = 500, 1000, 10
+
+
+def standard_error(coverage):
+    """The binomial error of one coverage; held-out and new samples both vary."""
+    return math.sqrt(coverage * (1 - coverage) * (1 / HELD + 1 / NEW))
+
+
+def coverage_of(fit, number, classes):
+    """Mean coverage over several draws of held-out and new samples."""
+    shares = []
+    for repeat in range(REPEATS):
+        probs, labels = drawn(HELD + NEW, classes, number + repeat)
+        sets = fit(probs[:HELD], labels[:HELD]).sets(probs[HELD:])
+        shares.append(sets.gather(1, labels[HELD:, None]).double().mean().item())
+    return sum(shares) / REPEATS
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@modest
+@given(st.integers(0, 2**31), st.sampled_from([0.5, 0.8, 0.9]), st.integers(2, 12))
+def test_coverage_is_what_was_promised(kind, number, coverage, classes):
+    def fit(probs, labels):
+        return ConformalSets.fit(
+            probs, labels, coverage=coverage, score=kind, seed=number
+        )
+
+    share = coverage_of(fit, number, classes)
+    assert abs(share - coverage) < 3 * standard_error(coverage)
+
+
+@pytest.mark.parametrize("kind", ["aps", "raps"])
+@modest
+@given(st.integers(0, 2**31), st.sampled_from([0.5, 0.8, 0.95]))
+def test_without_a_seed_coverage_is_at_least_that(kind, number, coverage):
+    def fit(probs, labels):
+        return ConformalSets.fit(probs, labels, coverage=coverage, score=kind)
+
+    assert coverage_of(fit, number, 6) > coverage - 3 * standard_error(coverage)
+
+
+@pytest.mark.parametrize("kind", ["aps", "raps"])
+def test_without_a_seed_no_set_is_empty(kind):
+    probs, labels = drawn(2000, 6, 0)
+    fitted = ConformalSets.fit(probs, labels, coverage=0.5, score=kind)
+    sets = fitted.sets(probs)
+    assert sets.any(-1).all()
+    assert torch.equal(sets, fitted.sets(probs))
+
+
+def test_the_same_seed_gives_the_same_sets():
+    probs, labels = drawn(300, 5, 0)
+    first, second, other = (
+        ConformalSets.fit(probs, labels, score="aps", seed=seed).sets(probs)
+        for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+
+
+def test_harder_samples_get_larger_sets():
+    probs, labels = drawn(3000, 8, 0)
+    sizes = ConformalSets.fit(probs, labels, score="aps").sets(probs).sum(-1)
+    order = probs.amax(-1).argsort()
+    assert sizes[order[:500]].double().mean() > sizes[order[-500:]].double().mean() + 1
+
+
+def test_float32_agrees_with_float64():
+    probs, labels = drawn(500, 10, 1)
+    for kind in SCORES:
+        wide = ConformalSets.fit(probs, labels, score=kind)
+        narrow = ConformalSets.fit(probs.float(), labels, score=kind)
+        same = wide.sets(probs) == narrow.sets(probs.float())
+        assert same.double().mean() > 0.999
+
+
+def test_working_on_parts_does_not_matter(monkeypatch):
+    from tepui.metrics import chunks
+
+    probs, labels = drawn(100, 5, 2)
+    for kind in SCORES:
+        whole = ConformalSets.fit(probs, labels, score=kind, seed=1)
+        monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 35)
+        parts = ConformalSets.fit(probs, labels, score=kind, seed=1)
+        assert torch.equal(whole.limit, parts.limit)
+        found = parts.sets(probs)
+        monkeypatch.undo()
+        assert torch.equal(whole.sets(probs), found)
+
+
+def numbers(samples, seed):
+    """Predictions with a spread that is known but for its size, and targets."""
+    generator = torch.Generator().manual_seed(seed)
+    normal = lambda: torch.randn(  # noqa: E731
+        samples, 2, generator=generator, dtype=torch.float64
+    )
+    mean, std = normal(), normal().exp()
+    return mean, std, mean + 2 * std * normal()
+
+
+def parts_of(kind, mean, std):
+    if kind == "residual":
+        return mean, None
+    return (mean, std) if kind == "normalized" else (mean - std, mean + std)
+
+
+@pytest.mark.parametrize("kind", ["residual", "normalized", "quantile"])
+@modest
+@given(st.integers(0, 2**31), st.sampled_from([0.5, 0.8, 0.9]))
+def test_intervals_hold_what_was_promised(kind, number, coverage):
+    shares = torch.zeros(2, dtype=torch.float64)
+    for repeat in range(REPEATS):
+        mean, std, targets = numbers(HELD + NEW, number + repeat)
+        held = parts_of(kind, mean[:HELD], std[:HELD])
+        fitted = ConformalIntervals.fit(
+            *held, targets[:HELD], coverage=coverage, score=kind
+        )
+        lower, upper = fitted.interval(*parts_of(kind, mean[HELD:], std[HELD:]))
+        assert (lower <= upper).all()
+        inside = (lower <= targets[HELD:]) & (targets[HELD:] <= upper)
+        shares += inside.double().mean(0) / REPEATS
+    assert fitted.limit.shape == (2,)
+    assert ((shares - coverage).abs() < 3 * standard_error(coverage)).all()
+
+
+def test_limits_are_order_statistics():
+    scores = torch.arange(1.0, 20.0)
+    assert conformal_quantile(scores, 0.95) == 19
+    assert conformal_quantile(scores, 0.9) == 18
+    assert conformal_quantile(scores, 0.05) == 1
+    # 0.29 of a hundred is 29, whatever floating numbers make of it.
+    assert conformal_quantile(torch.arange(1.0, 100.0), 0.29) == 29
+
+
+def test_too_few_samples_hold_everything_and_say_so():
+    probs, labels = drawn(8, 4, 0)
+    with pytest.warns(UserWarning, match=r"8 samples cannot promise.*at least 9 samp"):
+        fitted = ConformalSets.fit(probs, labels, coverage=0.9)
+    assert fitted.sets(probs).all()
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, -0.1, math.nan])
+def test_a_coverage_outside_is_refused(coverage):
+    probs, labels = drawn(20, 3, 0)
+    with pytest.raises(ValueError, match=r"coverage must lie in \(0, 1\), got"):
+        ConformalSets.fit(probs, labels, coverage=coverage)
+    with pytest.raises(ValueError, match=r"coverage must lie in \(0, 1\), got"):
+        ConformalIntervals.fit(probs, None, probs, coverage=coverage)
+
+
+def test_bad_input_is_named():
+    probs, labels = drawn(20, 3, 0)
+    with pytest.raises(ValueError, match="score must be one of threshold, aps, raps"):
+        ConformalSets.fit(probs, labels, score="lac")
+    with pytest.raises(ValueError, match=r"probs must lie in \[0, 1\]"):
+        ConformalSets.fit(2 * probs, labels)
+    with pytest.raises(ValueError, match=r"labels must have shape \(20,\)"):
+        ConformalSets.fit(probs, labels[:5])
+    with pytest.raises(ValueError, match="second must be standard deviations"):
+        ConformalIntervals.fit(probs, None, probs, score="normalized")
+    with pytest.raises(ValueError, match="second must be positive standard"):
+        ConformalIntervals.fit(probs, 0 * probs, probs, score="normalized")
+
+
+def test_what_a_file_keeps_is_everything():
+    probs, labels = drawn(60, 4, 0)
+    fitted = ConformalSets.fit(probs, labels, score="raps", seed=5, free=1)
+    again = stored_conformity(fitted.document(), fitted.tensors())
+    assert torch.equal(again.sets(probs), fitted.sets(probs))
+    assert again.document() == fitted.document()
+    mean, std, targets = numbers(60, 0)
+    fitted = ConformalIntervals.fit(mean, std, targets, score="normalized")
+    again = stored_conformity(fitted.document(), fitted.tensors())
+    assert torch.equal(again.interval(mean, std)[0], fitted.interval(mean, std)[0])

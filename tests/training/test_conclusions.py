@@ -1,0 +1,179 @@
+"""What a run says of its members when it has ended."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from tepui import Task
+from tepui.data import Arrays
+from tepui.evaluation.answers import answers_of, silent_members
+from tepui.evaluation.guessing import losses_beside_guessing
+from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
+from tepui.methods import A2D, DeepEnsemble
+
+LABELS = torch.arange(60) % 3
+DATA = Arrays(5 * torch.eye(3)[LABELS], LABELS)
+X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Dead(nn.Module):
+    """A member whose outputs depend on no input."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(3))
+
+    def forward(self, inputs):
+        return self.bias.expand(len(inputs), -1)
+
+
+def fitted(factories, data=DATA, **options):
+    ensemble = tepui.Ensemble.build(factories, seed=0)
+    how = {"method": DeepEnsemble(), "epochs": 8, "progress": "none", **options}
+    return tepui.fit(ensemble, data, **how)
+
+
+def test_fit_names_a_member_that_learned_nothing():
+    factories = [lambda: nn.Linear(3, 3), Dead, lambda: nn.Linear(3, 3)]
+    with pytest.warns(UserWarning, match="member 1 may not have learned") as log:
+        fitted(factories)
+    assert "the training data" in str(log[0].message)
+    assert log[0].filename == __file__
+    with pytest.warns(UserWarning, match="on the validation data"):
+        fitted(factories, validation=0.2)
+
+
+def test_members_that_learn_alike_are_not_named():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = fitted([lambda: nn.Linear(3, 3)] * 2)
+    text = str(run)
+    assert text.startswith("2 members trained for 8 epochs (classification)")
+    assert "training loss" in text
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "expected"),
+    [
+        (
+            CrossEntropy(),
+            torch.tensor([0, 0, 0, 1]),
+            -0.75 * math.log(0.75) - 0.25 * math.log(0.25),
+        ),
+        (BinaryCrossEntropy(), torch.tensor([[1, 0], [0, 0]]), math.log(2) / 2),
+        (MSE(), torch.tensor([1.0, 3.0]), 1.0),
+        (GaussianNLL(), torch.tensor([1.0, 3.0]), 1.0),
+        (Quantiles((0.5,)), torch.tensor([0.0, 1.0, 2.0]), 1 / 3),
+    ],
+)
+def test_guessing_knows_the_targets_and_no_input(loss, targets, expected):
+    found = losses_beside_guessing([0.5], targets, 2, loss)
+    assert found.guessing == pytest.approx(expected)
+
+
+def test_a_likelihood_is_compared_as_the_variance_it_stands_for():
+    noise = torch.randn(100000, generator=torch.Generator().manual_seed(0)).double()
+    outputs = torch.tensor([0.0, math.log(4.0)]).double().expand(len(noise), 2)
+    loss = float(GaussianNLL()(outputs, 2 * noise).mean())
+    found = losses_beside_guessing([loss], 2 * noise, 2, GaussianNLL())
+    assert found.members[0] == pytest.approx(4.0, rel=0.02)
+    assert found.guessing == pytest.approx(4.0, rel=0.02)
+
+
+def test_of_a_loss_that_names_no_task_nothing_is_said():
+    def own(outputs, targets):
+        return outputs[:, 0] - outputs[:, 0] + 1.0
+
+    assert losses_beside_guessing([1.0], LABELS, 3, own) is None
+
+
+def test_a_run_with_unlabeled_data_says_what_answers_tell():
+    run = fitted([lambda: nn.Linear(3, 3)] * 2, method=A2D(weight=0.01), unlabeled=DATA)
+    said = run.summary["answers"]
+    expected = answers_of(run.ensemble.logits(DATA.inputs))
+    assert said["unlabeled"]["information"] == pytest.approx(expected.information)
+    assert said["labeled"] == said["unlabeled"]
+    assert min(expected.shares()) > 0.5
+
+
+def test_members_that_answer_alike_everywhere_are_named():
+    same = Arrays(torch.zeros(20, 3), torch.zeros(20).long())
+    with pytest.warns(UserWarning, match=r"members \[0, 1\] say nothing about the unl"):
+        fitted([lambda: nn.Linear(3, 3)] * 2, method=A2D(weight=0.01), unlabeled=same)
+
+
+def test_information_is_that_of_its_definition():
+    logits = torch.randn(2, 7, 3, dtype=torch.float64)
+    probs = logits.softmax(-1)
+    expected = []
+    for member in probs:
+        mean = member.mean(0)
+        joint = (member * (member / mean).log()).sum(-1).mean()
+        expected.append(float(joint))
+    assert answers_of(logits).information == pytest.approx(expected)
+    assert silent_members(answers_of(logits), answers_of(logits)) == []
+
+
+def test_a_loss_gives_the_ensemble_its_task_and_another_keeps_it():
+    run = fitted([lambda: nn.Linear(3, 3)] * 2)
+    assert run.ensemble.task == Task("classification")
+    numbers = Arrays(X, X.sum(1))
+    run = fitted(
+        [lambda: nn.Linear(4, 1)] * 2, numbers, loss=MSE(), optimizer=tepui.SGD(lr=0.01)
+    )
+    assert run.ensemble.task == Task("regression")
+
+    def own(outputs, targets):
+        return (outputs[:, 0] - targets).abs()
+
+    again = tepui.fit(
+        run.ensemble,
+        numbers,
+        method=DeepEnsemble(),
+        epochs=1,
+        loss=own,
+        progress="none",
+        optimizer=tepui.SGD(lr=0.01),
+    )
+    assert again.ensemble.task == Task("regression")
+    fresh = fitted(
+        [lambda: nn.Linear(4, 1)] * 2, numbers, loss=own, optimizer=tepui.SGD(lr=0.01)
+    )
+    assert fresh.ensemble.task == Task("unknown")
+
+
+def test_a_task_travels_with_heads_and_through_the_run_folder(tmp_path):
+    body = nn.Linear(4, 6)
+    ensemble = tepui.Ensemble.on_features(body, lambda: nn.Linear(6, 1), members=2)
+    features = Arrays(body(X).detach(), X.sum(1))
+    how = {"method": DeepEnsemble(), "epochs": 1, "loss": MSE(), "progress": "none"}
+    how["optimizer"] = tepui.SGD(lr=0.01)
+    tepui.fit(ensemble.heads, features, out=tmp_path, **how)
+    assert ensemble.task == Task("regression")
+    assert ensemble.predict(X).mean.shape == (60, 1)
+    loaded = tepui.load(tmp_path, factory=lambda: nn.Linear(6, 1))
+    assert loaded.task == Task("regression")
+    assert loaded.preparation is not None
+
+
+@pytest.mark.parametrize(
+    "loss", [MSE(), GaussianNLL(), Quantiles(), BinaryCrossEntropy()]
+)
+def test_shapes_that_do_not_fit_are_refused_before_training(loss):
+    with pytest.raises(ValueError, match=r"(outputs|targets) must"):
+        fitted([lambda: nn.Linear(4, 5)], Arrays(X, X.sum(1)), loss=loss)
+
+
+def test_methods_that_compare_classes_refuse_numbers():
+    with pytest.raises(ValueError, match=r"loss must be one of classes.*for A2D"):
+        fitted(
+            [lambda: nn.Linear(4, 1)] * 2,
+            Arrays(X, X.sum(1)),
+            loss=MSE(),
+            method=A2D(),
+            unlabeled=Arrays(X, X.sum(1)),
+        )

@@ -52,7 +52,7 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable ".[dev]"
 	$(PIP) --no-deps "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
-	$(PIP) "ray[tune]>=2.40" || echo "no Ray for this machine: its tests are skipped"
+	$(PIP) "ray[tune]>=2.52" || echo "no Ray for this machine: its tests are skipped"
 	touch $@
 
 $(VENV)/.docs: pyproject.toml $(VENV)/.torch

@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import tepui
-from tepui.core.storage import read_json, replacing
+from tepui.core.replacing import replacing
+from tepui.core.storage import read_json
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.scores import Scores, mean_scores, scores

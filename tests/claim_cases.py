@@ -1,5 +1,6 @@
 """Hand-made results that support, refute or leave open each claim."""
 
+from dataclasses import replace
 from itertools import product
 
 from tepui.studies.results import Record, averaged
@@ -25,19 +26,47 @@ def repeated(item, method, metric, mean, swing=0.0, dataset="cifar10", **at):
     )
 
 
-def fitted(item, metric, value, reach, n=8, config_hash="", **at):
-    """A slope with its interval."""
-    return Record(
-        item=item,
-        dataset="cifar10",
-        architecture="resnet18",
+RADII = (0.05, 0.1, 0.15, 0.2)
+
+
+def swept(
+    item,
+    slope,
+    swing=0.02,
+    config_hash="",
+    measure="worst_case",
+    diversity="der",
+    **axes,
+):
+    """Ensembles over radii, about a line in logarithms; beyond 0.2 they break."""
+    names = {"item": item, "dataset": "cifar10", "architecture": "resnet18"}
+    at = {"ensemble_size": 3, **axes}
+    for rho in (*RADII, 0.4):
+        sharp = 1 / rho
+        diverse = sharp**slope if rho in RADII else 1e6
+        x = repeated(
+            item, "sam", "sharpness", sharp, rho=rho, sharpness_measure=measure, **at
+        )
+        y = repeated(
+            item,
+            "sam",
+            diversity,
+            diverse,
+            swing * diverse,
+            dataset="cifar10_c",
+            rho=rho,
+            **at,
+        )
+        yield from (x, y)
+    measures = {"sharpness_measure": measure, "diversity": diversity}
+    yield Record(
+        **names,
         method="sam_rho_sweep",
-        metric=metric,
-        value=value,
+        metric="beta",
+        value=9.0,
         unit="none",
-        n=n,
-        interval=(value - reach, value + reach),
-        at=at,
+        n=1,
+        at={**at, **measures},
         config_hash=config_hash,
     )
 
@@ -72,12 +101,21 @@ def sized(leads):
         yield repeated(item, "deep_ensemble", metric, base - 1, **at)
 
 
+def ahead(items, by, swing=0.2):
+    """SharpBalance ahead of both baselines by some points."""
+    for item in items:
+        metric = "ensemble_accuracy"
+        yield repeated(item, "sharpbalance", metric, 70 + by, swing)
+        for rival in ("sam", "deep_ensemble"):
+            yield repeated(item, rival, metric, 70)
+
+
 def gain(way):
     """The claim is about one of the data sets; the other says the opposite."""
     for dataset, turn in (("cifar10_c", -1), ("cifar100_c", 1)):
         at = {"dataset": dataset, "ensemble_size": 5}
         item, metric = "sharpbalance/figure8", "ensemble_accuracy"
-        yield repeated(item, "sharpbalance", metric, 71.3 + turn * way, 0.2, **at)
+        yield repeated(item, "sharpbalance", metric, 70 + turn * way, 0.2, **at)
         yield repeated(item, "sam", metric, 70, **at)
         yield repeated(item, "deep_ensemble", metric, 69, **at)
 
@@ -101,9 +139,11 @@ def ordered(way):
 
 
 def gsam(way):
-    item, metric = ["sharpbalance/table7"], "ensemble_accuracy"
-    yield from duel(item, metric, "gsam", ["sam"], way)
-    yield from duel(item, metric, "sharpbalance_gsam", ["sharpbalance"], way)
+    """Each of them ahead of the one before, behind, or neither."""
+    order = ("sam", "gsam", "sharpbalance", "sharpbalance_gsam")
+    for rank, method in enumerate(order):
+        values = ("ensemble_accuracy", 70 + way * rank, 0.2 * rank)
+        yield repeated("sharpbalance/table7", method, *values)
 
 
 def theory(item, metric, method):
@@ -160,25 +200,28 @@ def enveloped(way):
 
 def jump(way):
     places = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
-    inside = {1: 0.3, -1: -0.3, 0: 0.05}[way]
     for metric in ("pds", "auroc"):
         level = 0.2
         for index, place in enumerate(places):
-            level += inside if place in (1.0, 10.0) else 0.03 * (index > 0)
+            level += 0.3 * way if place in (1.0, 10.0) else 0.03 * (index > 0) * way
             swing = 0.04 if place in (10.0, 100.0) else 0.001
             names = ("sed/figure3", "sed_a2d", metric, level, swing)
             yield repeated(*names, **{"lambda": place})
 
 
 def growing(way):
-    for size in (2, 3, 5, 10):
-        values = ("auroc", 0.7 + way * 0.01 * size, 0.001 * size)
-        yield repeated("sed/figure4", "sed_a2d", *values, ensemble_size=size)
+    """On C-1; other sets say the opposite."""
+    for size, (dataset, turn) in product(
+        (2, 3, 5, 10), (("imagenet_c1", 1), ("inaturalist", -1))
+    ):
+        values = ("auroc", 0.7 + turn * way * 0.01 * size, 0.001 * size)
+        at = {"dataset": dataset, "ensemble_size": size}
+        yield repeated("sed/figure4", "sed_a2d", *values, **at)
 
 
-def timed(methods, claimed, edge):
+def timed(methods, claimed, other, edge):
     def make(way):
-        exponent = {1: claimed, -1: 1.0, 0: edge}[way]
+        exponent = {1: claimed, -1: other, 0: edge}[way]
         for method, size in product(methods, (2, 4, 8, 16)):
             values = ("step_milliseconds", size**exponent)
             swing = 0.01 * size * values[1]
@@ -211,7 +254,9 @@ BARS = [f"sharpbalance/figure7{panel}" for panel in "abcdef"]
 TRADEOFF = [f"sharpbalance/figure{number}" for number in (3, 4, 5, 12)]
 CASES = {
     "sharpbalance/tradeoff": lambda way: [
-        fitted(item, "beta", 0.5 * way, 0.2) for item in TRADEOFF
+        record
+        for item in TRADEOFF
+        for record in swept(item, 0.5 * way, 0.02 if way else 0.3)
     ],
     "sharpbalance/sam-individual": lambda way: duel(
         BARS, "individual_accuracy", "sam", ["deep_ensemble"], way
@@ -219,12 +264,10 @@ CASES = {
     "sharpbalance/sam-improvement": lambda way: duel(
         BARS, "eir", "sam", ["deep_ensemble"], -way
     ),
-    "sharpbalance/wins": lambda way: duel(
-        [*BARS, "sharpbalance/figure13", "sharpbalance/table5"],
-        "ensemble_accuracy",
-        "sharpbalance",
-        ["sam", "deep_ensemble"],
-        way,
+    "sharpbalance/wins-ood": lambda way: ahead(BARS[:3], way),
+    "sharpbalance/wins-id": lambda way: ahead(BARS[3:], 0.2 * way - 0.2, 0.05),
+    "sharpbalance/other-networks": lambda way: ahead(
+        ["sharpbalance/figure13", "sharpbalance/table5"], way
     ),
     "sharpbalance/gap-severity": lambda way: lead(
         [f"sharpbalance/table{number}" for number in (2, 3, 4)],
@@ -237,12 +280,18 @@ CASES = {
     ),
     "sharpbalance/gain-at-five": gain,
     "sharpbalance/beta-width": lambda way: [
-        fitted("sharpbalance/figure5a", "beta", 0.4 - way * 0.1 * rank, 0.05, width=w)
-        for rank, w in enumerate((8, 16, 64))
+        record
+        for rank, width in enumerate((8, 16, 64))
+        for record in swept(
+            "sharpbalance/figure5a", 0.4 - way * 0.1 * rank, width=width
+        )
     ],
     "sharpbalance/beta-sparsity": lambda way: [
-        fitted("sharpbalance/figure5b", "beta", 0.4 + way * 0.1 * n, 0.05, sparsity=s)
-        for n, s in enumerate((0.0, 0.8, 0.95))
+        record
+        for rank, sparsity in enumerate((0.0, 0.8, 0.95))
+        for record in swept(
+            "sharpbalance/figure5b", 0.4 + way * 0.1 * rank, sparsity=sparsity
+        )
     ],
     "sharpbalance/fisher-curvature": lambda way: [
         repeated(
@@ -290,8 +339,8 @@ CASES = {
     "sed/envelops-a2d": enveloped,
     "sed/lambda-jump": jump,
     "sed/auroc-size": growing,
-    "sed/step-constant": timed(["sed_a2d"], 0.0, 0.25),
-    "sed/naive-quadratic": timed(["a2d", "divdis"], 2.0, 1.5),
+    "sed/step-constant": timed(["sed_a2d"], 0.0, 1.0, 0.25),
+    "sed/naive-quadratic": timed(["a2d", "divdis"], 2.0, 3.0, 2.25),
     "rethinking/baseline-worst": lambda way: controls(way, 1, 1),
     "rethinking/safety-is-sharp": lambda way: controls(way, 1, 1),
     "rethinking/safety-is-sharp-clean": lambda way: controls(way, 1, 1),
@@ -300,4 +349,34 @@ CASES = {
         for name in ("baseline-flattest", "sam-sharpens")
         for data in ("", "-clean")
     },
+}
+
+
+def of_released(case):
+    """The same numbers, of the released rule."""
+
+    def renamed(record):
+        if record.method.startswith("sharpbalance"):
+            return replace(record, method=f"{record.method}_released")
+        return record
+
+    return lambda way: map(renamed, case(way))
+
+
+OF_SHARPBALANCE = (
+    "wins-ood",
+    "wins-id",
+    "other-networks",
+    "gap-severity",
+    "gap-size",
+    "gain-at-five",
+    "uncertainty-order",
+    "uncertainty-size",
+    "scoring-cost",
+    "gsam",
+    "eoa-sam-plus",
+)
+CASES |= {
+    f"sharpbalance/{name}-released": of_released(CASES[f"sharpbalance/{name}"])
+    for name in OF_SHARPBALANCE
 }

@@ -1,43 +1,94 @@
-"""Several real processes that run one script and leave their results."""
+"""Several real processes that run one script, as ranks of torchrun do."""
 
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
+import tepui
 
-def launched(script, folder, processes, timeout=200, lost=()):
-    """Run a script once per rank; return what each saved as ``<rank>.pt``.
+LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
-    The script is given its rank, the folder and the number of processes. Ranks that are
-    to be lost leave nothing.
-    """
+
+class Ended(NamedTuple):
+    """How a process ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment_here():
+    """Return this environment for a process that finds tepui and the tests' modules."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    source = Path(tepui.__file__).parents[1]
+    return {
+        **os.environ,
+        "GLOO_SOCKET_IFNAME": loopback,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{source}{os.pathsep}{Path(__file__).parent}",
+    }
+
+
+def environment_of(rank, size, port):
+    """Return the environment of a rank."""
+    return {
+        **environment_here(),
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def launched(size, script, *arguments, timeout=240, **environment):
+    """Run a script once per rank; return how each ended."""
+    port = free_port()
+    options = ["-W", "error::FutureWarning", "-c", script, *map(str, arguments)]
     ranks = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-W",
-                "error::FutureWarning",
-                "-c",
-                script,
-                str(rank),
-                str(folder),
-                str(processes),
-            ],
-            env={**os.environ, "GLOO_SOCKET_IFNAME": loopback},
+            [sys.executable, *options],
+            env={**environment_of(rank, size, port), **environment},
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(processes)
+        for rank in range(size)
     ]
     try:
-        errors = [rank.communicate(timeout=timeout)[1] for rank in ranks]
+        said = [rank.communicate(timeout=timeout) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
-    left = [rank for rank in range(processes) if rank not in lost]
-    assert [ranks[rank].returncode for rank in left] == [0] * len(left), errors
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in left]
+    return [
+        Ended(rank.returncode, *each) for rank, each in zip(ranks, said, strict=True)
+    ]
+
+
+def assert_all_well(ended):
+    assert [each.code for each in ended] == [0] * len(ended), "\n".join(
+        each.err for each in ended if each.code
+    )
+
+
+def saved_by(folder, ranks):
+    """Return what each of the ranks saved as ``<rank>.pt``."""
+    files = [Path(folder) / f"{rank}.pt" for rank in ranks]
+    return [torch.load(file, weights_only=False) for file in files]
+
+
+def saved(script, folder, size, timeout=240):
+    """Run a script once per rank, all of them well; return what each saved."""
+    assert_all_well(launched(size, script, folder, timeout=timeout))
+    return saved_by(folder, range(size))

@@ -2,11 +2,13 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from processes import LAUNCHER, environment_here
 from tepui.cli.main import _read, main
 from tepui.cli.parsing import normalized
 from tepui.studies.executors.ray import PATIENCE
@@ -54,6 +56,28 @@ def test_commands_of_the_page(command, tmp_path, monkeypatch):
         pytest.importorskip(needed(command))
     run(command, tmp_path, monkeypatch)
     assert [*tmp_path.rglob("evaluation.json")]
+
+
+RANKS = re.findall(r"^torchrun (--nproc-per-node=2 -m .*)$", TEXT, re.M)
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_for_two_ranks(tmp_path):
+    """In their order, since one trains what another tests."""
+    assert [words.split()[3] for words in RANKS] == ["train", "evaluate", "train"]
+    for words in RANKS:
+        done = subprocess.run(
+            [*LAUNCHER, *shlex.split(words)],
+            cwd=tmp_path,
+            env=environment_here(),
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=500,
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "two" / "evaluation.json").is_file()
+    assert (tmp_path / "runs" / "shared" / "outcome.json").is_file()
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in HERE])

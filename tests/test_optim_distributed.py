@@ -12,10 +12,11 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 import tepui
-from processes import launched
+from processes import saved
 from tepui.optim import SAM
 
 WORKER = """
+import os
 import sys
 import torch
 from torch import distributed, nn
@@ -31,7 +32,7 @@ from torch.nn.utils import parameters_to_vector
 import tepui
 from tepui.optim import SAM
 
-rank, folder = int(sys.argv[1]), sys.argv[2]
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
 torch.set_num_threads(1)
 weights, x, y, cases = torch.load(f"{folder}/start.pt", weights_only=True)
 distributed.init_process_group(
@@ -188,7 +189,7 @@ def data():
 def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     torch.save((started().state_dict(), *data(), CASES), folder / "start.pt")
-    return launched(WORKER, folder, processes=2)
+    return saved(WORKER, folder, 2)
 
 
 def flat(net):

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.core.checks import UNLABELED, require
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import per_member, require_each
 from tepui.core.task import (
     CLASSIFICATION,
     GAUSSIAN,
@@ -24,6 +24,7 @@ from tepui.core.task import (
     UNKNOWN,
     Task,
 )
+from tepui.core.types import check_fields
 
 __all__ = [
     "MSE",
@@ -78,11 +79,20 @@ def cross_entropy(
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
-    if not targets.is_floating_point():
+    floats = targets.is_floating_point()
+    wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
+    if targets.shape != wanted and outputs.ndim > 1:
+        rule = "hold a class for each row of outputs, or probabilities of their shape"
+        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+        raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
+    if not floats:
         targets = targets.long()
-    losses = F.cross_entropy(
-        outputs, targets, reduction="none", label_smoothing=label_smoothing
-    )
+    try:
+        losses = F.cross_entropy(
+            outputs, targets, reduction="none", label_smoothing=label_smoothing
+        )
+    except IndexError as error:
+        raise ValueError(f"targets must be classes of the outputs: {error}") from error
     if outputs.ndim == 2:
         return losses
     if targets.is_floating_point():
@@ -105,13 +115,9 @@ class CrossEntropy:
     task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:
-        shares = values_of(self.label_smoothing)
-        require(
-            all(0 <= share <= 1 for share in shares),
-            "label_smoothing",
-            "lie in [0, 1]",
-            self.label_smoothing,
-        )
+        check_fields(self)
+        smoothing, rule = self.label_smoothing, "lie in [0, 1]"
+        require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""

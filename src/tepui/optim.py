@@ -35,6 +35,7 @@ from torch.utils.weak import TensorWeakRef
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 
 __all__ = ["SAM", "sam_perturbation"]
 
@@ -65,6 +66,9 @@ def sam_perturbation(
         >>> sam_perturbation(theta, g, rho=0.5)
         [tensor([0.3000, 0.4000])]
     """
+    if not 0 < len(gradients) == len(parameters):
+        rule = f"be one for each of the parameters ({len(parameters)})"
+        require(False, "gradients", rule, len(gradients))
     scaled = _scaled(parameters, gradients, adaptive)
     scale = rho / (get_total_norm(scaled) + EPSILON)
     return _offsets(parameters, scaled, scale, adaptive)
@@ -145,7 +149,12 @@ class SAM(torch.optim.Optimizer):
         perturbation: Perturbation = "global",
         **base_kwargs: Any,
     ) -> None:
+        check_types(SAM.__init__, locals())
         require(rho >= 0, "rho", "be non-negative", rho)
+        positive = max_grad_norm is None or max_grad_norm > 0
+        require(positive, "max_grad_norm", "be positive", max_grad_norm)
+        params = list(params)
+        require(len(params) > 0, "params", "hold at least one parameter", params)
         one_of("perturbation", perturbation, get_args(Perturbation))
         rule = (
             'be "global" unless module is a DistributedDataParallel, of which every '
@@ -154,7 +163,11 @@ class SAM(torch.optim.Optimizer):
         alone = perturbation == "global" or isinstance(module, Parallel)
         require(alone, "perturbation", rule, perturbation)
         super().__init__(params, {"rho": rho, "adaptive": adaptive, **base_kwargs})
-        self.base_optimizer = base_optimizer(self.param_groups, **base_kwargs)
+        built = base_optimizer(self.param_groups, **base_kwargs)
+        rule = "build a torch optimizer, as torch.optim.SGD does"
+        fits = isinstance(built, torch.optim.Optimizer)
+        require(fits, "base_optimizer", rule, type(built).__name__)
+        self.base_optimizer = built
         self.defaults = {**self.base_optimizer.defaults, **self.defaults}
         self._adopt_base_state()
         self._module = module

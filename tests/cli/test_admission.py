@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.cli.admission import check_classes, listed, named_by_user, plain
+from tepui.cli.admission import check_classes, listed, named_by_user, refusal
 from tepui.cli.main import main
 
 GUEST = """
@@ -41,6 +41,10 @@ def bare():
 made = Net()
 """
 NUMBERS = count()
+REFUSED = (
+    "must name a class that tepui offers, or one of yours that the command line names "
+    "by the same path"
+)
 TRAIN = ["train", "--members", "2", "--epochs", "1", "--quiet", "--out", "out"]
 
 
@@ -145,7 +149,7 @@ def test_a_file_names_nothing_outside_the_list(options, guest, capsys):
 )
 def test_a_file_alone_imports_nothing_of_a_users_package(name, options, guest, capsys):
     assert attempt(options.format(f"{guest}.{name}")) == 2
-    assert f"{guest}.{name}' is not allowed" in capsys.readouterr().err
+    assert f"{REFUSED}, got '{guest}.{name}'" in capsys.readouterr().err
     assert traces() == []
     assert guest not in sys.modules
 
@@ -154,7 +158,7 @@ def test_environment_variables_name_no_more_than_a_file(guest, monkeypatch, caps
     monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
     monkeypatch.setenv("TEPUI_TRAIN__MODEL", f"{guest}.Net")
     assert attempt("{}") == 2
-    assert "is not allowed" in capsys.readouterr().err
+    assert REFUSED in capsys.readouterr().err
     assert traces() == []
 
 
@@ -169,7 +173,7 @@ def test_a_value_on_the_command_line_is_no_way_around_the_list(guest, capsys):
 def test_an_unlabeled_set_inside_another_is_held_to_the_list(guest, capsys):
     options = f"ood: {{noise: {{class_path: {guest}.nets.Net}}}}"
     assert attempt(options, command=["evaluate", "nowhere"]) == 2
-    assert "is not allowed" in capsys.readouterr().err
+    assert REFUSED in capsys.readouterr().err
     assert traces() == []
 
 
@@ -177,7 +181,7 @@ def test_the_command_line_admits_one_class_and_nothing_beside_it(guest, capsys):
     words = ["--model", f"{guest}.Net"]
     for other in ("nets.Other", "nets.net", "net", "nets.made", "Net.forward"):
         assert attempt(f"model: {guest}.{other}", *words) == 2
-        assert f"{guest}.{other}' is not allowed" in capsys.readouterr().err
+        assert f"{REFUSED}, got '{guest}.{other}'" in capsys.readouterr().err
         spec = f"{{class_path: {guest}.{other}}}"
         assert attempt(f"model: {spec}", *words) == 2
     assert traces() == ["imported"]
@@ -192,7 +196,7 @@ def test_a_module_with_the_name_of_a_class_stays_closed(guest, capsys):
     for other in ("Twin.net", "Twin.Other"):
         for options in ("model: {}", "model: {{class_path: {}}}"):
             assert attempt(options.format(f"{guest}.{other}"), *words) == 2
-            assert f"{guest}.{other}' is not allowed" in capsys.readouterr().err
+            assert f"{REFUSED}, got '{guest}.{other}'" in capsys.readouterr().err
     assert traces() == ["imported"]
     main([*TRAIN, *words])
 
@@ -203,7 +207,7 @@ def test_a_class_is_admitted_in_the_file_beside_it_and_for_one_command(guest, ca
     main([*TRAIN, "--config", "options.yaml", "--model", f"{guest}.Net"])
     assert Path("out/ensemble.safetensors").exists()
     assert attempt(options, "--resume") == 2
-    assert "is not allowed" in capsys.readouterr().err
+    assert REFUSED in capsys.readouterr().err
 
 
 def test_options_of_a_users_class_may_name_its_neighbors(guest):
@@ -307,12 +311,62 @@ def test_only_classes_of_the_list_are_built():
     check_classes({"a": [json.dumps]}, known | {"json.dumps": json.dumps})
 
 
+def test_a_package_with_the_name_of_a_class_stays_closed(guest, capsys):
+    """What was not imported yet, in files and in folders, is closed as well."""
+    inner = Path(guest, "Twin", "folder")
+    inner.mkdir(parents=True)
+    for file in (inner / "nets.py", inner.parent / "nets.py"):
+        file.write_text(GUEST.replace("imported", "imported too"))
+    (inner.parent / "__init__.py").write_text(GUEST.replace("Net", "Twin"))
+    Path(guest, "__init__.py").write_text(f"from {guest}.Twin import Twin\n")
+    words = ["--model", f"{guest}.Twin"]
+    for other in ("Twin.nets.Net", "Twin.nets.net", "Twin.folder.nets.Net"):
+        assert attempt(f"model: {guest}.{other}", *words) == 2
+        assert f"{REFUSED}, got '{guest}.{other}'" in capsys.readouterr().err
+    assert traces() == ["imported"]
+
+
+def test_a_file_reads_no_further_file(guest, capsys):
+    Path("further.yaml").write_text("epochs: 2")
+    assert attempt("config: further.yaml") == 2
+    rule = "--config must be written on the command line, not in a file"
+    assert f"{rule}, got" in capsys.readouterr().err
+    main([*TRAIN, "--config", "further.yaml"])
+
+
+def test_a_file_names_no_cluster(guest, capsys):
+    options = "ray: {address: '203.0.113.1:10001'}"
+    command = ["compare", "--executor", "ray", "--out", "out"]
+    assert attempt(options, command=command) == 2
+    assert "--ray.address must be written on the comm" in capsys.readouterr().err
+    assert traces() == []
+
+
+def test_a_class_that_takes_no_further_arguments_is_given_none(guest, capsys):
+    options = "model: {class_path: MLP, dict_kwargs: {shell: ls}}"
+    assert attempt(options) == 2
+    assert "dict_kwargs must be left out, since MLP takes" in capsys.readouterr().err
+    assert traces() == []
+
+
 def test_messages_help_whoever_mistypes(guest, capsys):
     attempt("method: SMA")
-    assert "is called 'SMA' (did you mean 'SAM'?)" in capsys.readouterr().err
+    message = "method must name a class of tepui, got 'SMA' (did you mean 'SAM'?)"
+    assert capsys.readouterr().err == f"tepui: {message}\n"
     attempt(f"model: {{class_path: {guest}.Net}}")
-    error = capsys.readouterr().err
-    assert f"'{guest}.Net' is not allowed: a configuration may name" in error
-    assert "only if the command line names it by the same path" in error
-    assert "list" not in error.split("is not allowed")[1].split("Got value")[0]
-    assert plain("anything else") == "anything else"
+    assert capsys.readouterr().err == f"tepui: model {REFUSED}, got '{guest}.Net'\n"
+    attempt("method: tepui.models.MLP")
+    assert "method must name a class of the kind that" in capsys.readouterr().err
+    assert refusal("anything else") is None
+
+
+@pytest.mark.parametrize("command", ["reproduce", "sweep"])
+def test_no_recipe_is_imported_that_nobody_wrote(command, guest, monkeypatch, capsys):
+    name = {"reproduce": "ITEMS", "sweep": "RECIPE"}[command]
+    value = f"[{guest}.nets]" if command == "reproduce" else f"{guest}.nets"
+    monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
+    monkeypatch.setenv(f"TEPUI_{command.upper()}__{name}", value)
+    assert attempt("{}", command=[command]) == 2
+    assert attempt(f"{name.lower()}: {value}", command=[command]) == 2
+    assert traces() == []
+    assert guest not in sys.modules

@@ -9,12 +9,12 @@ from claim_cases import CASES
 from tepui.cli.main import main
 from tepui.papers.claims.evidence import read_evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
-from tepui.papers.claims.tables import document, markdown
+from tepui.papers.claims.power import simulated
+from tepui.papers.claims.tables import designs, document, markdown
 from tepui.papers.writing import as_json
 from tepui.studies.results import Results, write_results
 
 DOCS = Path(__file__).parents[2] / "docs"
-BEGIN, END = "<!-- verdicts -->\n", "<!-- end of verdicts -->\n"
 
 
 @pytest.fixture
@@ -31,9 +31,10 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     main(["claims", "--from", str(results)])
     shown = capsys.readouterr().out
     assert "sharpbalance/eoa-sam-plus" in shown.replace("\n", "")
-    decided = sum(claim.computed is not None for claim in CLAIMS)
-    undecided = len(CLAIMS) - decided - 1
-    assert f"3 supported, 2 refuted, {undecided} undecided" in shown
+    computed = sum(claim.computed is not None for claim in CLAIMS)
+    nothing = len(CLAIMS) - computed - 1
+    counts = f"small: 1 supported; computed: 2 supported, 2 refuted; {nothing} no data"
+    assert counts in shown
 
 
 def test_json_and_markdown_can_be_read_by_programs(results, capsys):
@@ -57,9 +58,9 @@ def test_results_of_size_smoke_are_said_to_be_left_out(tmp_path, capsys):
     written = json.loads(capsys.readouterr().out)["verdicts"]
     why = {row["claim"]: row["why"] for row in written}
     assert why["sharpbalance/eoa-sam-plus"] == (
-        "No data: needs sharpbalance/table6; results of size smoke are left out."
+        "Needs sharpbalance/table6; results of size smoke are left out."
     )
-    assert why["sharpbalance/gsam"] == "No data: needs sharpbalance/table7."
+    assert why["sharpbalance/gsam"] == "Needs sharpbalance/table7."
 
 
 def test_files_are_written_and_not_replaced(results, tmp_path, capsys):
@@ -97,12 +98,25 @@ def test_the_documents_hold_the_verdicts_of_the_committed_results():
     assert as_json(document(first)) == as_json(document(second))
     written = json.loads((DOCS / "claims.json").read_text())["verdicts"]
     for row, verdict in zip(written, document(first)["verdicts"], strict=True):
-        assert (row["claim"], row["outcome"]) == (verdict["claim"], verdict["outcome"])
+        for name in ("claim", "size", "outcome"):
+            assert row[name] == verdict[name]
         assert row["printed"] == verdict["printed"]
         for name in ("effect", "p"):
             if row[name] is None or verdict[name] is None:
                 assert row[name] is verdict[name]
             else:
                 assert row[name] == pytest.approx(verdict[name], rel=1e-6, abs=1e-12)
+    assert part_of_page("verdicts") == markdown(first).strip()
+
+
+def part_of_page(name):
     page = (DOCS / "claims.md").read_text()
-    assert page.split(BEGIN)[1].split(END)[0].strip() == markdown(first).strip()
+    return (
+        page.split(f"<!-- {name} -->\n")[1]
+        .split(f"<!-- end of {name} -->\n")[0]
+        .strip()
+    )
+
+
+def test_the_documents_hold_the_power_of_the_designs():
+    assert part_of_page("designs") == designs(simulated(CLAIMS)).strip()

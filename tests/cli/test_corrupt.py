@@ -1,9 +1,9 @@
-import json
 import re
 
 import pytest
 
 from tepui.cli.main import main
+from tepui.core.storage import read_document
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 
@@ -17,7 +17,7 @@ def run(tmp_path_factory):
 
 def evaluation(run, *options):
     main(["evaluate", str(run), "--overwrite", *options])
-    return json.loads((run / "evaluation.json").read_text())
+    return read_document(run / "evaluation.json", "evaluation")
 
 
 def test_written_copies_score_as_those_made_on_the_fly(run, tmp_path, capsys):

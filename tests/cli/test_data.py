@@ -16,8 +16,8 @@ from data_layouts import (
 )
 from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
-from tepui.data.files.installing import RECORD
 from tepui.data.files.origins import Download, Origin
+from tepui.data.files.record import RECORD
 
 SMALL = ["--epochs", "1", "--members", "2", "--batch-size", "8", "--quiet"]
 
@@ -226,16 +226,16 @@ def test_the_list_says_what_is_there_and_what_is_needed(words, root, capsys):
 
 
 def test_verify_opens_both_parts(root, capsys):
-    main(["data", "verify", "CIFAR10"])
+    main(["verify", "CIFAR10"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "without a record of hashes" in shown
     assert "training part: 40 samples test part: 8 samples" in shown
     (root / "cifar-10-batches-bin" / "data_batch_3.bin").unlink()
-    main(["data", "verify", "CIFAR10"])
+    main(["verify", "CIFAR10"])
     assert "training part: absent" in capsys.readouterr().out
     (root / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(b"0")
     with pytest.raises(SystemExit):
-        main(["data", "verify", "CIFAR10"])
+        main(["verify", "CIFAR10"])
     assert "test_batch.bin must hold 8 images" in capsys.readouterr().err
 
 
@@ -244,7 +244,7 @@ def test_verify_opens_every_corrupted_copy(root, capsys):
     images = np.zeros((10, 32, 32, 3), dtype=np.uint8)
     np.save(root / "CIFAR-10-C" / "fog.npy", images)
     np.save(root / "CIFAR-10-C" / "labels.npy", np.zeros(10, dtype=np.uint8))
-    main(["data", "verify", "CIFAR10C"])
+    main(["verify", "CIFAR10C"])
     assert "fog 5: 2 samples" in capsys.readouterr().out
 
 
@@ -261,14 +261,16 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(FashionMNIST, "origin", origin)
     main(["data", "fetch", "fashionmnist"])
     assert "from me" in capsys.readouterr().out
-    main(["data", "verify", "FashionMNIST"])
+    main(["verify", "FashionMNIST"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "4 files have the hashes they were installed with" in shown
+    assert "file of a data set │ 4 │ 0" in shown
+    assert "nothing is damaged" in shown
     changed = root / "fashion-mnist" / downloads[0].file
     changed.write_bytes(changed.read_bytes()[:-1])
-    with pytest.raises(SystemExit):
-        main(["data", "verify", "FashionMNIST"])
-    assert "must have sha256" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", str(root / "fashion-mnist")])
+    assert stop.value.code == 1
+    assert "must have sha256" in capsys.readouterr().out
     assert (root / "fashion-mnist" / RECORD).exists()
 
 
@@ -276,8 +278,15 @@ def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tepui.data.sets.tiny_imagenet.CLASSES", 2)
     monkeypatch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
     tiny_imagenet(tmp_path / "other", ["n01", "n02"])
-    main(["data", "verify", "TinyImageNet", "--root", str(tmp_path / "other")])
+    main(["verify", "TinyImageNet", "--root", str(tmp_path / "other")])
     assert "test part: 4 samples" in capsys.readouterr().out
+
+
+def test_verify_says_how_to_get_what_is_missing(root, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", "SVHN"])
+    assert stop.value.code == 2
+    assert "SVHN is not in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -287,8 +296,7 @@ def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
         (["fetch"], "name must be one of"),
         (["fetch", "ImageNetA"], "ImageNetA cannot be fetched. Place it by hand"),
         (["fetch", "CIFAR10", "--root", "here"], "could not be downloaded completely"),
-        (["verify", "SVHN"], "SVHN is not in"),
-        (["list", "SVHN"], "action must be fetch or verify with a name"),
+        (["list", "SVHN"], "action must be fetch with a name"),
         (["fetsh", "SVHN"], "fetsh"),
     ],
 )

@@ -1,6 +1,5 @@
 """``tepui measure`` on files of weights and on run folders."""
 
-import json
 import math
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 import tepui
 from tepui.cli.main import main
-from tepui.core.storage import write_document
+from tepui.core.storage import read_document, write_document
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
 from tepui.sharpness import fisher_rao
@@ -26,7 +25,7 @@ def files(tmp_path):
 
 def measured(out, *words):
     main(["measure", *map(str, words), "--samples", "10", "--out", str(out)])
-    return json.loads((out / "measure.json").read_text())
+    return read_document(out / "measure.json", "measures")
 
 
 MODEL = ("--model", "ConvNet", "--model.width", "2")
@@ -104,7 +103,7 @@ def test_nothing_is_overwritten(files, tmp_path, capsys):
 def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     run = tmp_path / "run"
     run.mkdir()
-    document = {"config": {"data": {"class": "CIFAR100"}}}
+    document = {"config": {"data": {"class": "CIFAR100"}}, "environment": {}}
     write_document(run / "run.json", "run", document)
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)

@@ -2,14 +2,13 @@
 
 import re
 import subprocess
-import sys
 
 import pytest
 
+from processes import LAUNCHER, environment_here
 from tepui.cli.main import main
 from tepui.core.storage import read_tensors
 from training.cases import assert_same_bits, one_thread
-from training.rank_cases import ranks_env
 
 single = pytest.fixture(autouse=True)(one_thread)
 SMALL = ["--data", "Digits", "--model", "MLP", "--model.hidden", "[8]"]
@@ -21,14 +20,10 @@ COMPARE += ["--epochs", "2", "--corruptions", "none", "--sharpness", "20"]
 
 def torchrun(folder, *words, size=2):
     """Run a command in a folder under torchrun; return what was said."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    environment = ranks_env(0, 1, 0)
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        del environment[name]
     return subprocess.run(
-        [*launch, f"--nproc-per-node={size}", "-m", "tepui", *map(str, words)],
+        [*LAUNCHER, f"--nproc-per-node={size}", "-m", "tepui", *map(str, words)],
         cwd=folder,
-        env=environment,
+        env=environment_here(),
         capture_output=True,
         check=False,
         text=True,
@@ -69,6 +64,19 @@ def test_compare_gives_the_comparison_of_one_process(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
+def test_evaluate_gives_the_files_of_one_process(tmp_path):
+    files = ("evaluation.json", "gallery.json", "logits.safetensors")
+    exam = ["evaluate", str(tmp_path / "run"), "--batch-size", "50"]
+    exam += ["--corruptions", "none", "--ood", "noise=UniformNoise"]
+    main([*TRAIN, "--out", str(tmp_path / "run"), "--quiet"])
+    done = torchrun(tmp_path, *exam)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall("written to", done.stdout)) == 1
+    many = [(tmp_path / "run" / file).read_bytes() for file in files]
+    main([*exam, "--overwrite"])
+    assert many == [(tmp_path / "run" / file).read_bytes() for file in files]
+
+
 @pytest.mark.slow
 def test_heads_on_an_extractor_are_trained_over_ranks(tmp_path):
     main([*TRAIN, "--out", str(tmp_path / "body"), "--quiet"])
@@ -87,7 +95,9 @@ def test_other_commands_are_refused_and_mistakes_name_their_rank(
     with pytest.raises(SystemExit, match="2"):
         main(["report", str(tmp_path)])
     said = capsys.readouterr().err
-    assert said.startswith("tepui (rank 1): command must be train or compare under")
+    assert said.startswith(
+        "tepui (rank 1): command must be train, compare or evaluate under"
+    )
 
 
 def test_an_environment_set_in_part_ends_in_a_message(monkeypatch, capsys, tmp_path):

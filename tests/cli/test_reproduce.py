@@ -1,4 +1,3 @@
-import json
 import os
 import shutil
 import signal
@@ -56,7 +55,7 @@ def test_what_is_there_is_kept_and_the_rest_is_made(made, capsys):
             lambda document: document["settings"].update(panels=["b"], epochs=9),
             "was made with other settings (epochs, panels); --overwrite makes it again",
         ),
-        (lambda document: document.update(format=0), "results of format 1, got 0;"),
+        (lambda document: document.pop("item"), "damaged (KeyError('item'))"),
     ],
 )
 def test_other_results_are_not_taken_for_those_asked_for(
@@ -65,15 +64,14 @@ def test_other_results_are_not_taken_for_those_asked_for(
     folder, _ = made
     before = folder / "out/smoke/sharpbalance/figure7a/results.json"
     file = tmp_path / "smoke/sharpbalance/figure7a/results.json"
-    document = json.loads(before.read_text())
+    document = read_document(before, "results")
     change(document)
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(document))
+    write_document(file, "results", document)
     place = ["--out", str(tmp_path), "--store", str(tmp_path / "store")]
     with pytest.raises(SystemExit):
         main(["reproduce", "sharpbalance/figure7a", "--size", "smoke", *place])
     assert message in capsys.readouterr().err
-    assert json.loads(file.read_text()) == document
+    assert read_document(file, "results") == document
     assert not (tmp_path / "store").exists()
 
 
@@ -132,7 +130,7 @@ def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
     assert 2 <= len(kept) < len(finished(tmp_path)) == 6
     assert kept.items() <= finished(tmp_path).items()
     whole, again = (
-        json.loads((folder / place).read_text()) for folder in (made[0], tmp_path)
+        read_document(folder / place, "results") for folder in (made[0], tmp_path)
     )
     assert {**again, "environment": 0} == {**whole, "environment": 0}
 

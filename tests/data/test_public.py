@@ -45,3 +45,14 @@ def test_import_stays_light():
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     )
     assert done.stdout == ""
+
+
+def test_downloads_come_by_https_and_with_a_sha256_where_one_is_known():
+    kinds = [getattr(tepui.data, name) for name in tepui.data.__all__]
+    origins = [kind.origin for kind in kinds if hasattr(kind, "origin")]
+    downloads = {item.file: item for origin in origins for item in origin.downloads}
+    assert len(downloads) >= 11
+    assert all(item.url.startswith("https://") for item in downloads.values())
+    without = [name for name, item in downloads.items() if len(item.sha256) != 64]
+    assert without == ["Tiny-ImageNet-C.tar"]
+    assert len({item.sha256 for item in downloads.values()}) == len(downloads)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tepui.core.storage import write_document
 from tepui.data import HuggingFaceTokenizer, Tokenizer
 from tepui.data.tokenizer import _shortened
 
@@ -82,26 +83,32 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([], "must hold a tokenizer, got 'list'"),
-        ({"kind": "ensemble"}, "must hold a tokenizer"),
-        ({"kind": "tokenizer", "words": "ab", "buckets": 1}, "be a list of words"),
-        ({"kind": "tokenizer", "words": [1], "buckets": 1}, "be a list of words"),
-        ({"kind": "tokenizer", "words": ["a"], "buckets": "x"}, "be a number, got 'x'"),
+        ({}, "be a list of words"),
+        ({"words": "ab", "buckets": 1}, "be a list of words"),
+        ({"words": [1], "buckets": 1}, "be a list of words"),
+        ({"words": ["a"], "buckets": "x"}, "be a number, got 'x'"),
         (
-            {"kind": "tokenizer", "words": ["a"], "buckets": 0},
+            {"words": ["a"], "buckets": 0},
             "buckets must be positive",
         ),
         (
-            {"kind": "tokenizer", "words": ["a", "a"], "buckets": 1},
+            {"words": ["a", "a"], "buckets": 1},
             "words must be distinct",
         ),
     ],
 )
 def test_foreign_files_are_refused(tmp_path, document, message):
     path = tmp_path / "words.json"
-    path.write_text(json.dumps(document))
+    write_document(path, "tokenizer", document)
     with pytest.raises(ValueError, match=message):
         Tokenizer.load(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no json"])
+def test_files_of_others_are_refused(tmp_path, text):
+    (tmp_path / "words.json").write_text(text)
+    with pytest.raises(ValueError, match=r"words\.json must be"):
+        Tokenizer.load(tmp_path / "words.json")
 
 
 def test_bad_arguments_are_named():

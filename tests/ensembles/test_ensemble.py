@@ -187,7 +187,7 @@ def test_logits_are_of_eval_mode_and_leave_every_part_as_it_was(modes):
 
 def test_modes_are_kept_when_a_member_fails():
     ensemble = Ensemble.build(deep, members=2).train()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match=r"must accept samples of shape \(99,\)"):
         ensemble.logits(torch.zeros(2, 99))
     assert all(part.training for part in ensemble.modules())
 

@@ -10,6 +10,7 @@ from torch import nn
 import tepui
 from tepui import Ensemble, Task
 from tepui.data import Arrays
+from tepui.ensembles.prediction import TaskLacksError
 from tepui.losses import MSE, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.metrics import ece, ensemble_probs, nll
@@ -94,11 +95,11 @@ def test_sets_are_made_of_calibrated_probabilities():
 
 def test_sets_without_data_for_them_are_refused():
     prediction = overconfident().predict(torch.zeros(2, 2))
-    with pytest.raises(ValueError, match=r"sets must come from an ensemble.*conformal"):
+    with pytest.raises(TaskLacksError, match=r"no sets, since the ens.*no data for"):
         _ = prediction.sets
     ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
     prediction = ensemble.predict(torch.zeros(2, 2))
-    with pytest.raises(ValueError, match="conformal_interval must come from an ensem"):
+    with pytest.raises(TaskLacksError, match=r"no conformal_interval, since the ens"):
         _ = prediction.conformal_interval
     with pytest.raises(AttributeError, match="'regression' has no sets"):
         _ = prediction.sets
@@ -212,5 +213,6 @@ def test_heads_and_the_whole_share_a_calibration():
     body = nn.Sequential(nn.Linear(2, 8), nn.ReLU())
     ensemble = Ensemble.on_features(body, lambda: nn.Linear(8, 3), 2)
     data = blobs(200)
-    found = ensemble.heads.calibrate(Arrays(body(data.inputs).detach(), data.targets))
+    heads = Arrays(body(data.inputs).detach(), data.targets)
+    found = ensemble.heads.calibrate(heads, "vector")
     assert ensemble.calibration is found

@@ -165,7 +165,7 @@ class Words(nn.Module):
 def test_texts_are_turned_into_numbers_by_the_tokenizer_of_training(tmp_path):
     texts = ["a good day", "a bad day", "good", "bad"]
     data = Texts(texts, [1, 0, 1, 0], vocabulary=2048)
-    ensemble = trained(data, Words)
+    ensemble = trained(data, Words, validation=0.25, batch_size=2)
     expected = ensemble.predict(data).outputs
     first = ensemble.predict(texts[0]).outputs
     alone = Texts(texts[:1], [1], tokenizer=data.tokenizer)

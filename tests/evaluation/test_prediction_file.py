@@ -32,7 +32,7 @@ def read(file):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_table_says_what_predict_says(ending, tmp_path):
-    ensemble, found = shards(tmp_path / "parts", logits="float32")
+    ensemble, found = shards(tmp_path / "parts", logits_in="float32")
     names = [f"image {n}" for n in range(20)]
     file = tmp_path / f"out{ending}"
     write_predictions(found, file, names=names, classes=("a", "b", "c"))

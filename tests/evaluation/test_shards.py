@@ -12,6 +12,7 @@ from torch import nn
 
 import tepui
 from tepui import metrics
+from tepui.core.processes import mark
 from tepui.core.storage import same_bits
 from tepui.data import Arrays
 from tepui.evaluation import ShardedPredictions, predict_shards, sample_statistics
@@ -63,7 +64,7 @@ def test_a_sample_without_a_label_has_no_probability_of_it(ensemble):
 
 def test_shards_hold_the_statistics_of_all_samples(ensemble, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 30)
-    found = predicted(ensemble, tmp_path, batch_size=3, logits="float16")
+    found = predicted(ensemble, tmp_path, batch_size=3, logits_in="float16")
     assert found == ShardedPredictions.open(tmp_path)
     assert found.num_shards == 7
     logits = ensemble.logits(X)
@@ -88,16 +89,20 @@ def test_only_missing_shards_are_computed(ensemble, tmp_path, monkeypatch):
     before = found.statistics()
     found.file(2).unlink()
     found.file(5).unlink()
-    remains = tmp_path / ".shard-000002.safetensors.123.tmp"
+    of_the_dead = mark().rpartition("-")[0] + "-0"  # started at another time
+    remains = tmp_path / f".shard-000002.safetensors.{of_the_dead}.tmp"
     remains.write_text("half a shard")
     with pytest.raises(ValueError, match=r"must hold all shards.*got '5 of 7'"):
         next(found.shards())
     real = module.logit_batches
-    monkeypatch.setattr(
-        module, "logit_batches", lambda *a: computed.append(a[-1]) or real(*a)
-    )
+
+    def noted(*arguments):
+        computed.extend(torch.cat(arguments[-1]).tolist())
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "logit_batches", noted)
     again = predicted(ensemble, tmp_path)
-    assert computed == [range(16, 24), range(40, 48)]
+    assert computed == [*range(16, 24), *range(40, 48)]
     assert same_bits(again.statistics(), before)
     assert not remains.exists()
 
@@ -147,7 +152,7 @@ def test_another_ensemble_data_or_option_is_refused_by_name(ensemble, tmp_path):
         ({"rank": 2, "world": 2}, r"rank must lie in \[0, 1\], got 2"),
         ({"world": 0}, "world must be positive"),
         ({"shard_size": 0}, "shard_size must be positive"),
-        ({"logits": "int8"}, "logits must be one of float32, float16"),
+        ({"logits_in": "int8"}, "logits_in must be one of float32, float16, none"),
         ({"rule": "none"}, "rule must be one of"),
     ],
 )

@@ -137,6 +137,17 @@ def test_logits_are_stored_in_half_the_space_and_scores_stay(tmp_path):
     assert metrics.accuracy(*rounded.clean) == pytest.approx(full.clean.accuracy)
 
 
+def test_logits_can_be_left_out_and_those_they_replace_go(tmp_path):
+    ensemble, test = ensemble_of(3, 4), data(31, 4)
+    full = tepui.evaluate(ensemble, test, out=tmp_path)
+    assert [*tmp_path.iterdir()]
+    none = tepui.evaluate(
+        ensemble, test, out=tmp_path, logits_in="none", overwrite=True
+    )
+    assert json.dumps(full.document()) == json.dumps(none.document())
+    assert not [*tmp_path.iterdir()]
+
+
 def test_an_impossible_class_stays_finite_in_half_the_space(tmp_path):
     ensemble, test = ensemble_of(2, 4), data(9, 4)
     with torch.no_grad():

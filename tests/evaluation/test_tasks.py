@@ -224,6 +224,11 @@ def test_mistakes_are_found_by_what_finds_them():
     assert found.mistakes["entropy"].auroc == 1.0
     assert found.mistakes["entropy"].samples == 10
     assert found.document()["mistakes"]["entropy"]["auroc"] == 1.0
+    left = found.selective["max_mean_probability"]
+    assert left.error_at_80 == pytest.approx(2 / 32)
+    assert left.error_at_90 == pytest.approx(6 / 36)
+    curve = metrics.selective_curve(layer(data.inputs).detach()[None], truth)
+    assert left.aurc == pytest.approx(float(curve.risk.mean()))
     assert "mistakes" in str(found)
     layer.weight.data.copy_(5 * torch.eye(4))
     assert tepui.evaluate(Ensemble([layer]), data).mistakes == {}

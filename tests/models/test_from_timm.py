@@ -162,6 +162,13 @@ def test_weights_from_elsewhere_are_refused(options, library):
         from_timm("vit", pretrained=True, **options)
 
 
+@pytest.mark.parametrize("option", ["trust_remote_code", "code_revision", "auto_map"])
+def test_no_option_brings_code(option, library):
+    for options in ({option: "main"}, {"model_args": {option: "main"}}):
+        with pytest.raises(ValueError, match=f"{option} must be left out, since"):
+            from_timm("vit", **options)
+
+
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     message = r'timm is not installed: pip install "tepui\[vision\]"'

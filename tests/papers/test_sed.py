@@ -151,8 +151,9 @@ def test_small_ensembles_are_part_of_large_ones(store, name):
             assert torch.equal(tensor, shared.state_dict()[key])
 
 
+SAID = torch.eye(3)[None, :2].repeat(5, 1, 1), torch.zeros(2)
 ANYTHING = {
-    name: (torch.eye(3)[None, :2].repeat(5, 1, 1), torch.zeros(2))
+    name: SimpleNamespace(read=lambda: iter([SAID]), labels=SAID[1])
     for name in (*DETECTED, *LABELED)
 }
 
@@ -240,12 +241,14 @@ def test_only_the_papers_partial_sets_are_restricted():
     logits = torch.tensor([[[3.0, 0.0, 1.0], [3.0, 2.0, 1.0]]])
     labels = torch.tensor([2, 1])
     for dataset in LABELED:
-        inside, numbered = of_its_classes(STUDIES["paper"], dataset, logits, labels)
+        given = (logits[:, :1], labels[:1]), (logits[:, 1:], labels[1:])
+        runs = [*of_its_classes(STUDIES["paper"], dataset, labels, iter(given))]
+        inside, numbered = runs[0][0], torch.cat([answers for _, answers in runs])
         partial = dataset in ("imagenet_a", "imagenet_r")
         assert inside.shape[-1] == (2 if partial else 3)
         assert numbered.tolist() == ([1, 0] if partial else [2, 1])
-        kept, _ = of_its_classes(STUDY, dataset, logits, labels)
-        assert kept is logits
+        ((kept, _), _) = of_its_classes(STUDY, dataset, labels, iter(given))
+        assert kept is given[0][0]
 
 
 def test_gallery_holds_the_extremes_and_shows_their_images(store):
@@ -287,10 +290,10 @@ def test_step_times_are_those_of_the_fastest_epoch_over_the_smallest(monkeypatch
 
 def test_answers_of_shifted_sets_have_the_labels_of_their_images(store):
     sets = next(protocol.tested(store, STUDY, trials(STUDY, "sed_a2d"), 2)).sets
-    clean = sets["imagenet_val"][1]
-    assert torch.equal(sets["imagenet_r"][1], clean)
-    assert torch.equal(sets["imagenet_c5"][1], clean)
-    assert all(len(logits) == 2 for logits, _ in sets.values())
+    clean = sets["imagenet_val"].labels
+    assert torch.equal(sets["imagenet_r"].labels, clean)
+    assert torch.equal(sets["imagenet_c5"].labels, clean)
+    assert all(len(logits) == 2 for each in sets.values() for logits, _ in each.read())
 
 
 def test_figure_1_is_a_diagram():
@@ -306,7 +309,7 @@ def test_all_images_of_the_paper_are_asked_for_before_heads_train(
         check_needs(table3.RECIPE.plan(PAPER), store)
     told = str(error.value).splitlines()
     for name in ("ImageNet", "ImageNetA", "ImageNetR", "ImageNetC"):
-        assert any(f"tepui data verify {name}." in line for line in told)
+        assert any(f"tepui verify {name}." in line for line in told)
     for name in ("inaturalist", "openimages-o"):
         assert any(f"images in {tmp_path}/data/{name} or" in line for line in told)
     assert not store.path.exists()

@@ -126,12 +126,44 @@ def test_table7_puts_gsam_inside_sharpbalance():
     assert sum(job.trial.training.method == inside for job in jobs) == 3
 
 
+WITH_RELEASED = {
+    "table2": ("sam", "sharpbalance_released"),
+    "table6": ("eoa", "sharpbalance_released"),
+    "table7": ("gsam", "sharpbalance_released"),
+    "table8": ("sam", "sharpbalance_released"),
+    "figure8": ("sam", "sharpbalance_released"),
+    "figure15": ("sam", "sharpbalance_released"),
+}
+
+
+@pytest.mark.parametrize("item", WITH_RELEASED)
+def test_the_released_rule_is_trained_where_it_is_named(item):
+    """The ensembles of figure 7, where sizes agree; no gain of what is not there."""
+    _, recipe, panels = look_up(f"sharpbalance/{item}")
+    usual = recipe.plan(Order("small", panels))
+    named = recipe.plan(Order("small", panels, methods=WITH_RELEASED[item]))
+    released = {job.trial.digest for job in named} - {j.trial.digest for j in usual}
+    assert released
+    _, figure, panels = look_up("sharpbalance/figure7")
+    order = Order("small", panels, methods=("sharpbalance_released",))
+    known = {job.trial.digest for job in figure.plan(order)}
+    assert known & released
+    if item.startswith("table"):
+        order = Order("small", methods=WITH_RELEASED[item])
+        found = [*recipe.records(Written(), order)]
+        assert {each.method for each in found} == {*WITH_RELEASED[item]}
+        assert not any(each.metric.startswith("gain") for each in found)
+
+
 def test_cost_comes_from_the_records_of_the_run():
     history = [
         EpochRecord(0, (), (), (), 120.0, 1.0, exchange_seconds=0.0),
         EpochRecord(1, (), (), (), 60.0, 1.0, exchange_seconds=9.0),
     ]
-    found = {record.metric: record for record in table8.cost_records([history], [])}
+    found = {
+        record.metric: record
+        for record in table8.cost_records("sharpbalance", [history], [])
+    }
     assert found["scoring_minutes"].value == pytest.approx(0.15)
     assert found["total_minutes"].value == pytest.approx(3.15)
     assert found["scoring_overhead"].value == pytest.approx(5.0)
@@ -139,7 +171,10 @@ def test_cost_comes_from_the_records_of_the_run():
 
 def test_scoring_that_was_not_recorded_is_not_zero():
     history = [EpochRecord(0, (), (), (), 120.0, 1.0)]
-    assert all(each.value is None for each in table8.cost_records([history], []))
+    assert all(
+        each.value is None
+        for each in table8.cost_records("sharpbalance", [history], [])
+    )
 
 
 def test_the_search_reads_no_test_data():
@@ -172,7 +207,7 @@ def test_what_is_chosen_is_the_best_cell():
 
 def test_missing_sentences_name_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="tepui data verify MRPC"):
+    with pytest.raises(FileNotFoundError, match="tepui verify MRPC"):
         check_needs(table5.RECIPE.plan(Order("small", ())), Store(tmp_path / "store"))
 
 

@@ -1,6 +1,5 @@
 """The page in a real browser: all is drawn, nothing is fetched, keys reach all."""
 
-import json
 import shutil
 from itertools import pairwise
 
@@ -9,6 +8,7 @@ from PIL import Image
 
 from browser import CHROMIUM, browser
 from tepui.cli.main import main
+from tepui.core.storage import read_document, write_document
 from tepui.data import Digits, UniformNoise, corrupted
 from tepui.methods import SAM, SharpBalance
 from tepui.models import MLP
@@ -178,9 +178,9 @@ def test_what_a_picture_or_a_name_smuggles_in_stays_outside(page, tab, tmp_path)
         "<script>throw new Error('ran')</script><rect width='90' height='90'/></svg>"
     )
     (folder / "figure.svg").write_text(evil)
-    document = json.loads((folder / "results.json").read_text())
+    document = read_document(folder / "results.json", "results")
     document["title"] = "<img src='http://example.org/b.png'><script>throw 1</script>"
-    (folder / "results.json").write_text(json.dumps(document))
+    write_document(folder / "results.json", "results", document)
     tab.open(write_report(load_reports([folder]), tmp_path))
     asked = [event["request"]["url"] for event in tab.told("Network.requestWillBeSent")]
     assert [url for url in asked[1:] if not url.startswith("data:")] == []

@@ -1,6 +1,5 @@
 """The table, the plots and the pictures of unfamiliar samples on the page."""
 
-import json
 import re
 from typing import get_args
 from xml.etree import ElementTree
@@ -8,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from report_cases import shown
+from tepui.core.storage import write_document
 from tepui.metrics import Score
 from tepui.report import write_report
 from tepui.report.drawing import as_svg
@@ -71,7 +71,7 @@ def write_pictures(folder, data="noise", said=("3", "5"), label=None, png=PNG):
     picture = {"row": 7, "pds": 0.25, "predictions": said, "label": label, "png": png}
     folder.mkdir(parents=True)
     document = [{"data": data, "lowest": [picture], "highest": [picture] * 2}]
-    (folder / "gallery.json").write_text(json.dumps(document))
+    write_document(folder / "gallery.json", "gallery", {"galleries": document})
 
 
 def test_the_table_shows_every_method_score_and_set():

@@ -219,3 +219,15 @@ def test_sets_are_shown_where_a_method_has_them():
     assert "Sharpness-aware sets" in page
     assert "<td>20 (40%)</td><td>0.25</td>" in page
     assert "<td>30 (60%)</td>" in page
+
+
+def test_paths_are_shown_whole_only_where_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = f"tepui compare --out {tmp_path}/runs/x --data.path /srv/private/photos"
+    made = replace(comparison(), environment={"command": command, "torch": "2"})
+    short = write_report(shown(made), tmp_path).read_text()
+    assert "tepui compare --out runs/x --data.path .../photos" in short
+    assert str(tmp_path) not in short
+    assert "private" not in short
+    whole = write_report(shown(made), tmp_path, whole_paths=True).read_text()
+    assert command in whole

@@ -78,7 +78,7 @@ def test_features_are_computed_once(store, monkeypatch):
 def test_features_beyond_memory_stay_on_disk(store, monkeypatch):
     source = Features(EXTRACTOR, Samples(Digits, "test", count=12))
     held = source.load(store)
-    monkeypatch.setattr(derived, "MEMORY", held.inputs.nbytes - 1)
+    monkeypatch.setattr(derived, "HELD", held.inputs.nbytes - 1)
     on_disk = source.load(store)
     assert isinstance(on_disk, ArraysOnDisk)
     assert torch.equal(on_disk.raw(torch.arange(12)), held.inputs)

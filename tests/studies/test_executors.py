@@ -374,3 +374,16 @@ def test_a_comparison_is_the_same_by_every_executor(library, executor, tmp_path)
     for mine, other in zip(here.methods, elsewhere.methods, strict=True):
         (one,), (two,) = mine.ensembles, other.ensembles
         assert replace(one, seconds=0) == replace(two, seconds=0)
+
+
+def test_no_line_break_reaches_the_shell_of_a_cluster(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    for partition in ("short\ntouch here", "short; touch here", "$(touch here)", ""):
+        with pytest.raises(ValueError, match=r"slurm\.partition must hold only"):
+            Slurm(partition=partition)
+    kept = tmp_path / "script"
+    sbatch(tmp_path / "bin", monkeypatch, f"touch {kept}")
+    store = Store(tmp_path / "store\ntouch here\n", device="cpu")
+    with pytest.raises(ValueError, match="store must have a path without control"):
+        carry_out(WORK, store, executor=Slurm())
+    assert not kept.exists()

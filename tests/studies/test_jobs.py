@@ -15,6 +15,7 @@ from study_cases import EXAM, MEASURE, TRIAL
 from tepui.data import Digits
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
+from tepui.studies.executors import Ray
 from tepui.studies.job import THREADS_VARIABLE, Job, JobError
 from tepui.studies.jobs import carry_out, merged
 from tepui.studies.specifications import Samples
@@ -271,3 +272,21 @@ def test_what_happens_is_logged_and_nothing_is_said_by_default(tmp_path, caplog,
         f"finished: SAM ({other.trial.digest})",
     ]
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "options"),
+    [
+        ([Job(TRIAL), Job(OTHER)], {"workers": 1}),
+        ([Job(TRIAL), Job(OTHER)], {"workers": 2}),
+        ([Job(TRIAL)], {"executor": Ray()}),
+    ],
+    ids=["in turn", "side by side", "elsewhere"],
+)
+def test_ranks_do_not_divide_a_study(jobs, options, tmp_path, monkeypatch):
+    """They train the members of one ensemble together."""
+    monkeypatch.setattr("tepui.studies.jobs.exchange_here", object)
+    store = Store(tmp_path, device="cpu")
+    with pytest.raises(ValueError, match="jobs must be one, in this process, under"):
+        carry_out(jobs, store, **options)
+    assert not [*tmp_path.iterdir()]

@@ -41,7 +41,7 @@ def write_run(folder, seeds=(1, 2), method="SAM", rho=0.1, tested=None, **config
     document = {"config": asked, "environment": ENVIRONMENT}
     write_document(folder / "run.json", "run", document)
     written = evaluation() if tested is None else tested
-    (folder / "evaluation.json").write_text(json.dumps(written))
+    write_document(folder / "evaluation.json", "evaluation", written)
     return folder
 
 
@@ -57,9 +57,9 @@ def write_comparison(folder, labels=("Plain", "SAM"), sharpness=None):
         }
         for label in labels
     ]
-    document = {"format": 2, "title": "compared", "settings": {"epochs": 4}}
+    document = {"title": "compared", "settings": {"epochs": 4}}
     document |= {"environment": ENVIRONMENT, "methods": methods}
-    (folder / "comparison.json").write_text(json.dumps(document))
+    write_document(folder / "comparison.json", "comparison", document)
     return folder
 
 
@@ -198,7 +198,7 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
         lines[1],
     ]
     file.write_text('{"epoch": 0')
-    with pytest.raises(ValueError, match=r"metrics\.jsonl must hold one record per"):
+    with pytest.raises(ValueError, match=r"line 1 of .*metrics\.jsonl must be a JSON"):
         load_reports([folder])
 
 
@@ -218,7 +218,16 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
             FileNotFoundError,
             "not evaluated",
         ),
-        (lambda f: (f / "evaluation.json").write_text("{}"), ValueError, "one without"),
+        (
+            lambda f: write_document(f / "evaluation.json", "evaluation", {}),
+            ValueError,
+            "one without",
+        ),
+        (
+            lambda f: (f / "evaluation.json").write_text("{}"),
+            ValueError,
+            "must be of format",
+        ),
         (lambda f: (f / "run.json").write_text("{}"), ValueError, "must be of format"),
     ],
 )

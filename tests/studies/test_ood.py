@@ -172,7 +172,7 @@ def test_foreign_galleries_are_refused(text, tmp_path):
 def test_galleries_are_plain_json(finished):
     comparison, out = finished
     text = (out / comparison.methods[0].ensembles[0].folder / FILE).read_text()
-    assert json.loads(text)[0]["lowest"][0].keys() == {
+    assert json.loads(text)["galleries"][0]["lowest"][0].keys() == {
         "row",
         "pds",
         "predictions",

@@ -7,9 +7,11 @@ import torch
 from scipy import stats
 
 from study_cases import TRIAL
+from tepui.core.storage import read_document, seal, write_document
 from tepui.studies import t_interval
 from tepui.studies.results import (
     FILE,
+    KIND,
     Record,
     as_csv,
     averaged,
@@ -67,15 +69,19 @@ def test_results_of_another_format_are_refused(tmp_path):
     write_results(tmp_path, some())
     document = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**document, "format": 99}))
-    with pytest.raises(ValueError, match=r"format 1, got 99; make them again with"):
+    with pytest.raises(ValueError, match=r"got format 99; make them again with"):
         read_results(tmp_path)
 
 
 def test_damaged_results_say_what_to_do(tmp_path):
     write_results(tmp_path, some())
-    document = json.loads((tmp_path / FILE).read_text())
+    document = read_document(tmp_path / FILE, KIND)
+    document["records"][0]["value"] = 0.123
+    (tmp_path / FILE).write_text(json.dumps({**seal(KIND, {}), **document}))
+    with pytest.raises(ValueError, match=r"its digest differs.*make them again"):
+        read_results(tmp_path)
     del document["records"][0]["values"]
-    (tmp_path / FILE).write_text(json.dumps(document))
+    write_document(tmp_path / FILE, KIND, document)
     with pytest.raises(ValueError, match=r"damaged \(KeyError.*make them again"):
         read_results(tmp_path)
 
@@ -132,3 +138,15 @@ def test_a_record_of_a_fit_keeps_its_interval(tmp_path):
     )
     write_results(tmp_path, results("x", "y", "small", {}, [fit], CPU))
     assert read_results(tmp_path).records == (fit,)
+
+
+def test_no_cell_is_taken_for_a_formula(tmp_path):
+    names = ["=1+1", "+x", "-x", "@x", "\tx", "plain", "a=b"]
+    how = {"values": (-0.5,), "at": {"width": -3}}
+    found = [record(name, note=name, **how) for name in names]
+    text = as_csv(results("a/b", "t", "small", {}, found, CPU))
+    rows = [*csv.DictReader(io.StringIO(text))]
+    for row, name in zip(rows, names, strict=True):
+        expected = name if name in ("plain", "a=b") else f"'{name}"
+        assert row["method"] == row["note"] == expected
+        assert (row["value"], row["width"]) == ("-0.5", "-3")

@@ -292,7 +292,7 @@ def test_bootstrap_is_seeded_and_has_no_width_without_spread():
     [
         (lambda: holm([0.5, 1.5]), r"p_values must lie between 0 and 1, got 1\.5"),
         (lambda: differences([1.0], []), "second must hold 1 values, got 0"),
-        (lambda: paired_difference([1.0], [2.0]), "values must hold at least two"),
+        (lambda: paired_difference([1.0], [2.0]), "second must have at least two p"),
         (lambda: equivalence([1.0], 1.0), "values must hold at least two, got 1"),
         (lambda: equivalence([1.0, 2.0], 0.0), "margin must have its lower end below"),
         (lambda: bootstrap_interval([1.0]), "values must hold at least two, got 1"),

@@ -1,3 +1,5 @@
+import errno
+import fcntl
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -6,8 +8,9 @@ import torch
 
 import tepui
 from study_cases import EXAM, MEASURE, TRIAL
+from tepui.core.lease import leased
 from tepui.core.storage import same_bits
-from tepui.data import Digits, UniformNoise, corrupted
+from tepui.data import Augmentation, Digits, UniformNoise, corrupted
 from tepui.data.corruptions import copies
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.models import MLP
@@ -126,13 +129,26 @@ def local():
     return inner
 
 
+def local_augmentation():
+    class Inner(Augmentation):
+        draws = 0
+
+        def __call__(self, images, uniform):
+            return images
+
+    return Inner()
+
+
 @pytest.mark.parametrize(
     ("trial", "place"),
     [
         (replace(TRIAL, model=lambda: MLP(hidden=(6,))), "trial.model"),
         (replace(TRIAL, model=partial(local(), hidden=(6,))), "trial.model"),
         (replace(TRIAL, data=Samples(local())), "trial.data.dataset"),
-        (TRIAL.trained_with(augment=(local(),)), r"trial.training.augment\[0\]"),
+        (
+            TRIAL.trained_with(augment=(local_augmentation(),)),
+            r"trial.training.augment\[0\]",
+        ),
     ],
 )
 def test_trials_that_cannot_be_told_apart_are_refused(trial, place, tmp_path):
@@ -167,3 +183,17 @@ def test_values_of_local_classes_are_refused(filled):
     exam = EvaluationSpec(EXAM.test, ood=(("noise", Local(20)),))
     with pytest.raises(ValueError, match=r"evaluation.ood\[0\]\[1\] must be a class"):
         filled.evaluation(TRIAL, exam)
+
+
+def test_no_lock_of_the_file_system_is_asked_for(tmp_path, monkeypatch):
+    """Some have none, and then say so."""
+
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    for name in ("flock", "lockf", "fcntl"):
+        monkeypatch.setattr(fcntl, name, refused)
+    store = Store(tmp_path, device="cpu")
+    assert store.evaluation(TRIAL, EXAM)["members"] == 2
+    with leased(store.lease(TRIAL), 60):
+        pass

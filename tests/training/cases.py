@@ -1,12 +1,16 @@
 """Small data, models and runs that the tests of training and methods share."""
 
+import os
 import random
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -233,3 +237,28 @@ def _tensors(value) -> dict[str, Tensor]:
 
 def _only(tensors, name):
     return {name: tensors[name]} if name in tensors else {}
+
+
+class SignallingLoss:
+    """Cross-entropy that ends the process in one of its calls."""
+
+    def __init__(self, at=-1):
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, outputs, targets):
+        if self.calls == self.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.calls += 1
+        return F.cross_entropy(outputs, targets, reduction="none")
+
+
+def interrupted_everywhere(tmp_path, method, calls):
+    """Stop a run in each of its passes; check that it resumes to the same bits."""
+    whole = fitted(images(), method=method, loss=SignallingLoss())
+    for at in range(calls):
+        out = tmp_path / str(at)
+        with pytest.raises(SystemExit):
+            fitted(images(), method=method, loss=SignallingLoss(at), out=out)
+        how = {"loss": SignallingLoss(), "out": out, "resume": True}
+        assert_same_runs(whole, fitted(images(), method=method, **how))

@@ -1,4 +1,4 @@
-"""Runs that are the same over any number of ranks, and how ranks are started.
+"""Runs that are the same over any number of ranks.
 
 One rank carries out the named runs one after the other and saves what every one of them
 gave it (:func:`rank`).
@@ -6,9 +6,6 @@ gave it (:func:`rank`).
 
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -165,50 +162,6 @@ def run_differently(what, out):
         how = {"factory": rank_net}
     with patch.object(torch, "__version__", version):
         return run_case("SAM", out=folder, **how)
-
-
-def ranks_env(rank, size, port):
-    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    tests = Path(__file__).parents[1]
-    source = Path(tepui.__file__).parents[1]
-    return {
-        **os.environ,
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": loopback,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{source}{os.pathsep}{tests}",
-    }
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
-def launched(size, *arguments, script=SCRIPT, timeout=240, **environment):
-    """Start this file once per rank; return how each ended and what it said."""
-    port = free_port()
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, arguments)],
-            env={**ranks_env(rank, size, port), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    try:
-        said = [rank.communicate(timeout=timeout) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    return [(rank.returncode, *each) for rank, each in zip(ranks, said, strict=True)]
 
 
 def rank(folder, *names, number=None):

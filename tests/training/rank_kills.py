@@ -13,9 +13,10 @@ from pathlib import Path
 
 import torch
 
+from processes import environment_of, free_port
 from tepui.training.ranks import Ranks
 from tepui.training.run_folder import RunFolder
-from training.rank_cases import SlowLoss, free_port, ranks_env, run_case
+from training.rank_cases import SlowLoss, run_case
 
 CASES = ("SharpBalance", "SED", "deep ensemble", "A2D, sequential")
 SIZES = (2, 3, 5)
@@ -50,7 +51,7 @@ def forked(case, out, rank, size, port, before=lambda: None):
         return child
     code = 1
     try:
-        os.environ.update(ranks_env(rank, size, port))
+        os.environ.update(environment_of(rank, size, port))
         before()
         sys.stderr = (out.parent / f"{out.name}-{rank}.log").open("a")
         train(case, out)

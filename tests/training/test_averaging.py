@@ -103,7 +103,12 @@ def test_the_run_ends_with_the_mean_of_a_plain_run():
 def test_training_itself_is_untouched(method):
     plain, mean = (averaged(method, images(), average=a) for a in (None, 0.5))
     assert [r.loss for r in plain.history] == [r.loss for r in mean.history]
-    assert plain.summary == mean.summary
+    # What the last weights answer depends on whether they are means.
+    told = [
+        {name: part for name, part in run.summary.items() if name != "answers"}
+        for run in (plain, mean)
+    ]
+    assert told[0] == told[1]
     assert_different(plain, mean)
 
 

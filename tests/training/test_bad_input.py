@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip
-from tepui.methods import SAM, DeepEnsemble, MemberMethod
+from tepui.methods import SAM, SED, DeepEnsemble, MemberMethod, SharpBalance
 from tepui.training.run_folder import RunFolder
 from training.cases import (
     CHECKPOINT,
@@ -86,12 +86,13 @@ def mean_loss(outputs, targets):
         ({"runner": "graph", "offload": True}, "offload must be False with runner"),
         ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
         ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
-        ({"clip_norm": math.inf}, "clip_norm must be finite, got inf"),
-        ({"clip_norm": math.nan}, "clip_norm must be positive, got nan"),
-        ({"optimizer": tepui.SGD(lr=math.inf)}, "lr must be finite, got inf"),
-        ({"optimizer": tepui.SGD(lr=(0.1, math.nan))}, "lr must be finite, got nan"),
-        ({"schedule": tepui.Cosine(warmup=math.inf)}, "warmup must be finite, got inf"),
-        ({"method": Scaled(factor=math.nan)}, "factor must be finite, got nan"),
+        ({"clip_norm": math.inf}, "clip_norm must be a finite number or None, got inf"),
+        ({"clip_norm": math.nan}, "clip_norm must be a finite number or None, got nan"),
+        ({"clip_norm": "1"}, "clip_norm must be a finite number or None, got '1'"),
+        ({"augment": [1]}, r"augment must be a sequence \(each of type Augmentation\)"),
+        ({"prune": 0.9}, "prune must be of type Prune or None, got 0.9"),
+        ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        ({"loss": tepui.losses.CrossEntropy}, "loss must be an instance, such as"),
         (
             {"method": Scaled(factors={"first": math.inf})},
             "first must be finite, got inf",
@@ -129,6 +130,35 @@ def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         fitted(numbers(), mlp, out=tmp_path / "run", **how)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: tepui.SGD(lr=math.inf), "lr must be a finite number .*, got inf"),
+        (lambda: tepui.SGD(lr=(0.1, math.nan)), r"lr must .*, got \(0.1, nan\)"),
+        (lambda: tepui.SGD(lr=()), r"lr must hold a value for each member, got \(\)"),
+        (lambda: tepui.SGD(momentum="0.9"), "momentum must be a finite number, got '0"),
+        (lambda: tepui.SGD(momentum=0, nesterov=True), "momentum must be positive for"),
+        (lambda: tepui.AdamW(betas=(0.9, 1.0)), r"betas must lie in \[0, 1\), got"),
+        (lambda: tepui.AdamW(betas=0.9), "betas must be a sequence of 2 .* got 0.9"),
+        (lambda: tepui.AdamW(eps=-1e-8), "eps must be non-negative, got -1e-08"),
+        (lambda: tepui.Cosine(warmup=math.inf), "warmup must be a finite number, got"),
+        (lambda: tepui.Cosine(final=True), "final must be a finite number, got True"),
+        (lambda: tepui.MultiStep(milestones=0.5), "milestones must be a sequence"),
+        (lambda: Scaled(factor=math.nan), "factor must be a finite number, got nan"),
+        (lambda: SAM(rho="0.1"), "rho must be a finite number or a sequence .* '0.1'"),
+        (lambda: SAM(adaptive=1), "adaptive must be True or False, got 1"),
+        (lambda: SharpBalance(switch_at=1.0), "switch_at must be a share below 1"),
+        (lambda: SharpBalance(base=DeepEnsemble()), "base must be of type SAM or of"),
+        (lambda: SharpBalance(select="top"), "select must be one of highest, lowest"),
+        (lambda: SED(active=2.0), "active must be an integer, got 2.0"),
+        (lambda: tepui.Prune(sparsity=[0.5, "x"]), "sparsity must be a finite number"),
+    ],
+)
+def test_nonsense_is_refused_where_it_is_written(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
 
 
 @pytest.mark.parametrize(
@@ -288,3 +318,53 @@ def test_labels_of_another_type_or_shape_are_refused_before_a_folder_is(
     with pytest.raises(ValueError, match=r"labels must be integers of shape \(samples"):
         fitted(wrong, mlp, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def several_hot(labels):
+    return (nn.functional.one_hot(labels, 3) + nn.functional.one_hot(0 * labels, 3)) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: several_hot(y).float(), "rows that sum to 1 to 2"),
+        (
+            lambda y: several_hot(y).long(),
+            "BinaryCrossEntropy fits several labels of each",
+        ),
+        (
+            lambda y: several_hot(y).float(),
+            "BinaryCrossEntropy fits several labels of each",
+        ),
+        (lambda y: y[:, None], r"one class per sample, such as targets\[:, 0\]"),
+        (lambda y: y.float(), r"such as targets.long\(\); tepui.losses.MSE, Gau"),
+        (lambda y: y + 0.5, r"\(tepui.losses.MSE, GaussianNLL or Quantiles fit num"),
+        (lambda y: torch.stack([y + 0.5, -y], 1), "MSE fits numbers to predict"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused_with_the_loss_that_would(change, message):
+    data = Arrays(numbers().inputs, change(numbers().targets))
+    with pytest.raises(ValueError, match=f"labels must be integers.*{message}"):
+        fitted(data, mlp)
+
+
+def test_soft_labels_are_probabilities():
+    soft = nn.functional.one_hot(numbers().targets, 3) * 0.8 + 0.2 / 3
+    assert fitted(Arrays(numbers().inputs, soft), mlp).history
+    with pytest.raises(ValueError, match="labels must be integers"):
+        fitted(Arrays(numbers().inputs, soft - 0.1), mlp)
+
+
+def test_arrays_of_numpy_train_like_tensors():
+    data = numbers()
+    inputs, targets = data.inputs.double().numpy(), data.targets.numpy()
+    given = fitted(Arrays(inputs, targets), mlp)
+    assert given.history[-1].loss == fitted(data, mlp).history[-1].loss
+
+
+def test_the_width_of_what_is_predicted_is_named():
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+    with pytest.raises(ValueError, match=r"model must accept samples of shape \(5,\)"):
+        ensemble.predict(torch.zeros(2, 5))
+    with pytest.raises(ValueError, match="inputs must be a tensor or a mapping, got"):
+        ensemble.predict([1, 2])

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import data_parallel_cases as cases
-from processes import launched
+from processes import launched, saved, saved_by
 from tepui.training.run_folder import RunFolder
 from tepui.training.shards import tree_sum
 
 WORKER = f"""
+import os
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import torch
@@ -23,7 +24,8 @@ from torch import distributed
 import data_parallel_cases as cases
 from tepui.training.data_group import DataRanks
 
-rank, folder, ranks = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+folder = sys.argv[1]
+rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 shards = 4 if 4 % ranks == 0 else 2 * ranks
 torch.set_num_threads(1)
 distributed.init_process_group(
@@ -61,9 +63,10 @@ results = {{
     "resumed": cases.trained(1, **cases.STOPPED, out="FOLDER/run", resume=True),
     "whole": cases.trained(1, **cases.STOPPED),
 }}
-torch.save(results, f"{{sys.argv[2]}}/0.pt")
+torch.save(results, f"{{sys.argv[1]}}/0.pt")
 """
 TROUBLE = f"""
+import os
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import signal
@@ -72,7 +75,7 @@ from torch import distributed
 import data_parallel_cases as cases
 from tepui.training import RankLost
 
-rank, folder = int(sys.argv[1]), sys.argv[2]
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
 torch.set_num_threads(1)
 distributed.init_process_group(
     "gloo", init_method=f"file://{{folder}}/store", rank=rank, world_size=2
@@ -103,7 +106,7 @@ def one_thread():
 )
 def launch(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    return folder, launched(WORKER, folder, processes=request.param, timeout=400)
+    return folder, saved(WORKER, folder, request.param, timeout=400)
 
 
 @pytest.fixture
@@ -116,7 +119,7 @@ def alone(launch, tmp_path_factory):
     folder, ranks = launch
     shards = 4 if 4 % len(ranks) == 0 else 2 * len(ranks)
     script = ALONE.replace("SHARDS", str(shards)).replace("FOLDER", str(folder))
-    (found,) = launched(script, tmp_path_factory.mktemp("alone"), processes=1)
+    (found,) = saved(script, tmp_path_factory.mktemp("alone"), 1)
     return found
 
 
@@ -187,9 +190,9 @@ def resumed_bits(folder):
 @pytest.mark.slow
 def test_a_signal_to_one_rank_stops_all_between_the_same_steps(tmp_path):
     script = TROUBLE.replace("SIGNAL", str(int(signal.SIGTERM)))
-    assert launched(script, tmp_path, processes=2) == ["143", "143"]
-    saved = RunFolder(tmp_path / "run").load_checkpoint()
-    steps = [saved.member(index)[1]["step"] for index in range(2)]
+    assert saved(script, tmp_path, 2) == ["143", "143"]
+    checkpoint = RunFolder(tmp_path / "run").load_checkpoint()
+    steps = [checkpoint.member(index)[1]["step"] for index in range(2)]
     assert steps[0] == 10
     assert 0 < steps[1] < 10
     resumed_bits(tmp_path)
@@ -198,7 +201,9 @@ def test_a_signal_to_one_rank_stops_all_between_the_same_steps(tmp_path):
 @pytest.mark.slow
 def test_a_rank_that_dies_within_a_step_ends_the_run_of_the_others(tmp_path):
     script = TROUBLE.replace("SIGNAL", str(int(signal.SIGKILL)))
-    (told,) = launched(script, tmp_path, processes=2, lost=[1])
+    survivor, lost = launched(2, script, tmp_path)
+    assert (survivor.code, lost.code) == (0, -signal.SIGKILL), survivor.err
+    (told,) = saved_by(tmp_path, [0])
     assert "the connection between ranks broke" in told
     assert "--resume" in told
     resumed_bits(tmp_path)

@@ -156,7 +156,7 @@ def test_only_tensor_rates_of_known_optimizers_can_be_captured():
         (lambda: SGD(lr=(0.1, -0.1)), r"lr must be positive, got \(0.1, -0.1\)"),
         (lambda: SGD(weight_decay=-1.0), "weight_decay must be non-negative, got -1.0"),
         (lambda: SGD(momentum=1.0), r"momentum must lie in \[0, 1\), got 1.0"),
-        (lambda: AdamW(lr=float("nan")), "lr must be positive, got nan"),
+        (lambda: AdamW(lr=float("nan")), "lr must be a finite number .*, got nan"),
         (
             lambda: AdamW(weight_decay=(0.0, -1.0)),
             r"weight_decay must be non-negative, got \(0.0, -1.0\)",

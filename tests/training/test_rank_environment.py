@@ -5,10 +5,10 @@ import re
 import pytest
 import torch
 
+from processes import free_port
+from tepui.core.agreement import check_same
 from tepui.training import LocalExchange, RankLost, exchange_here, ranks
-from tepui.training.agreement import check_same
 from tepui.training.ranks import place_of_environment, timeout_of_environment
-from training.rank_cases import free_port
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 

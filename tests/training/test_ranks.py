@@ -10,33 +10,27 @@ from pathlib import Path
 import pytest
 import torch
 
+from processes import (
+    LAUNCHER,
+    assert_all_well,
+    environment_here,
+    launched,
+    saved_by,
+)
 from tepui.core.storage import read_tensors
 from training.cases import assert_same_bits, checkpointed, one_thread
 from training.rank_cases import (
     CASES,
     DIFFERENCES,
+    SCRIPT,
     SIZES,
     Troubled,
-    launched,
     outcome,
-    ranks_env,
     run_case,
 )
 from training.rank_kills import train
 
 single = pytest.fixture(autouse=True)(one_thread)
-
-
-def found_by(folder, size):
-    return [
-        torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(size)
-    ]
-
-
-def assert_all_well(ended):
-    assert [code for code, _, _ in ended] == [0] * len(ended), (
-        ended[0][2] + ended[-1][2]
-    )
 
 
 def assert_same_outcomes(first, second):
@@ -74,10 +68,10 @@ def check_cases(names, size, folder):
     many, one = folder / "many", folder / "one"
     many.mkdir()
     one.mkdir()
-    assert_all_well(launched(size, many, *names))
-    assert_all_well(launched(1, one, *names))
-    (alone,) = found_by(one, 1)
-    for each in found_by(many, size):
+    assert_all_well(launched(size, SCRIPT, many, *names))
+    assert_all_well(launched(1, SCRIPT, one, *names))
+    (alone,) = saved_by(one, [0])
+    for each in saved_by(many, range(size)):
         for name in names:
             assert_same_outcomes(each[name], alone[name])
     for name in names:
@@ -121,9 +115,9 @@ FAILING = "SAM=error:1:3"
 def test_ranks_stop_and_diverge_together_and_tell_each_other_of_errors(tmp_path):
     """In one launch, since a process takes seconds to start."""
     different = [f"different={what}" for what in DIFFERENCES]
-    ended = launched(2, tmp_path, *different, *STOPS, *DIVERGING, FAILING)
+    ended = launched(2, SCRIPT, tmp_path, *different, *STOPS, *DIVERGING, FAILING)
     assert_all_well(ended)
-    first, second = found_by(tmp_path, 2)
+    first, second = saved_by(tmp_path, range(2))
     for name, (key, one, other) in zip(different, NAMED, strict=True):
         rule = (
             f"{key} must be the same on all ranks, got {one} on rank 0 and {other} on"
@@ -153,7 +147,7 @@ def test_ranks_stop_and_diverge_together_and_tell_each_other_of_errors(tmp_path)
 @pytest.mark.parametrize("case", ["SharpBalance", "SED"])
 def test_a_rank_that_dies_ends_the_run_of_the_others(tmp_path, case):
     name = f"{case}=SIGKILL:1:5"
-    survivor, dead = launched(2, tmp_path, name, TEPUI_RANK_TIMEOUT="2")
+    survivor, dead = launched(2, SCRIPT, tmp_path, name, TEPUI_RANK_TIMEOUT="2")
     assert (survivor[0], dead[0]) == (0, -9), survivor[2]
     said = torch.load(tmp_path / "0.pt", weights_only=False)[name]
     reasons = (
@@ -168,14 +162,9 @@ def test_a_rank_that_dies_ends_the_run_of_the_others(tmp_path, case):
 def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
     """Each resumed with other numbers of ranks; the last time maybe without any."""
     told = "import sys; from training.rank_kills import main; main(sys.argv[1], 50)"
-    environment = {
-        name: value
-        for name, value in ranks_env(0, 1, 0).items()
-        if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-    }
     done = subprocess.run(
         [sys.executable, "-c", told, str(tmp_path)],
-        env=environment,
+        env=environment_here(),
         capture_output=True,
         check=False,
         text=True,
@@ -193,16 +182,9 @@ def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
 
 
 def started_by_torchrun(size, script, *arguments):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    environment = {
-        name: value
-        for name, value in ranks_env(0, 1, 0).items()
-        if name
-        not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    }
     return subprocess.Popen(
-        [*launch, f"--nproc-per-node={size}", str(script), *map(str, arguments)],
-        env={**environment, "TEPUI_RANK_TIMEOUT": "5"},
+        [*LAUNCHER, f"--nproc-per-node={size}", str(script), *map(str, arguments)],
+        env={**environment_here(), "TEPUI_RANK_TIMEOUT": "5"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -260,8 +242,8 @@ distributed.destroy_process_group()
 
 def test_a_process_group_that_is_there_is_used(tmp_path):
     names = ["SharpBalance", "A2D"]
-    assert_all_well(launched(2, tmp_path, *names, script=OWN_GROUP))
+    assert_all_well(launched(2, OWN_GROUP, tmp_path, *names))
     for name in names:
         alone = outcome(run_case(name))
-        for each in found_by(tmp_path, 2):
+        for each in saved_by(tmp_path, range(2)):
             assert_same_outcomes(each[name], alone)

@@ -1,16 +1,22 @@
 """What a run folder refuses: to be overwritten, mixed up or half read."""
 
+import errno
 import json
 import re
+import shutil
 import time
+from collections import namedtuple
 
 import pytest
 import torch
 
 import tepui
+from tepui.core.lease import LeaseHeldError
 from tepui.data import Arrays, Normalize, RandomCrop
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
+from tepui.models import ConvNet
+from tepui.training import SGD, AdamW
 from tepui.training.run_folder import RunFolder
 from training.cases import (
     CHECKPOINT,
@@ -247,3 +253,54 @@ def test_a_run_is_examined_in_what_it_was_trained_in(tmp_path, trained, examined
     fitted(images(), out=tmp_path / "run", precision=trained, epochs=1)
     assert RunFolder(tmp_path / "run").exam_precision() == examined
     assert RunFolder(tmp_path / "none").exam_precision() == "tf32"
+
+
+def test_two_trainers_do_not_share_a_folder(tmp_path):
+    def train_again(record):
+        with pytest.raises(LeaseHeldError, match=rf"{tmp_path} is in use by process"):
+            fitted(images(), out=tmp_path, resume=True)
+
+    first = fitted(images(), out=tmp_path, callbacks=[train_again])
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == len(first.history)
+
+
+def test_a_folder_removed_during_a_run_is_not_made_anew(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(FileNotFoundError, match="run was removed or emptied while"):
+        fitted(images(), out=out, callbacks=[lambda record: shutil.rmtree(out)])
+    assert not out.exists()
+
+
+def test_a_disk_without_room_is_noticed_before_the_first_epoch(tmp_path, monkeypatch):
+    begun = []
+    usage = namedtuple("usage", "free")
+    weights = sum(t.nbytes for t in fitted(images()).ensemble.state_dict().values())
+    for free, fits in ((3 * weights, False), (100 * weights, True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: usage(free))
+        how = {"out": tmp_path / str(free), "callbacks": [begun.append]}
+        if fits:
+            fitted(images(), **how)
+            continue
+        with pytest.raises(OSError, match=r"needs .* MB for checkpoints") as caught:
+            fitted(images(), **how)
+        assert caught.value.errno == errno.ENOSPC
+        assert begun == []
+    assert begun
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), SGD(momentum=0.0), AdamW()])
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_the_room_for_a_checkpoint_is_foreseen(optimizer, keep, tmp_path, monkeypatch):
+    asked = []
+    real = RunFolder.check_space
+
+    def note(folder, sizes):
+        asked.append(sum(sizes))
+        real(folder, sizes)
+
+    monkeypatch.setattr(RunFolder, "check_space", note)
+    how = {"optimizer": optimizer, "keep": keep, "validation": 0.25}
+    fitted(images(32, 8), ConvNet, out=tmp_path, **how)
+    written = sum(f.stat().st_size for f in (tmp_path / "checkpoint").iterdir())
+    assert 0.9 * written < asked[0] < 2.1 * written

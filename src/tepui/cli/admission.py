@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace, set_parsing_settings
@@ -37,8 +38,17 @@ BASES = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
 MADE_LATER = ("--model", "--data", "--unlabeled", OOD)
 
 _CLASS_PATH = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)")
-_DENIED = re.compile(r"Importing '([^']*)' is not allowed, denied by .*? to allow it\.")
-_UNKNOWN = re.compile(r"Expected a dot import path string: (\w+)")
+# What a parser says of a name that it refuses, and the rule in our words.
+_OFFERED = "name a class that tepui offers, or one of yours that the command line names"
+_REFUSALS = {
+    re.compile(r"Importing '(.*?)' is not allowed"): f"{_OFFERED} by the same path",
+    re.compile(r"Import path (\S+) does not correspond to a subclass of \w+"): (
+        "name a class of the kind that belongs there"
+    ),
+    re.compile(r"Expected a dot import path string: (.*)"): "name a class of tepui",
+    re.compile(r"Unexpected import path format: (.*)"): f"{_OFFERED} by its exact path",
+}
+_KEY = re.compile(r'Parser key "([^"]+)"')
 
 
 def listed() -> dict[str, type]:
@@ -91,39 +101,47 @@ def check_classes(values: object, items: Mapping[str, object]) -> None:
     """Raise if parsed values would build or call something that is not in the list.
 
     Raises:
-        ValueError: If they would, or if they give arguments to a function.
+        ValueError: If they would, if they give arguments to a function, or further
+            ones to a class that takes none.
     """
     for part in _parts(values):
         if isinstance(part, dict) and "class_path" in part:
             path = str(part["class_path"])
             rule = "name a class (a function is named without options)"
             require(inspect.isclass(items.get(path)), "class_path", rule, path)
+            _check_further_arguments(items[path], part.get("dict_kwargs") or {})
         if inspect.isroutine(part):
             rule = "be named on the command line"
             require(part in items.values(), "a function", rule, part.__qualname__)
 
 
-def plain(message: str) -> str:
-    """Return a parser's message with its words for refused names made plain.
+def refusal(message: str) -> str | None:
+    """Return in our words why a parser refused a name; None if it refused none.
 
     Example:
-        >>> plain("Expected a dot import path string: SMA")
-        "no class of tepui is called 'SMA' (did you mean 'SAM'?)"
+        >>> refusal('Parser key "method": Expected a dot import path string: SMA')
+        "method must name a class of tepui, got 'SMA' (did you mean 'SAM'?)"
+        >>> refusal('Parser key "epochs": Expected a <class int>')
     """
-    refused = (
-        r"'\1' is not allowed: a configuration may name the classes that tepui offers, "
-        "and one of yours only if the command line names it by the same path"
-    )
-    return _UNKNOWN.sub(_unknown, _DENIED.sub(refused, message))
+    for pattern, rule in _REFUSALS.items():
+        if match := pattern.search(message):
+            key, name = ".".join(_KEY.findall(message)), match[1]
+            hint = "" if "." in name else _nearest(name)
+            return f"{key or 'a name'} must {rule}, got {name!r}{hint}"
+    return None
 
 
 @cache
 def _exclude_attributes(path: str, item: object) -> None:
     """Make an admitted path exact: by itself it would admit all that begins with it.
 
-    That is what the class holds, and what a module of the same name does.
+    That is what the class holds, and what a module of the same name does, imported or
+    still in its folder.
     """
-    names = {*dir(item), *dir(type(item)), *dir(sys.modules.get(path))}
+    module = sys.modules.get(path)
+    names = {*dir(item), *dir(type(item)), *dir(module)}
+    for folder in getattr(module, "__path__", ()):
+        names |= {file.name.split(".")[0] for file in Path(folder).glob("*")}
     denied = [f"{path}.{name}" for name in names if name.isidentifier()]
     set_parsing_settings(import_path_denylist=denied)
 
@@ -168,6 +186,14 @@ def _check_free_of_options(
             require(not other.startswith(f"{option}."), other, rule, value)
 
 
+def _check_further_arguments(kind: Any, given: Mapping[str, object]) -> None:
+    """Raise if a class is given arguments that its signature does not take."""
+    parameters = inspect.signature(kind).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    rule = f"be left out, since {kind.__name__} takes no further arguments"
+    require(takes_any or not given, "dict_kwargs", rule, dict(given))
+
+
 def _inner(path: str) -> dict[str, object]:
     """Return the class that an option of a user's own class may mean, if any."""
     module, _, name = path.rpartition(".")
@@ -206,9 +232,8 @@ def _parts(values: object) -> Iterator[object]:
             yield from _parts(value)
 
 
-def _unknown(match: re.Match[str]) -> str:
+def _nearest(name: str) -> str:
     names = {kind.__name__ for kind in listed().values()}
     by_lower = {name.lower(): name for name in names}
-    near = [by_lower[key] for key in get_close_matches(match[1].lower(), by_lower)]
-    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
-    return f"no class of tepui is called {match[1]!r}{hint}"
+    near = [by_lower[key] for key in get_close_matches(name.lower(), by_lower)]
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""

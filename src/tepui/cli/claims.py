@@ -1,10 +1,8 @@
 """``tepui claims``: what results say about each claim of the papers."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -12,17 +10,20 @@ from tepui.cli.console import console, table
 from tepui.core.checks import require
 from tepui.papers.claims.base import Outcome
 from tepui.papers.claims.evidence import read_evidence
-from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
-from tepui.papers.claims.tables import cells, document
+from tepui.papers.claims.judging import Verdict, verdicts
+from tepui.papers.claims.tables import COLUMNS, cells, document, summary
 from tepui.papers.claims.tables import markdown as as_text
 from tepui.papers.writing import as_json, free_paths, write_files
 
 EXAMPLE = "tepui claims --from results"
 FILES = ("claims.json", "claims.md")
+# What a terminal has room for; the reasons are in the Markdown.
+SHOWN = ("size", "verdict", "effect", "95 % interval", "n", "p")
 COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",
     "undecided": "yellow",
+    "no data": "dim",
 }
 
 
@@ -33,7 +34,7 @@ def claims(
     markdown: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Judge each claim of the papers: supported, refuted or undecided.
+    """Judge each claim of the papers, size by size: supported, refuted or undecided.
 
     Args:
         folder: Folder of results, as tepui reproduce wrote it; those of size smoke are
@@ -58,18 +59,17 @@ def claims(
         terminal.out(text, end="", highlight=False)
         return
     terminal.print(_table(judged))
-    counts = Counter(verdict.outcome for verdict in judged)
-    terminal.print(", ".join(f"{counts[name]} {name}" for name in COLORS))
+    terminal.print(f"{summary(judged)}\nreasons and commands: tepui claims --markdown")
     if out is not None:
         terminal.print(f"written to {out}")
 
 
 def _table(judged: Sequence[Verdict]) -> Table:
-    numbers = ("effect", "95 % interval", "n", "p")
     rows: list[list[str | Text]] = []
-    for claim, verdict in zip(CLAIMS, judged, strict=True):
-        marked = Text(verdict.outcome, COLORS[verdict.outcome])
-        rest = (escape(cell) for cell in (*cells(verdict)[1:], verdict.why))
-        rows.append([claim.name, marked, *rest])
-    headings = ("claim", "verdict", *numbers, "printed", "why")
-    return table("claims of the papers", headings, rows, numbers=numbers)
+    for verdict in judged:
+        by_column = dict(zip(COLUMNS, cells(verdict), strict=True))
+        shown: dict[str, str | Text] = {name: by_column[name] for name in SHOWN}
+        shown["verdict"] = Text(verdict.outcome, COLORS[verdict.outcome])
+        rows.append([verdict.claim, *shown.values()])
+    numbers = ("effect", "p")
+    return table("claims of the papers", ("claim", *SHOWN), rows, numbers=numbers)

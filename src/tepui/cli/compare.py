@@ -16,8 +16,10 @@ from tepui.cli.folders import folder_for, resumable
 from tepui.cli.own_functions import own_functions
 from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
+from tepui.evaluation.stored_logits import LogitType
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
@@ -50,6 +52,7 @@ def compare(
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
+    logits_in: LogitType = "float32",
     sharpness: int = 100,
     unlabeled: Data | None = None,
     extractor: Path | None = None,
@@ -90,6 +93,8 @@ def compare(
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
             mypackage.my_metric
+        logits_in: How logits are stored: float32, float16 for half the space, or none.
+            Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
             sharpness; 0 skips it.
         extractor: Train only heads, on features of this run's first member, which are
@@ -113,6 +118,8 @@ def compare(
     if at_once is None and executor == "processes":
         at_once = 1
     folder = folder_for("compare", out, resume)
+    if not dry_run:
+        check_writable(folder)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
     shifted = None
@@ -130,6 +137,7 @@ def compare(
         "ensembles": ensembles,
         "seed": seed if seeds is None else seeds,
         "out": folder,
+        "logits_in": logits_in,
         "device": device,
         "epochs": epochs,
         "loss": CrossEntropy(label_smoothing),

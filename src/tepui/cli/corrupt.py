@@ -8,6 +8,7 @@ from rich.progress import Progress
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part
 from tepui.cli.folders import folder_for, resumable
+from tepui.core.replacing import check_writable
 from tepui.data import (
     STANDARD,
     Digits,
@@ -52,6 +53,7 @@ def corrupt(
         quiet: Show no progress.
     """
     folder = folder_for("corrupt", out, resume)
+    check_writable(folder)
     copies = corrupted(
         to_arrays(part(data, train=False)).to(device),
         types=types or STANDARD,

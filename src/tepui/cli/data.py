@@ -1,4 +1,4 @@
-"""``tepui data``: what data sets are known and present; fetch and verify them."""
+"""``tepui data``: what data sets are known and present; fetch them."""
 
 import inspect
 from collections.abc import Iterator
@@ -11,32 +11,32 @@ from tepui import data as datasets
 from tepui.cli.console import console, table
 from tepui.cli.parsing import OOD, known_names, known_spelling
 from tepui.core.checks import one_of, require
-from tepui.data.files.installing import install, located, verify
+from tepui.data.files.installing import install
 from tepui.data.files.origins import Origin, data_folder
 
 EXAMPLE = "tepui data fetch CIFAR10"
 
-Verb = Literal["list", "fetch", "verify"]
+Verb = Literal["list", "fetch"]
 
 
 def data(
     action: Verb = "list", name: str | None = None, root: Path | None = None
 ) -> None:
-    """List data sets; fetch or verify one.
+    """List data sets; fetch one.
 
     Args:
-        action: List all sets, fetch one, or verify one that is there.
-        name: Which one to fetch or verify.
+        action: List all sets, or fetch one.
+        name: Which one to fetch.
         root: The data folder; the one TEPUI_DATA names by default.
     """
     if action == "list":
-        require(name is None, "action", "be fetch or verify with a name", action)
+        require(name is None, "action", "be fetch with a name", action)
         console().print(_table(root), f"data folder: {root or data_folder()}")
         return
-    files = dict(_in_files())
+    files = dict(in_files())
     name = known_spelling(name or "", files)
     one_of("name", name, files)
-    (_fetch if action == "fetch" else _verify)(name, files[name], root)
+    _fetch(name, files[name], root)
 
 
 def _fetch(name: str, dataset: Any, root: Path | None) -> None:
@@ -50,37 +50,8 @@ def _fetch(name: str, dataset: Any, root: Path | None) -> None:
     console().print(f"installed in {install(origin, root)}")
 
 
-def _verify(name: str, dataset: Any, root: Path | None) -> None:
-    """Compare hashes where they were recorded, then open every part."""
-    folder = located(name, dataset.origin, root)
-    files = verify(folder)
-    hashes = (
-        "placed by hand, without a record of hashes"
-        if files is None
-        else f"{files} files have the hashes they were installed with"
-    )
-    console().print(f"{name} in {folder}: {hashes}", markup=False)
-    for line in _read(dataset, root):
-        console().print(line, markup=False)
-
-
-def _read(dataset: Any, root: Path | None) -> Iterator[str]:
-    """Open every part of a data set; say how much each holds, or that it is absent."""
-    train = inspect.signature(dataset).parameters.get("train")
-    if train is None:
-        for (kind, severity), copy in dataset(root).items():
-            yield f"{kind} {severity}: {len(copy)} samples"
-        return
-    if train.default:
-        try:
-            yield f"training part: {len(dataset(root, train=True))} samples"
-        except FileNotFoundError as error:
-            yield f"training part: absent ({error})"
-    yield f"test part: {len(dataset(root, train=False))} samples"
-
-
 def _table(root: Path | None) -> Table:
-    known, files = known_names(), dict(_in_files())
+    known, files = known_names(), dict(in_files())
     rows = [
         (name, _about(dataset), *_presence(dataset.origin, root))
         for name, dataset in files.items()
@@ -119,7 +90,7 @@ def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
     return _about(dataset), "" if needed else "yes", needs
 
 
-def _in_files() -> Iterator[tuple[str, Any]]:
+def in_files() -> Iterator[tuple[str, Any]]:
     """Yield the data sets that lie in the data folder, by name."""
     for name, item in inspect.getmembers(datasets, inspect.isclass):
         if isinstance(getattr(item, "origin", None), Origin):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from rich.markup import escape
 from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
@@ -24,15 +23,20 @@ from tepui.cli.datasets import (
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
-from tepui.core.storage import write_json
+from tepui.core.replacing import check_writable
+from tepui.core.storage import write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.ensembles.ensemble import load
+from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.stored_logits import LogitType
 from tepui.report.tables import shown_name
+from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
-from tepui.studies.trained import EVALUATION
+from tepui.studies.trained import COST, COST_KIND, EVALUATION, EVALUATION_KIND
+from tepui.training import LocalExchange, exchange_here
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -56,6 +60,7 @@ def evaluate(
     classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
+    logits_in: LogitType = "float32",
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 1024,
     device: str | None = None,
@@ -64,6 +69,8 @@ def evaluate(
     overwrite: bool = False,
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
+
+    Under torchrun, processes share the batches.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -80,6 +87,9 @@ def evaluate(
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
             mypackage.my_metric
+        logits_in: How logits are stored in the folder: float32, float16 for half the
+            space, or none. Scores do not depend on it; without logits a report shows no
+            images.
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
@@ -88,11 +98,14 @@ def evaluate(
         workers: Processes that load data not held in tensors.
         overwrite: Replace an existing evaluation.
     """
+    exchange = exchange_here()
     alone = corruptions is None or shifted is None
     require(alone, "--corruptions", "be left out with --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    check_writable(run)
+    exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, run)
@@ -117,10 +130,19 @@ def evaluate(
         precision=precision or RunFolder(run).exam_precision(),
         out=run,
         overwrite=True,
+        logits_in=logits_in,
+        exchange=None if isinstance(exchange, LocalExchange) else exchange,
     )
-    write_gallery(run, test, sets or {})
+    if not exchange.writer:
+        return
+    if logits_in == "none":
+        (run / GALLERY).unlink(missing_ok=True)
+    else:
+        write_gallery(run, test, sets or {})
     about = tested_on(test, copies, sets)
-    write_json(file, {"about": about, **evaluation.document()})
+    cost = prediction_cost(ensemble, test).document()
+    write_document(run / COST, COST_KIND, cost)
+    write_document(file, EVALUATION_KIND, {"about": about, **evaluation.document()})
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
     terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {run}"))
@@ -133,7 +155,7 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows = [
-        (escape(shown_name(name)), *(f"{s.values()[name]:.4f}" for s in given.values()))
+        (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
         for name, value in evaluation.clean.values().items()
         if evaluation.task == CLASSIFICATION or not isnan(value)
     ]
@@ -158,6 +180,6 @@ def detection_table(evaluation: Evaluation) -> Table:
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)
             cells = [f"{value:.4f}" for value in values]
-            shown.add_row(escape(data), shown_name(score), *cells)
+            shown.add_row(data, shown_name(score), *cells)
         shown.add_section()
     return shown

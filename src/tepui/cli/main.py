@@ -28,12 +28,12 @@ from tepui.cli import (
     sweep,
     theory,
     train,
+    verify,
 )
-from tepui.cli.admission import admitting, check_classes, listed, named_by_user, plain
+from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
-from tepui.cli.own_functions import check_written
+from tepui.cli.expansion import check_expansion
 from tepui.cli.parsing import (
-    OF_FUNCTIONS,
     check_names,
     known_names,
     normalized,
@@ -41,6 +41,7 @@ from tepui.cli.parsing import (
     with_data_option,
     with_files_first,
 )
+from tepui.cli.written import check_written
 from tepui.core.checks import require
 from tepui.core.version import __version__
 from tepui.studies.job import JobError
@@ -66,6 +67,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "reproduce": (reproduce.reproduce, reproduce.EXAMPLE),
     "claims": (claims.claims, claims.EXAMPLE),
     "sweep": (sweep.sweep, sweep.EXAMPLE),
+    "verify": (verify.verify, verify.EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
@@ -137,8 +139,10 @@ class Parser(ArgumentParser):
         return str(super().dump(shown, *arguments, **options))
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Say in plain words what was wrong, and end the program."""
-        super().error(plain(message), ex)
+        """Say what was wrong, of a refused name in our words, and end the program."""
+        if refused := refusal(message):
+            self.exit(2, f"{_speaker()}: {refused}\n")
+        super().error(message, ex)
 
 
 def build_parser() -> Parser:
@@ -193,10 +197,10 @@ def _command(name: str) -> ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake ends in a message, not in a traceback."""
     written = sys.argv[1:] if arguments is None else arguments
+    words: list[str] = []
     try:
         words = with_files_first(spelled(normalized(with_data_option(written))))
-        check_names(words)
-        command, values = _read(words)
+        command, values = read(words)
         _check_ranks(command)
         command(**values)
     except MISTAKES as error:
@@ -213,8 +217,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _check_ranks(command: Callable[..., None]) -> None:
     """Refuse commands that would do the same work in every process of torchrun."""
     size = place_of_environment().size
-    fits = size == 1 or command in (train.train, compare.compare)
-    rule = f"be train or compare under torchrun ({size} ranks); start others without it"
+    fits = size == 1 or command in (train.train, compare.compare, evaluate.evaluate)
+    allowed = f"train, compare or evaluate under torchrun ({size} ranks)"
+    rule = f"be {allowed}; start others without it"
     require(fits, "command", rule, command.__name__)
 
 
@@ -224,18 +229,19 @@ def _speaker() -> str:
     return "tepui" if rank == "0" else f"tepui (rank {rank})"
 
 
-def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
+def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
+    check_names(words)
+    check_expansion(words)
     items = listed() | named_by_user(words)
     with admitting(items):
         parser = build_parser()
         parser.words = [word for word in words if not word.startswith(PRINT)]
-        chosen = parser.parse_args(words)
+        chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
+        check_written(values, words)
         values.pop("config", None)
-        for option in OF_FUNCTIONS:
-            check_written(option, values.get(option.strip("-")) or (), words)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
             models = (read[chosen.subcommand]["model"] for read in (chosen, explicit))
@@ -249,6 +255,17 @@ def _read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         fields = [name for name in values if name not in parameters]
         values[SETTINGS] = {name: values.pop(name) for name in fields}
     return function, values
+
+
+def _parsed(parser: Parser, words: Sequence[str]) -> Namespace:
+    """Return what was asked for; errors inside the parser are mistakes of the words."""
+    try:
+        return parser.parse_args(words)
+    except (AttributeError, KeyError, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"the options of tepui {words[0]} must be written as tepui {words[0]} "
+            f"--print-config writes them, but the parser fails on them ({error})"
+        ) from error
 
 
 def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:

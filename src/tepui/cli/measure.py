@@ -18,7 +18,8 @@ from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
-from tepui.core.storage import replacing, write_json
+from tepui.core.replacing import check_writable, write_bytes
+from tepui.core.storage import write_document
 from tepui.ensembles.ensemble import FILE, Ensemble, load
 from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.evaluation.evaluate import evaluate
@@ -94,6 +95,7 @@ def measure(
     folder = folder_for("measure", out, resume=False)
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
+    check_writable(folder)
     place = place_of(device)
     train = part(source, train=True) if "sharpness" in kinds else None
     test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
@@ -124,7 +126,7 @@ def measure(
     if "ood" in kinds:
         document["ood"] = evaluation.document()["ood"]
         console().print(detection_table(evaluation))
-    write_json(folder / "measure.json", document)
+    write_document(folder / "measure.json", "measures", document)
     console().print(f"written to {folder}")
 
 
@@ -162,8 +164,7 @@ def _sampling(
 
 
 def _draw(file: Path, figure: Any) -> None:
-    with replacing(file) as temporary:
-        temporary.write_bytes(as_png(figure))
+    write_bytes(file, as_png(figure))
 
 
 def _sharpness_table(sharpness: dict[str, EnsembleMeasurement]) -> Table:

@@ -34,6 +34,7 @@ FLAGS = (
     "--list",
     "--dry_run",
     "--json",
+    "--whole_paths",
     "--markdown",
     "--probabilities",
 )

@@ -12,7 +12,13 @@ from tepui.studies.price import Price, Pricing
 from tepui.studies.store import Store
 
 COUNTS = ("ensembles", "trained", "member-epochs left")
-PRICES = ("hours on an H200", "hours here", "GB on the device", "GB on disk")
+PRICES = (
+    "hours on an H200",
+    "hours here",
+    "GB on the device",
+    "GB on the host",
+    "GB on disk",
+)
 HOW = (
     "hours: one ensemble after the other; on an H200 as measured with ResNet-18 and in "
     "proportion to operations, which is too little for small networks; here as earlier "
@@ -55,6 +61,7 @@ def _shown(price: Price, trials: int) -> tuple[str, ...]:
         _number(price.hours_on_h200),
         "?" if price.hours_here is None else _number(price.hours_here),
         _number(price.device_bytes / 1e9),
+        _number(price.host_bytes / 1e9),
         _number(price.disk_bytes / 1e9),
     )
 

@@ -85,7 +85,7 @@ def predict(
         batch_size=batch_size,
         workers=workers,
         precision=precision or RunFolder(run).exam_precision(),
-        logits="float32" if probabilities else None,
+        logits_in="float32" if probabilities else "none",
     )
     names = _names(samples)
     classes = () if known is None else known.classes

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
+from tepui.core.replacing import check_writable
 from tepui.papers.reproduce import own_cell, paper_cell
 from tepui.report import printed_table, write_report
 from tepui.report.page import PAGE
@@ -13,7 +14,12 @@ from tepui.studies.results import Record
 EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
 
 
-def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -> None:
+def report(
+    runs: list[Path],
+    out: Path | None = None,
+    overwrite: bool = False,
+    whole_paths: bool = False,
+) -> None:
     """Write one page about any number of runs, and print their tables.
 
     Args:
@@ -22,20 +28,23 @@ def report(runs: list[Path], out: Path | None = None, overwrite: bool = False) -
         out: The folder of the page; that of a single run, or the next free
             runs/report-NNN for several, by default.
         overwrite: Replace the page of other runs.
+        whole_paths: Show commands and folders with absolute paths, not for others.
     """
-    loaded = load_reports(runs)
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)
+    check_writable(folder)
+    loaded = load_reports(runs)
     page = folder / PAGE
     if page.exists() and not (alone or overwrite):
         raise FileExistsError(f"{page} exists; pass --overwrite to replace it")
     terminal = console()
-    terminal.print(loaded.title, markup=False)
+    terminal.print(loaded.title)
     for group in loaded.groups:
         terminal.print(printed_table(group.comparison))
     for study in loaded.studies:
-        terminal.print(f"{study.results.item}: {study.results.title}", markup=False)
-    terminal.print(f"report: {write_report(loaded, folder, _numbers)}", markup=False)
+        terminal.print(f"{study.results.item}: {study.results.title}")
+    page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
+    terminal.print(f"report: {page}")
 
 
 def _numbers(record: Record) -> tuple[str, str]:

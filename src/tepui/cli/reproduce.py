@@ -23,6 +23,8 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
 from tepui.cli.plan_table import plan_table
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
+from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import (
     PAPERS,
     Diagram,
@@ -69,6 +71,7 @@ def reproduce(
     methods: list[str] | None = None,
     out: Path = Path("results"),
     store: Path = Path("runs/store"),
+    logits_in: LogitType = "float32",
     workers: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
@@ -93,6 +96,8 @@ def reproduce(
         methods: Names of the methods to train, as the results have them.
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
+        logits_in: How logits are stored that no figure or table reads: float32, float16
+            for half the space, or none. Scores do not depend on it.
         workers: Ensembles to train at once; by default one per available processor, on
             a GPU no more than its memory holds, and one at ``paper`` size; by ray and
             slurm as many as they have room for.
@@ -113,10 +118,13 @@ def reproduce(
     named = None if methods is None else tuple(methods)
     order = Order(size, (), epochs, ensembles, members, named)
     chosen = _chosen(items or [], order, out)
-    shelf = Store(store, device=device)
+    shelf = Store(store, device=device, logits_in=logits_in)
     if dry_run:
         console().print(_plan(chosen, shelf))
         return
+    for item in chosen:
+        check_writable(item.folder)
+    check_writable(store)
     waiting = deque(item for item in chosen if overwrite or not _is_made(item))
     whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)

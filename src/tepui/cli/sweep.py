@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from tepui.cli.console import console, table
@@ -14,6 +13,10 @@ from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.core.checks import require
+from tepui.core.provenance import with_short_paths
+from tepui.core.replacing import check_writable
+from tepui.core.storage import seal
+from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
@@ -27,7 +30,6 @@ from tepui.training.run_folder import environment_of, to_jsonable
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")
-FORMAT = 1
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 _SCORES = ("accuracy", "individual_accuracy", "nll")
 
@@ -40,6 +42,7 @@ def sweep(
     ensembles: int = 1,
     out: Path = Path("sweeps"),
     store: Path = Path("runs/store"),
+    logits_in: LogitType = "float32",
     workers: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
@@ -67,6 +70,8 @@ def sweep(
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
+        logits_in: How logits are stored, which no search reads: float32, float16 for
+            half the space, or none.
         workers: Ensembles to train at once; by default one per available processor, on
             a GPU no more than its memory holds, and one at ``paper`` size; by ray and
             slurm as many as they have room for.
@@ -91,7 +96,7 @@ def sweep(
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
-    shelf = Store(store, device=device)
+    shelf = Store(store, device=device, logits_in=logits_in)
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
     console().print(
@@ -107,6 +112,7 @@ def sweep(
         return
     folder = out / size / recipe / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
+    check_writable(store)
     check_needs(whole, shelf)
     with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
@@ -118,19 +124,20 @@ def sweep(
             advance=advance,
         )
     pairs = [*zip(planned, outcomes, strict=True)]
+    environment = environment_of(shelf.device)
+    environment["command"] = with_short_paths(environment["command"])
     about = {
-        "format": FORMAT,
         "recipe": recipe,
         "size": size,
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
         "rule": "highest mean accuracy on the held-out samples, then lowest nll",
-        "environment": environment_of(shelf.device),
+        "environment": environment,
         "searches": [document(*pair) for pair in pairs],
     }
     contents = {
-        "sweep.json": as_json(about),
+        "sweep.json": as_json(seal("sweep", about)),
         "table.md": "\n".join(map(_markdown, *zip(*pairs, strict=True))).encode(),
     }
     write_files(folder, contents, overwrite=overwrite)
@@ -211,4 +218,4 @@ def _markdown(planned: Search, outcome: Outcome) -> str:
 def _shown(planned: Search, outcome: Outcome) -> Table:
     headings = _headings(planned)
     rows = (_cells(row, outcome) for row in outcome.rows)
-    return table(escape(planned.label), headings, rows, numbers=headings)
+    return table(planned.label, headings, rows, numbers=headings)

@@ -13,8 +13,10 @@ from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.core.checks import require
+from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
+from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
@@ -77,6 +79,7 @@ def train(
         quiet: Show no progress.
     """
     folder = folder_for("train", out, resume)
+    check_writable(folder)
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds
     heads = Path() if extractor is None else Path("heads")  # where the run is kept
@@ -92,6 +95,7 @@ def train(
         front, head = extractor_and_head(extractor, model)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         read = partial(cached_features, front, folder=folder / "features")
+        ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
             learned = read(learned)
             beside = None if beside is None else read(beside)
@@ -115,7 +119,7 @@ def train(
         )
     if len(run.history) < epochs:
         done = f"stopped after {len(run.history)} of {epochs} epochs"
-        console().print(f"{done}; continue with --resume --out {folder}", markup=False)
+        console().print(f"{done}; continue with --resume --out {folder}")
         return
     if extractor is not None and exchange_here().writer:
         ensemble.save(folder, overwrite=True)

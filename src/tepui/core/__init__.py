@@ -6,11 +6,13 @@ one's own need.
 
 from tepui.core.checks import one_of, require
 from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.limits import Limits
 from tepui.core.per_member import for_member, per_member, values_of
 from tepui.core.seeding import derive, generator, seeded
 from tepui.core.task import Task
 
 __all__ = [
+    "Limits",
     "Task",
     "derive",
     "for_member",

@@ -100,6 +100,7 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
     """Check that labels are integers in ``[0, classes)``, or of pixels without one."""
     whole = not (labels.is_floating_point() or labels.is_complex())
     require(whole, argument, "be integers", labels.dtype)
+    require(labels.numel() > 0, argument, "hold at least one label", 0)
     if labels.ndim > 1:
         labels = labels[labels != UNLABELED]
         if labels.numel() == 0:

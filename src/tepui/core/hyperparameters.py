@@ -12,6 +12,7 @@ import torch
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.types import check_types
 
 
 def hyperparameter_grid(
@@ -39,6 +40,7 @@ def hyperparameter_grid(
         >>> len(dealt["lr"]), len(set(zip(dealt["lr"], dealt["weight_decay"])))
         (3, 3)
     """
+    check_types(hyperparameter_grid, locals())
     require(members > 0, "members", "be positive", members)
     require(len(values) > 0, "values", "name at least one hyperparameter", 0)
     for name, choices in values.items():

@@ -1,6 +1,18 @@
 """When in a run something happens: at an epoch, or after a share of the run."""
 
+import math
+
 from tepui.core.checks import require
+
+
+def count_of(share: float, total: int) -> int:
+    """Return how many of a total are a share of it, rounded down.
+
+    Example:
+        >>> count_of(0.29, 100), int(0.29 * 100), count_of(0.5, 5)
+        (29, 28, 2)
+    """
+    return math.floor(round(share * total, 9))
 
 
 def check_moment(name: str, at: int | float) -> None:

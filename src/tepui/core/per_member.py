@@ -4,9 +4,11 @@ A field declared with :func:`per_member` holds one value for all members or a se
 with one value each; :func:`for_member` resolves it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from tepui.core.checks import require
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,6 +46,29 @@ def values_of(value: Any) -> tuple[Any, ...]:
     return tuple(value) if _is_list(value) else (value,)
 
 
+def require_each(
+    condition: Callable[[Any], bool], argument: str, rule: str, value: Any
+) -> None:
+    """Raise a ``ValueError`` unless a rule holds for every member's value.
+
+    Args:
+        condition: Whether the rule holds for one value.
+        argument: The field's name.
+        rule: What each value must do or be, to follow the word "must".
+        value: The field's value: one for all members, or one for each of them.
+
+    Raises:
+        ValueError: If it does not hold for all values, or there are none.
+
+    Example:
+        >>> require_each(lambda rho: rho >= 0, "rho", "be non-negative", (0.1, -1.0))
+        Traceback (most recent call last):
+        ValueError: rho must be non-negative, got (0.1, -1.0)
+    """
+    require(len(values_of(value)) > 0, argument, "hold a value for each member", value)
+    require(all(map(condition, values_of(value))), argument, rule, value)
+
+
 def for_member(spec: Spec, member: int, members: int) -> Spec:
     """Return ``spec`` with every per-member field resolved for one member.
 
@@ -66,6 +91,8 @@ def for_member(spec: Spec, member: int, members: int) -> Spec:
         >>> for_member(Step((0.1, 0.2)), 1, 2)
         Step(size=0.2)
     """
+    fits = isinstance(member, int) and 0 <= member < members
+    require(fits, "member", f"lie in [0, {members - 1}]", member)
     lists = lists_of(spec)
     for name, values in lists.items():
         if len(values) != members:

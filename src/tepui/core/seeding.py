@@ -48,7 +48,12 @@ def generator(*key: Key, device: str | torch.device = "cpu") -> torch.Generator:
     Returns:
         The generator.
     """
-    return torch.Generator(device).manual_seed(derive(*key))
+    try:
+        stream = torch.Generator(device)
+    except RuntimeError as error:
+        rule = "be a device of torch that is here, such as 'cpu'"
+        raise ValueError(f"device must {rule}, got {device!r}") from error
+    return stream.manual_seed(derive(*key))
 
 
 def member_seeds(seed: int | Sequence[int], members: int) -> tuple[int, ...]:

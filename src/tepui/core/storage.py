@@ -1,49 +1,44 @@
-"""Files that are whole or absent, and that say what they hold; never pickles.
+"""Files that say what they hold and are checked when they are read; never pickles.
 
 What tepui writes for itself to read again is of one format, with one number: a tensor
 file (safetensors, with a JSON document in its header, so that tensors and what
-describes them appear together by one rename) or a JSON document. Both name their kind
-and carry a digest of all that they hold, which is checked when they are read: a file
-with a changed bit, of another kind or of another format is refused by name. Tensors
-that share memory (tied weights, members on one extractor) are stored once.
+describes them appear together by one rename), a JSON document, or lines of such
+documents. All name their kind and carry a digest of all that they hold, which is
+checked when they are read: a file with a changed bit, of another kind or of another
+format is refused by name. Tensors that share memory (tied weights, members on one
+extractor) are stored once.
 """
 
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
+from tepui.core.json_text import as_text, parsed
+from tepui.core.limits import limits_here
+from tepui.core.replacing import write_bytes
+from tepui.core.tensor_format import (
+    NAMES,
+    Header,
+    Region,
+    header_bytes,
+    read_header,
+    read_region,
+)
 
 # Raised when files written before would be misread.
 FORMAT = 2
 _HEADER = "tepui"
 _SEAL = ("kind", "format", "sha256")
 FILLER = "filler/"  # before the names of bytes that only keep the next tensor aligned
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that takes its place on success."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        yield temporary
-        temporary.chmod(mode)  # safetensors makes files that only their owner reads
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+_AT_ONCE = 2**24  # bytes
 
 
 def finite_or_none(value: Any) -> Any:
@@ -62,19 +57,33 @@ def finite_or_none(value: Any) -> Any:
     return value
 
 
+@contextmanager
+def reading(where: object, what: str) -> Iterator[None]:
+    """Let a document that lacks something, or holds another thing, be named."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"{where} must hold {what}, but: {error!r}") from error
+
+
+def read_text(path: Path) -> str:
+    """Read a text file."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text, but: {error}") from error
+
+
 def write_json(path: Path, document: object) -> None:
     """Write a JSON document atomically."""
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    with replacing(path) as temporary:
-        temporary.write_text(text)
+    write_bytes(path, text.encode())
 
 
 def read_json(path: Path) -> Any:
     """Read a JSON document."""
-    try:
-        return json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be a JSON document, but: {error}") from error
+    limits_here().check("json_bytes", path.stat().st_size, path)
+    return parsed(path.read_bytes(), path)
 
 
 def seal(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,12 +112,26 @@ def read_document(path: Path, kind: str) -> dict[str, Any]:
     return unseal(kind, read_json(path), str(path))
 
 
+def sealed_line(kind: str, document: Mapping[str, Any]) -> str:
+    """Return a sealed document as one line of a log."""
+    return json.dumps(seal(kind, document)) + "\n"
+
+
+def read_lines(path: Path, kind: str) -> list[dict[str, Any]]:
+    """Read a log of :func:`sealed_line`; a line that is not whole is refused."""
+    limits_here().check("json_bytes", path.stat().st_size, path)
+    # Not splitlines, to which other characters end lines too.
+    lines = path.read_bytes().split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    named = [(f"line {n} of {path}", line) for n, line in enumerate(lines, 1)]
+    return [unseal(kind, parsed(line, where), where) for where, line in named]
+
+
 def write_tensors(
     path: Path, kind: str, tensors: Mapping[str, Tensor], document: Mapping[str, Any]
 ) -> str:
     """Write tensors and a JSON document into one file, atomically; return a digest."""
-    from safetensors.torch import save_file
-
     stored: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     owners: dict[tuple[Any, ...], str] = {}
@@ -117,57 +140,93 @@ def write_tensors(
         if owner != name:
             aliases[name] = owner
         else:
-            # A fresh copy: safetensors refuses tensors that overlap in memory.
-            stored[name] = tensor.detach().to("cpu", copy=True).contiguous()
+            stored[name] = tensor.detach().cpu().contiguous()
+            one_of(f"type of {name!r}", str(tensor.dtype), map(str, NAMES))
     content = {"document": dict(document), "aliases": aliases}
     digest = _digest(kind, content, stored)
-    with replacing(path) as temporary:
-        save_file(stored, temporary, metadata=header_of(kind, digest, content))
+    # The widest first: all begin at multiples of their size.
+    ordered = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
+    regions: dict[str, Region] = {}
+    end = 0
+    for name in ordered:
+        regions[name] = Region(end, tuple(stored[name].shape), stored[name].dtype)
+        end = regions[name].end
+    header = header_bytes(header_of(kind, digest, content), regions)
+    write_bytes(path, header, *(raw_bytes(stored[n]).numpy().data for n in ordered))
     return digest
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what :func:`write_tensors` wrote."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(
-            f"{path} must be a whole safetensors file, but: {error}"
-        ) from error
-    header = _header(metadata, path)
-    _check_kind(kind, header, str(path))
-    content = {name: header.get(name) for name in ("document", "aliases")}
-    _check_digest(header, _digest(kind, content, tensors), str(path))
-    for name, owner in header["aliases"].items():
-        tensors[name] = tensors[owner]
+    with _opened(path, kind) as (file, header, about):
+        tensors = {name: read_region(file, header, name) for name in header.regions}
+    content = {name: about.get(name) for name in ("document", "aliases")}
+    _check_digest(about, _digest(kind, content, tensors), str(path))
+    with reading(path, "tensors and a document"):
+        for name, owner in about["aliases"].items():
+            tensors[name] = tensors[owner]
+        document = dict(about["document"])
     named = {n: tensor for n, tensor in tensors.items() if not n.startswith(FILLER)}
-    return named, header["document"]
+    return named, document
+
+
+def check_tensors(path: Path, kind: str) -> None:
+    """Check a tensor file as :func:`read_tensors` does, without holding its tensors."""
+    with _opened(path, kind) as (file, header, about):
+        digest = hashlib.sha256()
+        content = {name: about.get(name) for name in ("document", "aliases")}
+        begin_digest(digest, kind, content)
+        for name, region in sorted(header.regions.items()):
+            digest.update(described(name, region.dtype, region.shape))
+            hash_region(digest, file, header.size, region)
+    _check_digest(about, digest.hexdigest(), str(path))
 
 
 def tensors_digest(path: Path) -> str:
     """Return the digest that a tensor file claims, without reading its tensors."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        return str(_header(file.metadata() or {}, path)["sha256"])
+    return str(_claims(path).get("sha256"))
 
 
-def _header(metadata: Mapping[str, str], path: Path) -> Any:
+def tensors_kind(path: Path) -> str:
+    """Return the kind that a tensor file claims to be of."""
+    return str(_claims(path).get("kind"))
+
+
+def hash_region(digest: Any, file: BinaryIO, start: int, region: Region) -> None:
+    """Add the bytes of a tensor in a file to a digest."""
+    file.seek(start + region.start)
+    left = region.end - region.start
+    while left:
+        part = file.read(min(left, _AT_ONCE))
+        if not part:
+            raise ValueError(f"{file.name} was cut short while it was read")
+        digest.update(part)
+        left -= len(part)
+
+
+@contextmanager
+def _opened(path: Path, kind: str) -> Iterator[tuple[BinaryIO, Header, dict[str, Any]]]:
+    """Open a tensor file of a kind, and read what it says of itself."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    with path.open("rb", buffering=0) as file:
+        header = read_header(file, path)
+        about = _about(header.metadata, path)
+        _check_kind(kind, about, str(path))
+        yield file, header, about
+
+
+def _claims(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        about = _about(read_header(file, path).metadata, path)
+    return about if isinstance(about, dict) else {}
+
+
+def _about(metadata: Mapping[str, str], path: Path) -> Any:
     if _HEADER not in metadata:
         raise ValueError(f"{path} must be a file written by tepui, but has no header")
-    try:
-        return json.loads(metadata[_HEADER])
-    except ValueError as error:
-        raise ValueError(
-            f"{path} must be a file written by tepui, but its header is damaged: "
-            f"{error!r}"
-        ) from error
+    text = metadata[_HEADER].encode(errors="replace")
+    return parsed(text, path, "a file written by tepui")
 
 
 def _check_kind(kind: str, header: Any, where: str) -> None:
@@ -189,7 +248,8 @@ def _check_digest(header: Mapping[str, Any], digest: str, where: str) -> None:
     if header.get("sha256") != digest:
         raise ValueError(
             f"{where} must hold what was written to it, but its digest differs: the "
-            "file was damaged or changed"
+            "file was damaged or changed; put back a copy, or remove it and make it "
+            "again"
         )
 
 
@@ -207,24 +267,18 @@ def _digest(
 
 def begin_digest(digest: Any, kind: str, document: Mapping[str, Any]) -> None:
     """Add what a file says of itself to a digest, before its tensors."""
-    digest.update(_as_json([kind, FORMAT, document]).encode())
+    digest.update(as_text([kind, FORMAT, document]).encode())
 
 
 def described(name: str, dtype: torch.dtype, shape: Sequence[int]) -> bytes:
     """Return what a digest says of a tensor before the tensor's bytes."""
-    return _as_json([name, str(dtype), list(shape)]).encode()
+    return as_text([name, str(dtype), list(shape)]).encode()
 
 
 def header_of(kind: str, digest: str, content: Mapping[str, Any]) -> dict[str, str]:
     """Return what a tensor file says of itself, as safetensors keeps it."""
     header = {"kind": kind, "format": FORMAT, "sha256": digest, **content}
-    return {_HEADER: _as_json(header)}
-
-
-def _as_json(value: object) -> str:
-    """Return JSON that is the same before a value is written and after it is read."""
-    plain = json.loads(json.dumps(value, allow_nan=False))
-    return json.dumps(plain, sort_keys=True)
+    return {_HEADER: as_text(header)}
 
 
 def _identity(tensor: Tensor, name: str) -> tuple[Any, ...]:

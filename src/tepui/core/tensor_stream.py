@@ -6,64 +6,35 @@ digest are known; what is left over is blank, as safetensors allows.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
+from tepui.core.replacing import replacing, writing
 from tepui.core.storage import (
     FILLER,
     begin_digest,
     described,
+    hash_region,
     header_of,
     raw_bytes,
-    replacing,
 )
+from tepui.core.tensor_format import Region, header_bytes
 
-_NAMES = {
-    torch.bool: "BOOL",
-    torch.uint8: "U8",
-    torch.int8: "I8",
-    torch.int16: "I16",
-    torch.int32: "I32",
-    torch.int64: "I64",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.float32: "F32",
-    torch.float64: "F64",
-}
-_READ_AT_ONCE = 2**24
 _WIDEST = 10**18
-
-
-class _Region(NamedTuple):
-    """Where a tensor lies in the file, in bytes after the header."""
-
-    start: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-    @property
-    def end(self) -> int:
-        return self.start + math.prod(self.shape) * self.dtype.itemsize
-
-    def entry(self) -> dict[str, Any]:
-        offsets = [self.start, self.end]
-        name = _NAMES[self.dtype]
-        return {"dtype": name, "shape": [*self.shape], "data_offsets": offsets}
 
 
 class TensorStream:
     """A tensor file in the making; see :func:`writing_tensors`."""
 
-    def __init__(self, file: BinaryIO, room: int) -> None:
-        self._file, self._room = file, room
-        self._regions: dict[str, _Region] = {}
+    def __init__(self, path: Path, file: BinaryIO, room: int) -> None:
+        self._path, self._file, self._room = path, file, room
+        self._regions: dict[str, Region] = {}
         self._end = 0
 
     def begin(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> None:
@@ -101,35 +72,26 @@ class TensorStream:
             kind: What the file holds.
             document: What describes it.
         """
-        self._file.truncate(self._room + self._end)
         content = {"document": dict(document), "aliases": {}}
         digest = hashlib.sha256()
         begin_digest(digest, kind, content)
-        for name, region in sorted(self._regions.items()):
-            digest.update(described(name, region.dtype, region.shape))
-            self._hash(digest, region)
-        metadata = header_of(kind, digest.hexdigest(), content)
-        entries = {name: region.entry() for name, region in self._regions.items()}
-        text = _header(metadata, entries)
-        self._file.seek(0)
-        self._file.write((self._room - 8).to_bytes(8, "little"))
-        self._file.write(text.ljust(self._room - 8))
+        with writing(self._path):
+            self._file.truncate(self._room + self._end)
+            for name, region in sorted(self._regions.items()):
+                digest.update(described(name, region.dtype, region.shape))
+                hash_region(digest, self._file, self._room, region)
+            metadata = header_of(kind, digest.hexdigest(), content)
+            self._file.seek(0)
+            self._file.write(header_bytes(metadata, self._regions, self._room))
 
     def _add(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-        self._regions[name] = region = _Region(self._end, shape, dtype)
+        self._regions[name] = region = Region(self._end, shape, dtype)
         self._end = region.end
 
     def _write(self, place: int, values: Tensor) -> None:
-        self._file.seek(self._room + place)
-        self._file.write(raw_bytes(values).numpy().data)
-
-    def _hash(self, digest: Any, region: _Region) -> None:
-        self._file.seek(self._room + region.start)
-        left = region.end - region.start
-        while left:
-            part = self._file.read(min(left, _READ_AT_ONCE))
-            digest.update(part)
-            left -= len(part)
+        with writing(self._path):
+            self._file.seek(self._room + place)
+            self._file.write(raw_bytes(values).numpy().data)
 
 
 @contextmanager
@@ -147,16 +109,26 @@ def writing_tensors(
     Yields:
         The file in the making.
     """
-    widest = _Region(_WIDEST, (_WIDEST,) * 3, torch.float64).entry()
-    entries = {prefix + name: widest for name in names for prefix in ("", FILLER)}
-    content = {"document": dict(document), "aliases": {}}
-    room = 8 + len(_header(header_of(kind, "0" * 64, content), entries))
-    room += -room % 8
-    with replacing(path) as temporary, temporary.open("r+b") as file:
-        stream = TensorStream(file, room)
+    widest = Region(_WIDEST, (_WIDEST,) * 3, torch.float64)
+    regions = {prefix + name: widest for name in names for prefix in ("", FILLER)}
+    content: dict[str, Any] = {"document": dict(document), "aliases": {}}
+    room = len(header_bytes(header_of(kind, "0" * 64, content), regions))
+    with replacing(path) as temporary, _opened(path, temporary) as file:
+        stream = TensorStream(path, file, room)
         yield stream
         stream.finish(kind, document)
 
 
-def _header(metadata: Mapping[str, str], entries: Mapping[str, Any]) -> bytes:
-    return json.dumps({"__metadata__": metadata, **entries}).encode()
+@contextmanager
+def _opened(path: Path, temporary: Path) -> Iterator[BinaryIO]:
+    """Open a file in the making; closing it writes the last of it."""
+    with writing(path):
+        file = temporary.open("r+b")
+    try:
+        yield file
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        raise
+    with writing(path):
+        file.close()

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import have_values, require
+from tepui.core.types import check_types
 
 Inputs = Tensor | Mapping[str, Tensor]
 
@@ -19,6 +21,29 @@ def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
     if isinstance(inputs, Tensor):
         return function(inputs)
     return {name: function(tensor) for name, tensor in inputs.items()}
+
+
+def to_tensor(argument: str, values: object) -> Tensor:
+    """Return numbers as a tensor; a tensor is returned as it is.
+
+    Example:
+        >>> to_tensor("targets", [0, 2]), to_tensor("inputs", np.zeros(1)).dtype
+        (tensor([0, 2]), torch.float32)
+        >>> to_tensor("inputs", np.array(["a"]))
+        Traceback (most recent call last):
+        ValueError: inputs must hold numbers in a tensor, an array or a list, got <U1
+    """
+    if isinstance(values, Tensor):
+        return values
+    rule = "hold numbers in a tensor, an array or a list"
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{argument} must {rule} ({error})") from error
+    if array.dtype.kind not in "uifb":
+        raise ValueError(f"{argument} must {rule}, got {array.dtype.str}")
+    tensor = torch.tensor(array)
+    return tensor.to(torch.get_default_dtype()) if array.dtype.kind == "f" else tensor
 
 
 class Division(NamedTuple):
@@ -168,6 +193,9 @@ def prepared(inputs: Inputs, normalize: Normalize | None) -> Inputs:
 class Arrays(Dataset[tuple[Inputs, Tensor]]):
     """A map-style data set of ``(x, y)`` held in tensors.
 
+    Arrays of numpy and lists of numbers become tensors, floats as torch has them by
+    default.
+
     Attributes:
         inputs: Samples along the first axis: a tensor or a mapping of tensors. Images
             are ``(samples, channels, height, width)``, bytes or floats in ``[0, 1]``.
@@ -183,13 +211,23 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        named = {"inputs": self.inputs}
-        if not isinstance(self.inputs, Tensor):
-            named = {f"inputs[{n!r}]": tensor for n, tensor in self.inputs.items()}
-        rule = f"have as many samples as targets ({len(self.targets)})"
-        for name, tensor in named.items():
-            require(len(tensor) == len(self.targets), name, rule, len(tensor))
-        require(len(self.targets) > 0, "dataset", "hold at least one sample", 0)
+        given, targets = self.inputs, to_tensor("targets", self.targets)
+        inputs: Inputs
+        if isinstance(given, Mapping):
+            inputs = {n: to_tensor(f"inputs[{n!r}]", part) for n, part in given.items()}
+            require(len(inputs) > 0, "inputs", "name at least one tensor", dict(given))
+            named = {f"inputs[{n!r}]": tensor for n, tensor in inputs.items()}
+        else:
+            inputs = to_tensor("inputs", given)
+            named = {"inputs": inputs}
+        for name, tensor in {"targets": targets, **named}.items():
+            require(tensor.ndim > 0, name, "have samples along its first axis", tensor)
+            rule = f"have as many samples as targets ({len(targets)})"
+            require(len(tensor) == len(targets), name, rule, len(tensor))
+        require(len(targets) > 0, "dataset", "hold at least one sample", 0)
+        check_types(type(self), {"normalize": self.normalize, "classes": self.classes})
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "targets", targets)
 
     def __len__(self) -> int:
         return len(self.targets)

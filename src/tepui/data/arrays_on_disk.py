@@ -1,10 +1,9 @@
 """Arrays in files that stay on disk, for data beyond memory."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Literal, final, get_args
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.core.storage import raw_bytes
 from tepui.data.arrays import Arrays, Inputs, Normalize
-from tepui.data.stored import StoredData
+from tepui.data.stored import StoredRows
 from tepui.data.stored_array import StoredArray, contents_digest
 
 File = str | Path | StoredArray
@@ -20,7 +19,7 @@ Channels = Literal["first", "last"]
 
 
 @final
-class ArraysOnDisk(StoredData):
+class ArraysOnDisk(StoredRows):
     """A map-style data set in ``.npy`` or ``.safetensors`` files, read row by row.
 
     It trains and tests to the same bits as :class:`Arrays` of the same numbers, in any
@@ -87,20 +86,6 @@ class ArraysOnDisk(StoredData):
         rows = self._rows[index.cpu()]
         parts = {name: self._read(file, rows) for name, file in self._files.items()}
         return parts if self._named else parts[""]
-
-    def subset(self, index: Tensor | Sequence[int]) -> Self:
-        """Return some of the samples, without reading them.
-
-        Args:
-            index: Their positions.
-
-        Returns:
-            A new data set, in the order of ``index``.
-        """
-        rows = torch.as_tensor(index)
-        part = copy(self)
-        part.targets, part._rows = self.targets[rows], self._rows[rows]
-        return part
 
     def identity(self) -> dict[str, Any]:
         """Return a hash of the files' contents, the rows taken and the targets.

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.types import check_fields
 from tepui.data.arrays import Inputs
 
 
@@ -62,6 +63,7 @@ class RandomCrop(Augmentation):
     fill: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.padding > 0, "padding", "be positive", self.padding)
         require(0 <= self.fill <= 1, "fill", "lie in [0, 1]", self.fill)
 
@@ -93,6 +95,7 @@ class HorizontalFlip(Augmentation):
     probability: float = 0.5
 
     def __post_init__(self) -> None:
+        check_fields(self)
         rule = "lie in [0, 1]"
         require(0 <= self.probability <= 1, "probability", rule, self.probability)
 
@@ -130,6 +133,7 @@ class RandomResizedCrop(Augmentation):
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.size is None or self.size > 0, "size", "be positive", self.size)
         low, high = self.scale
         rule = "be increasing within (0, 1]"

@@ -2,9 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import asdict
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -15,11 +14,11 @@ from tepui.core.extras import extra
 from tepui.core.storage import raw_bytes
 from tepui.data.arrays import Inputs, Normalize
 from tepui.data.image_files import Frame, pixels_of
-from tepui.data.stored import StoredData
+from tepui.data.stored import StoredRows
 
 
 @final
-class HuggingFace(StoredData):
+class HuggingFace(StoredRows):
     """A data set of Hugging Face's library, read row by row from its Arrow files.
 
     Images are decoded when a batch needs them; columns of numbers, or of lists of
@@ -98,20 +97,6 @@ class HuggingFace(StoredData):
             for name in self._columns
         }
         return parts[self._columns[0]] if self._single else parts
-
-    def subset(self, index: Tensor | Sequence[int]) -> Self:
-        """Return some of the samples, without reading them.
-
-        Args:
-            index: Their positions.
-
-        Returns:
-            A new data set, in the order of ``index``.
-        """
-        rows = torch.as_tensor(index)
-        part = copy(self)
-        part.targets, part._rows = self.targets[rows], self._rows[rows]
-        return part
 
     def identity(self) -> dict[str, Any]:
         """Return the library's fingerprint, a hash of the rows, and how they are read.

@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import raw_bytes
+from tepui.core.limits import limits_here
+from tepui.core.storage import raw_bytes, read_text
+from tepui.core.types import check_fields
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.origins import require_file
 from tepui.data.stored import StoredData
@@ -48,6 +50,7 @@ class Frame:
     margin: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.size > 0, "size", "be positive", self.size)
         require(self.margin >= 1, "margin", "be at least 1", self.margin)
 
@@ -150,9 +153,9 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
     try:
         with Image.open(path) as opened:
             return pixels_of(opened, frame, gray)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path} must be a valid image: {error}") from error
 
 
@@ -160,6 +163,7 @@ def pixels_of(
     image: "Image.Image", frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
     """Return an opened image as bytes ``(channels, height, width)``."""
+    limits_here().check("image_pixels", image.width * image.height, "image")
     image = image.convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)
@@ -205,7 +209,7 @@ def class_folders(folder: Path) -> list[Path]:
 def listed_classes(path: Path, num_classes: int) -> tuple[str, ...]:
     """Return the classes that a file lists, in sorted order."""
     require_file(path)
-    names = sorted(path.read_text().split())
+    names = sorted(read_text(path).split())
     fits = len(names) == len(set(names)) == num_classes
     require(fits, str(path), f"list {num_classes} classes", len(names))
     return tuple(names)

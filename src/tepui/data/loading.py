@@ -7,7 +7,7 @@ the number of workers.
 """
 
 import random
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -162,21 +162,22 @@ def as_arrays(dataset: Dataset[Any]) -> Arrays | None:
 
 def targets_of(dataset: Dataset[Any]) -> Tensor | None:
     """Return all targets where they are held, and None for any other data set."""
+    if isinstance(dataset, StoredData):  # without reading what files contain
+        return dataset.targets
     arrays = as_arrays(dataset)
-    if arrays is not None:
-        return arrays.targets
-    return dataset.targets if isinstance(dataset, StoredData) else None
+    return None if arrays is None else arrays.targets
 
 
-def length(dataset: Dataset[Any]) -> int:
+def length(dataset: Dataset[Any], argument: str = "dataset") -> int:
     """Return the number of samples of a map-style data set."""
-    stream = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__")
+    others = (IterableDataset, str, bytes, Mapping, Tensor, np.ndarray)
+    stream = isinstance(dataset, others) or not hasattr(dataset, "__getitem__")
     if stream or not isinstance(dataset, Sized):
         kind = type(dataset).__name__
         rule = "be map-style (with __len__ and __getitem__)"
-        raise ValueError(f"dataset must {rule}, got {kind}")
+        raise ValueError(f"{argument} must {rule}, got {kind}")
     num_samples = len(dataset)
-    require(num_samples > 0, "dataset", "hold at least one sample", num_samples)
+    require(num_samples > 0, argument, "hold at least one sample", num_samples)
     return num_samples
 
 

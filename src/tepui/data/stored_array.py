@@ -5,36 +5,25 @@ process's own memory, which then grows with the data. Nothing is ever unpickled.
 """
 
 import hashlib
-import json
 import math
 import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json, write_json
+from tepui.core.storage import read_document, write_document
+from tepui.core.tensor_format import read_header
+from tepui.data.files.numpy_files import NpyHeader
 from tepui.data.files.origins import require_file
 
-_SAFETENSORS = {
-    "BOOL": torch.bool,
-    "U8": torch.uint8,
-    "I8": torch.int8,
-    "I16": torch.int16,
-    "I32": torch.int32,
-    "I64": torch.int64,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F32": torch.float32,
-    "F64": torch.float64,
-}
-_LONGEST_HEADER = 100 * 2**20  # safetensors' own bound
+RECORD = "contents digest"
 # A file changed so shortly ago could change again within one tick of its clock.
 _SETTLED_NS = 2 * 10**9
 
@@ -157,54 +146,38 @@ def contents_digest(path: Path) -> str:
     if settled and path.stat().st_mtime_ns == before.st_mtime_ns:
         # A folder that only others write to: hashed again next time.
         with suppress(OSError):
-            write_json(record, {**key, "sha256": found})
+            write_document(record, RECORD, {**key, "contents": found})
     return found
 
 
 def _recorded(record: Path, key: dict[str, int]) -> str | None:
     try:
-        document = read_json(record) if record.is_file() else {}
-        matches = all(document.get(name) == value for name, value in key.items())
-    except (AttributeError, OSError, ValueError):  # damaged: made again
+        document = read_document(record, RECORD) if record.is_file() else {}
+    except (OSError, ValueError):  # damaged: made again
         return None
-    return str(document["sha256"]) if matches and "sha256" in document else None
+    matches = all(document.get(name) == value for name, value in key.items())
+    return str(document["contents"]) if matches and "contents" in document else None
 
 
 def _numpy_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
     require(name is None, "name", f"be left out for {file}, which has none", name)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, columns_first, dtype = read(stream)
-    except (EOFError, KeyError, ValueError) as error:
-        raise ValueError(f"{file} must be a .npy file, but: {error}") from error
-    require(not columns_first, str(file), "be in C order, row by row", "Fortran order")
+    header = NpyHeader(stream, file)
+    rule = "be in C order, row by row"
+    require(not header.columns_first, str(file), rule, "Fortran order")
     try:
         # Refuses objects, texts and numbers in the other byte order.
-        kind = torch.from_numpy(np.empty(0, dtype)).dtype
+        kind = torch.from_numpy(np.empty(0, header.dtype)).dtype
     except (TypeError, ValueError):
         rule = "hold numbers of a type that torch has, in this machine's byte order"
-        raise ValueError(f"{file} must {rule}, got {dtype.str}") from None
-    return StoredArray(file, stream.tell(), tuple(shape), kind)
+        raise ValueError(f"{file} must {rule}, got {header.dtype.str}") from None
+    return StoredArray(file, header.start, header.shape, kind)
 
 
 def _safetensors_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
-    try:
-        length = int.from_bytes(stream.read(8), "little")
-        require(length <= _LONGEST_HEADER, "header", "be shorter", length)
-        header: dict[str, Any] = json.loads(stream.read(length))
-        header.pop("__metadata__", None)
-        wanted = next(iter(header)) if name is None and len(header) == 1 else name
-        if wanted in header:
-            about = header[wanted]
-            begin, _ = about["data_offsets"]
-            shape, kind = tuple(map(int, about["shape"])), _SAFETENSORS[about["dtype"]]
-            return StoredArray(file, 8 + length + int(begin), shape, kind)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{file} must be a safetensors file of numbers, but: {error!r}"
-        ) from error
-    raise ValueError(f"name must be one of {sorted(header)} in {file}, got {name!r}")
+    header = read_header(stream, file)
+    names = [*header.regions]
+    wanted = names[0] if name is None and len(names) == 1 else name
+    if wanted is None or wanted not in header.regions:
+        raise ValueError(f"name must be one of {sorted(names)} in {file}, got {name!r}")
+    region = header.regions[wanted]
+    return StoredArray(file, header.size + region.start, region.shape, region.dtype)

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
-from tepui.core.storage import read_json, write_json
+from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_fields
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
@@ -50,6 +51,7 @@ class Tokenizer:
     buckets: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.buckets > 0, "buckets", "be positive", self.buckets)
         repeated = [word for word, n in Counter(self.words).items() if n > 1]
         require(not repeated, "words", "be distinct", repeated[:3])
@@ -174,7 +176,7 @@ class Tokenizer:
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
         words = list(self.words)
-        write_json(file, {"kind": KIND, "buckets": self.buckets, "words": words})
+        write_document(file, KIND, {"buckets": self.buckets, "words": words})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -189,10 +191,9 @@ class Tokenizer:
         Raises:
             ValueError: If the file holds something else.
         """
-        document = read_json(Path(path))
-        fits = isinstance(document, dict) and document.get("kind") == KIND
-        require(fits, str(path), "hold a tokenizer", type(document).__name__)
-        words, buckets = document.get("words"), document.get("buckets")
+        document = read_document(Path(path), KIND)
+        words: Any = document.get("words")
+        buckets: Any = document.get("buckets")
         fits = isinstance(words, list) and all(isinstance(w, str) for w in words)
         require(fits, f"words in {path}", "be a list of words", type(words).__name__)
         require(isinstance(buckets, int), f"buckets in {path}", "be a number", buckets)

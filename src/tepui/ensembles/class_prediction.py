@@ -43,7 +43,7 @@ class ClassPrediction(Prediction):
     joint: Tensor | None = field(default=None, kw_only=True)
     task: Task = field(default=CLASSIFICATION, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("probs", "labels", "label_names", "confidence", "sets"),
+        *("probs", "labels", "label_names", "confidence"),
         *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
     )
 
@@ -93,10 +93,8 @@ class ClassPrediction(Prediction):
         ``Ensemble.conformal`` was told.
         """
         conformity = self.conformity
-        rule = "come from an ensemble that was given data for them (Ensemble.conformal)"
-        given = isinstance(conformity, ConformalSets)
-        require(given, "sets", rule, "one that was given none")
-        assert isinstance(conformity, ConformalSets)
+        if not isinstance(conformity, ConformalSets):
+            raise AttributeError("sets")  # worded by __getattr__
         rule = f"be {conformity.rule!r}, for which the sets were made"
         require(self.rule == conformity.rule, "rule", rule, self.rule)
         return conformity.sets(self.probs)
@@ -155,6 +153,12 @@ class ClassPrediction(Prediction):
             f"lowest {float(self.confidence.min()):.4g}",
             **_uncertainties(self),
         }
+
+    def missing(self, name: str) -> str:
+        """Say what sets need."""
+        if name != "sets":
+            return super().missing(name)
+        return ", since the ensemble was given no data for them (Ensemble.conformal)"
 
     @property
     def _flat(self) -> bool:

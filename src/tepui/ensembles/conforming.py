@@ -17,12 +17,16 @@ class Conforming(Prediction):
         Lower and upper bounds, each ``(samples, numbers, …)``.
         """
         conformity = self.conformity
-        rule = "come from an ensemble that was given data for it (Ensemble.conformal)"
-        given = isinstance(conformity, ConformalIntervals)
-        require(given, "conformal_interval", rule, "one that was given none")
-        assert isinstance(conformity, ConformalIntervals)
+        if not isinstance(conformity, ConformalIntervals):
+            raise AttributeError("conformal_interval")  # worded by __getattr__
         parts = conformal_parts(self, conformity.score, conformity.coverage)
         return conformity.interval(*parts)
+
+    def missing(self, name: str) -> str:
+        """Say what intervals need."""
+        if name != "conformal_interval":
+            return super().missing(name)
+        return ", since the ensemble was given no data for it (Ensemble.conformal)"
 
 
 def conformal_parts(

@@ -6,7 +6,6 @@ found by the usual names, and the prefix that parallel wrappers add is taken off
 SharpBalance's released code calls the parts of its ResNet-18 for CIFAR is understood.
 """
 
-import pickle
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.tensor_format import read_header, read_region
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import Ensemble
 from tepui.models import ResNet18
@@ -41,8 +41,8 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
                 # Of an unusual protocol; what it cannot read it refuses.
                 warnings.filterwarnings("ignore", "Detected pickle protocol")
                 content = torch.load(file, map_location="cpu", weights_only=True)
-        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-            reason = str(error).splitlines()[0]
+        except Exception as error:  # a damaged file can fail in any way
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(
                 f"{file} must hold tensors only, written by torch.save, but: {reason}"
             ) from error
@@ -90,14 +90,9 @@ def ensemble_of(
 
 
 def _read_safetensors(file: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        rule = f"{file} must be a whole safetensors file"
-        raise ValueError(f"{rule}, but: {error}") from error
+    with file.open("rb") as stream:
+        header = read_header(stream, file)
+        return {name: read_region(stream, header, name) for name in header.regions}
 
 
 def _tensors(content: Any, file: Path) -> dict[str, Tensor]:

@@ -41,9 +41,7 @@ class NumberPrediction(Conforming):
     """
 
     task: Task = field(default=REGRESSION, kw_only=True)
-    fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "epistemic", "conformal_interval", "outputs"),
-    )
+    fields: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic", "outputs")
 
     @property
     def mean(self) -> Tensor:
@@ -63,7 +61,7 @@ class NumberPrediction(Conforming):
     def missing(self, name: str) -> str:
         """Say what would teach members the noise."""
         if name not in ("aleatoric", "total_uncertainty", "interval", "quantiles"):
-            return ""
+            return super().missing(name)
         return ", since MSE teaches no noise (GaussianNLL and Quantiles do)"
 
     def summary(self) -> dict[str, str]:
@@ -86,8 +84,8 @@ class GaussianPrediction(Conforming):
 
     task: Task = field(default=GAUSSIAN, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "interval(coverage)", "conformal_interval"),
-        *("total_uncertainty", "aleatoric", "epistemic", "outputs"),
+        *("mean", "std", "interval(coverage)", "total_uncertainty"),
+        *("aleatoric", "epistemic", "outputs"),
     )
 
     @property
@@ -154,8 +152,7 @@ class QuantilePrediction(Conforming):
 
     task: Task = field(kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("quantiles", "median", "interval(coverage)", "conformal_interval"),
-        *("epistemic", "outputs"),
+        *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
     )
 
     @property

@@ -7,11 +7,13 @@ from tepui.evaluation.combining import (
     aggregations,
     oracle_selection,
 )
+from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.feature_scores import FeatureDetectors
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
-from tepui.evaluation.ood import Detection
+from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
@@ -36,12 +38,15 @@ __all__ = [
     "FeatureDetectors",
     "GreedySoup",
     "LabelScores",
+    "LogitRuns",
     "MemoryPrice",
     "NumberScores",
     "OracleSelection",
     "OutputScores",
     "PixelScores",
+    "PredictionCost",
     "Scores",
+    "Selective",
     "ShardedPredictions",
     "StoredLogits",
     "TaskScores",
@@ -52,6 +57,7 @@ __all__ = [
     "measure",
     "oracle_selection",
     "predict_shards",
+    "prediction_cost",
     "read_logits",
     "sample_statistics",
     "task_statistics",

@@ -51,7 +51,8 @@ class Answers(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """Return the numbers for JSON."""
-        return self._asdict()
+        lists = {"information": [*self.information], "entropy": [*self.entropy]}
+        return {"samples": self.samples, "classes": self.classes, **lists}
 
 
 def answers_of(logits: Tensor) -> Answers:

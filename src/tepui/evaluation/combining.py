@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.predicted import require_classes
@@ -53,6 +54,7 @@ def oracle_selection(logits: Tensor, labels: Tensor) -> OracleSelection:
         >>> oracle_selection(logits, torch.tensor([1]))
         OracleSelection(member=1, accuracy=1.0)
     """
+    check_types(oracle_selection, locals())
     accuracies = metrics.individual_accuracy(logits, labels)
     best = int(accuracies.argmax())
     return OracleSelection(best, float(accuracies[best]))
@@ -125,6 +127,7 @@ def aggregations(
         uniform soup
         best member (oracle: sees test labels)
     """
+    check_types(aggregations, locals())
     require_classes(ensemble.task, "the accuracy of ways to combine members")
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)

@@ -1,6 +1,6 @@
 """Every member's logits on a data set, and between which classes members choose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -40,17 +40,16 @@ def logit_batches(
     batch_size: int = 1024,
     workers: int = 0,
     precision: Precision = "tf32",
-    samples: range | None = None,
+    rows: Sequence[Tensor] | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield every member's logits on the batches of a data set, with the labels.
 
-    Without ``samples``, which are consecutive, all samples are read.
+    Without ``rows``, which are those of each batch, all samples are read in order.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
     batches = in_order(dataset, batch_size, device=device, workers=workers)
-    if samples is not None:
-        rows = torch.arange(samples.start, samples.stop).split(batch_size)
+    if rows is not None:
         batches = at_rows(dataset, rows, device=device, workers=workers)
     for batch in batches:
         with evaluating(ensemble), torch.no_grad(), computing_in(precision, device):
@@ -63,6 +62,10 @@ def logit_batches(
 def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
     """Return which classes members choose between on a data set; None for all."""
     if isinstance(classes, Tensor):
+        fits = classes.ndim == 1 and classes.dtype == torch.bool
+        rule = "be a boolean tensor of shape (classes,), or a word"
+        got = f"{classes.dtype} of shape {tuple(classes.shape)}"
+        require(fits, "classes", rule, got)
         return classes
     one_of("classes", classes, get_args(Classes))
     return class_subset(dataset) if classes == "held" else None
@@ -73,6 +76,6 @@ def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, bool]:
     length(dataset)
     if ensemble.task not in (None, CLASSIFICATION):
         return ensemble.task, False
-    outputs, _ = next(logit_batches(ensemble, dataset, 1, samples=range(1)))
+    outputs, _ = next(logit_batches(ensemble, dataset, 1, rows=[torch.arange(1)]))
     task = settled(ensemble.task, tuple(outputs.shape))
     return task, task == CLASSIFICATION and outputs.ndim == 3

@@ -15,10 +15,14 @@ import torch  # noqa: F401 - the example uses it
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
+from tepui.core.replacing import check_writable
+from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
+from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.applied import applied_by
 from tepui.evaluation.custom_metrics import Metric, check_metrics
@@ -34,6 +38,8 @@ from tepui.evaluation.feature_scores import FeatureDetectors, watching
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
+from tepui.evaluation.shards import data_digest, weights_digest
+from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, Cell, LogitType, storing_logits
 from tepui.evaluation.task_examiner import KINDS, TaskExaminer
 from tepui.evaluation.task_scores import TaskScores, taken_names
@@ -57,6 +63,7 @@ def evaluate(
     out: str | Path | None = None,
     overwrite: bool = False,
     logits_in: LogitType = "float32",
+    exchange: Processes | None = None,
 ) -> Evaluation:
     """Evaluate an ensemble by its task.
 
@@ -96,8 +103,13 @@ def evaluate(
         out: A folder for the logits of every data set between the classes left, in
             one safetensors file, so that other metrics need no model.
         overwrite: Replace the logits that are there.
-        logits_in: The type of the stored logits; ``"float16"`` takes half the space and
-            changes no score of this evaluation.
+        logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
+            of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
+
+        exchange: Processes that share the batches, such as those of torchrun
+            (``tepui.training.exchange_here()``): each of them calls this, with the same
+            ensemble and data, and gets the same scores as one alone; one of them
+            writes. By default this process does all.
 
     Returns:
         The scores.
@@ -118,6 +130,8 @@ def evaluate(
         >>> evaluate(ensemble, data, metrics={"steep": steep}).clean.custom["steep"] > 0
         True
     """
+    own_rules = ("shifted", "ood", "metrics")
+    check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     _check_cells({} if shifted is None else shifted)
@@ -131,20 +145,36 @@ def evaluate(
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
+    if file is not None:
+        check_writable(file.parent)
     device = device_of(ensemble)
     if isinstance(shifted, Corrupted):
         shifted = shifted.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    batches: Callable[[Dataset[Any]], Batches]
-    batches = partial(logit_batches, ensemble, precision=precision, **how)
     cells, others, own = shifted or {}, ood or {}, metrics or {}
+    writes = exchange is None or exchange.writer
     applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
+        outputs = logit_batches
+        if exchange is not None:
+            stack.enter_context(exchange.attending())
+            said = {
+                "ensemble": weights_digest(ensemble),
+                "dataset": data_digest(dataset),
+                "samples": [length(dataset), *map(length, others.values())],
+                "sets": [*map(str, cells), *others],
+                "batch_size": batch_size,
+                "logits_in": logits_in,
+            }
+            check_same(exchange.everywhere(said))
+            outputs = partial(shared_logit_batches, exchange)
+        batches: Callable[[Dataset[Any]], Batches]
+        batches = partial(outputs, ensemble, precision=precision, **how)
         stored, watched = None, None
         if detectors is not None:
             watched = stack.enter_context(watching(ensemble, detectors, batches))
             batches = watched
-        if file is not None:
+        if file is not None and writes and logits_in != "none":
             stored = stack.enter_context(
                 storing_logits(file, rule, [*cells], [*others], logits_in, task)
             )
@@ -162,6 +192,8 @@ def evaluate(
         unfamiliar = {
             name: examiner.unlabeled(name, data) for name, data in others.items()
         }
+    if file is not None and writes and logits_in == "none":
+        file.unlink(missing_ok=True)  # of an evaluation that this one replaces
     if clean.losses is not None:
         warn_of_dead_members(clean.losses, "the test data", stacklevel=2)
     members, _, choices = clean.shape
@@ -179,6 +211,7 @@ def evaluate(
         precision=precision_on(device, precision),
         task=task,
         mistakes=clean.mistakes,
+        selective=clean.selective,
         applied=clean.applied,
         applied_shifted={
             cell: copy.applied

@@ -21,7 +21,7 @@ from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.feature_scores import Watched, scores_of
-from tepui.evaluation.ood import Detection, found_mistakes
+from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
 from tepui.evaluation.task_scores import TaskScores
@@ -46,6 +46,7 @@ class Labeled(NamedTuple):
     unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
     losses: Losses | None  # of members, beside that of a guess, where there is one
     mistakes: dict[str, Detection]  # how well each score finds them, where asked for
+    selective: dict[str, Selective]  # and what is left without the highest scores
     applied: AppliedScores | None = None  # after calibration, where there is one
 
 
@@ -93,9 +94,13 @@ class Examiner:
         by_sample = joined(ranked)
         if familiar:
             by_sample |= scores_of(self.watched)
-        found = found_mistakes(by_sample, torch.cat(wrong)) if wrong else {}
         after = None if applied is None else applied.result()
-        return Labeled(sizes, scores, bins, by_sample, losses, found, after)
+        kept = scores, bins, by_sample, losses
+        if not wrong:
+            return Labeled(sizes, *kept, {}, {}, after)
+        mistaken = torch.cat(wrong)
+        found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
+        return Labeled(sizes, *kept, *found, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

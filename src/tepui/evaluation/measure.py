@@ -1,5 +1,6 @@
 """Measuring the sharpness of all members of an ensemble."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
+from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import (
     MSE,
@@ -98,6 +100,7 @@ def measure(
         >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
+    check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
     loss = loss_of(ensemble.task) if loss is None else loss
     if measures is None:
@@ -142,7 +145,20 @@ def _named(measures: Measures) -> dict[str, Measure]:
         require(len(set(names)) == len(names), "measures", rule, names)
         named = dict(zip(names, several, strict=True))
     require(len(named) > 0, "measures", "hold at least one", len(named))
+    for name, function in named.items():
+        rule = "take (model, dataset, *, loss, generator), as those of tepui.sharpness"
+        require(_takes_a_model(function), "measures", rule, name)
     return named
+
+
+def _takes_a_model(function: Measure) -> bool:
+    if isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind(None, None, loss=None, generator=None)
+    except TypeError:
+        return False
+    return True
 
 
 def _name(function: Measure) -> str:

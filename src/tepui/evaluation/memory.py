@@ -9,6 +9,7 @@ these grows with the number of samples; scores that are ranked do, a few numbers
 from typing import NamedTuple, get_args
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.reading import AHEAD
 from tepui.metrics import Score
 from tepui.metrics.chunks import LOGITS_AT_ONCE
@@ -73,6 +74,7 @@ def evaluation_memory(
         >>> price.device < 2**30  # all logits would take 150 GB
         True
     """
+    check_types(evaluation_memory, locals())
     sizes = locals()
     for name in ("members", "classes", "batch_size"):
         require(sizes[name] > 0, name, "be positive", sizes[name])

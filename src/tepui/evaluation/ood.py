@@ -44,6 +44,25 @@ class Detection:
         return asdict(self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Selective:
+    """What is left of the error where samples of a high score are not answered.
+
+    Attributes:
+        aurc: Mean error over all shares of samples answered; lower is better.
+        error_at_90: Error among the 90 % of samples that have the lowest scores.
+        error_at_80: The same of 80 %.
+    """
+
+    aurc: float
+    error_at_90: float
+    error_at_80: float
+
+    def document(self) -> dict[str, float]:
+        """Return the numbers for JSON."""
+        return asdict(self)
+
+
 @dataclass(frozen=True)
 class Histogram:
     """How a score is distributed, in equal bins from ``low`` to ``high``."""
@@ -96,6 +115,27 @@ def found_mistakes(scores: Mapping[str, Tensor], wrong: Tensor) -> dict[str, Det
         return {}
     right = {name: values[~wrong] for name, values in scores.items()}
     return detections(right, {name: values[wrong] for name, values in scores.items()})
+
+
+def selective(scores: Mapping[str, Tensor], wrong: Tensor) -> dict[str, Selective]:
+    """Return what error is left where the samples of the highest scores are left out.
+
+    Example:
+        >>> scores = {"entropy": torch.arange(10.0)}
+        >>> left = selective(scores, torch.arange(10) == 9)["entropy"]
+        >>> left.error_at_90, round(left.aurc, 3)
+        (0.0, 0.01)
+    """
+    found = {}
+    for name, values in scores.items():
+        risk = metrics.SelectiveCurve().value(-values, ~wrong).risk
+
+        def at(share: float, risk: Tensor = risk) -> float:
+            return float(risk[max(1, round(share * len(risk))) - 1])
+
+        left = {"error_at_90": at(0.9), "error_at_80": at(0.8)}
+        found[name] = Selective(aurc=float(risk.mean()), **left)
+    return found
 
 
 def histograms(

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
-from tepui.core.storage import replacing, write_tensors
+from tepui.core.replacing import replacing
+from tepui.core.storage import write_tensors
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
 

@@ -11,7 +11,7 @@ from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.evaluation.applied import AppliedScores, mean_applied
-from tepui.evaluation.ood import Detection, Histogram
+from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.evaluation.stored_logits import Cell
 from tepui.metrics import Reliability, Rule
@@ -39,6 +39,8 @@ class Evaluation:
         task: What outputs mean.
         mistakes: How well each score finds the clean samples that the ensemble gets
             wrong; empty where there are none, and for tasks that have no labels.
+        selective: What error is left where the clean samples of the highest scores are
+            not answered; empty for tasks that have no labels.
         applied: Scores of clean data after the ensemble's calibration, and coverage and
             size of its conformal sets or intervals; None if it has neither, or they
             were made for another rule or for more classes.
@@ -57,6 +59,7 @@ class Evaluation:
     precision: Precision = "float32"
     task: Task = CLASSIFICATION
     mistakes: Mapping[str, Detection] = field(default_factory=dict)
+    selective: Mapping[str, Selective] = field(default_factory=dict)
     applied: AppliedScores | None = None
     applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
 
@@ -179,6 +182,9 @@ def summary(evaluation: Evaluation) -> str:
         for score in next(iter(found.values())):
             cells = (f"{by_score[score].auroc:>12.4g}" for by_score in found.values())
             lines.append(f"    {score.replace('_', ' '):<22}" + "".join(cells))
+    if (left := evaluation.selective.get("max_mean_probability")) is not None:
+        errors = f"{left.error_at_90:.4g} of 90 %, {left.error_at_80:.4g} of 80 %"
+        lines.append(f"  {'error of the surest':<24}  {errors}")
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.task import MULTI_LABEL, Task
+from tepui.core.types import check_types
 from tepui.ensembles.predicted import prediction_of
 from tepui.metrics import Rule, Score, ood_scores
 from tepui.metrics.chunks import Chunk, check_logits, chunks_of
@@ -34,9 +35,11 @@ def sample_statistics(
         >>> found["label_probability"], found["entropy"]
         (tensor([0.5000]), tensor([0.6931]))
     """
+    check_types(sample_statistics, locals())
     check_logits(logits, rule=rule)
     classes, fits = logits.shape[-1], labels.shape == (logits.shape[1],)
-    fits = fits and not labels.is_floating_point() and bool((labels < classes).all())
+    whole = not (labels.is_floating_point() or labels.is_complex())
+    fits = fits and whole and bool((labels < classes).all())
     wanted = f"be one class index below {classes} per sample, or negative without one"
     require(fits, "labels", wanted, f"{labels.dtype} of shape {tuple(labels.shape)}")
     parts = [_of_chunk(chunk, rule) for chunk in chunks_of(logits, labels)]

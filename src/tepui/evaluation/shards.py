@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
+from tepui.core.replacing import check_writable
 from tepui.core.storage import (
     raw_bytes,
     read_document,
@@ -26,6 +27,7 @@ from tepui.core.storage import (
     write_tensors,
 )
 from tepui.core.task import Task
+from tepui.core.types import check_types
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
@@ -139,7 +141,11 @@ class ShardedPredictions:
         found = f"{self.num_shards - len(missing)} of {self.num_shards}"
         require(not missing, str(self.path), rule, found)
         for number in range(self.num_shards):
-            yield read_tensors(self.file(number), KIND)[0]
+            tensors, document = read_tensors(self.file(number), KIND)
+            which: Any = document.get("shard")
+            rule = f"be shard {number}"
+            require(which == number, str(self.file(number)), rule, which)
+            yield tensors
 
     def statistics(self) -> dict[str, Tensor]:
         """Return the numbers of all samples, without logits.
@@ -164,7 +170,7 @@ def predict_shards(
     batch_size: int = 1024,
     workers: int = 0,
     precision: Precision = "tf32",
-    logits: LogitType | None = None,
+    logits_in: LogitType = "none",
     rank: int = 0,
     world: int = 1,
 ) -> ShardedPredictions:
@@ -184,7 +190,7 @@ def predict_shards(
         batch_size: Samples that go through a member at once.
         workers: Processes that load a data set not held in tensors.
         precision: What members compute in on a GPU.
-        logits: Store the logits of all members too, in this type.
+        logits_in: Store the logits of all members too, in this type.
         rank: Which of the writers this is, from 0.
         world: How many writers share the folder.
 
@@ -207,9 +213,10 @@ def predict_shards(
         >>> left, confidence.shape
         ([1, 3], torch.Size([30]))
     """
+    check_types(predict_shards, locals())
     one_of("rule", rule, get_args(Rule))
-    if logits is not None:
-        one_of("logits", logits, get_args(LogitType))
+    one_of("logits_in", logits_in, get_args(LogitType))
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
     require(shard_size > 0, "shard_size", "be positive", shard_size)
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
@@ -221,20 +228,20 @@ def predict_shards(
         members=len(ensemble),
         rule=rule,
         precision=precision_on(device_of(ensemble), precision),
-        logits=logits,
-        ensemble=_weights_digest(ensemble),
-        data=_data_digest(dataset),
+        logits=None if logits_in == "none" else logits_in,
+        ensemble=weights_digest(ensemble),
+        data=data_digest(dataset),
         task=task.name,
     )
+    check_writable(plan.path)
     _begin(plan)
     for number in range(rank, plan.num_shards, world):
         if plan.file(number).exists():
             continue
-        _discard_remains(plan.file(number))
-        batches = logit_batches(
-            ensemble, dataset, batch_size, workers, precision, plan.rows(number)
-        )
-        tensors = _shard(batches, task, choice, rule, logits)
+        span = plan.rows(number)
+        rows = torch.arange(span.start, span.stop).split(batch_size)
+        batches = logit_batches(ensemble, dataset, batch_size, workers, precision, rows)
+        tensors = _shard(batches, task, choice, rule, logits_in)
         write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
@@ -244,7 +251,7 @@ def _shard(
     task: Task,
     choice: bool,
     rule: Rule,
-    logits_in: LogitType | None,
+    logits_in: LogitType,
 ) -> dict[str, Tensor]:
     parts, kept = [], []
     for logits, labels in regrouped(batches) if choice else batches:
@@ -252,7 +259,7 @@ def _shard(
             parts.append(sample_statistics(logits, labels, rule=rule))
         else:
             parts.append(task_statistics(logits, labels, task, rule=rule))
-        if logits_in is not None:
+        if logits_in != "none":
             kept.append(within(logits, TYPES[logits_in]).cpu())
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return tensors | ({"logits": torch.cat(kept, dim=1)} if kept else {})
@@ -270,17 +277,13 @@ def _begin(plan: ShardedPredictions) -> None:
         require(begun[name] == value, name, rule, value)
 
 
-def _discard_remains(file: Path) -> None:
-    """Remove what a killed writer left of a shard that only this one writes now."""
-    for remains in file.parent.glob(f".{file.name}.*.tmp"):
-        remains.unlink(missing_ok=True)
-
-
-def _weights_digest(ensemble: Ensemble) -> str:
+def weights_digest(ensemble: Ensemble) -> str:
+    """Return a hash of all weights."""
     return _digest(ensemble.state_dict())
 
 
-def _data_digest(dataset: Dataset[Any]) -> str:
+def data_digest(dataset: Dataset[Any]) -> str:
+    """Return a hash of data, as far as they are held or say what they are."""
     arrays = as_arrays(dataset)
     if arrays is not None:
         inputs = arrays.inputs

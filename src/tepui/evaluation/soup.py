@@ -31,6 +31,7 @@ from torch.utils.data import Dataset
 from tepui import metrics
 from tepui.core.checks import require
 from tepui.core.storage import same_bits
+from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
@@ -89,6 +90,7 @@ def uniform_soup(
         >>> torch.allclose(soup.logits(x)[0], ensemble.logits(x).mean(0), atol=1e-6)
         True
     """
+    check_types(uniform_soup, locals())
     _check_alike(ensemble)
     return _soup(ensemble, range(len(ensemble)), statistics)
 
@@ -138,6 +140,7 @@ def greedy_soup(
         >>> 1 <= len(soup.ingredients) <= 5
         True
     """
+    check_types(greedy_soup, locals())
     require_classes(ensemble.task, "the accuracy that a greedy soup raises")
     _check_alike(ensemble)
     if ensemble.extractor is None:

@@ -16,7 +16,9 @@ from tepui.core.tensor_stream import TensorStream, writing_tensors
 from tepui.metrics import Rule, pairwise_disagreement
 
 Cell = tuple[str, int]
-LogitType = Literal["float32", "float16"]
+LogitType = Literal["float32", "float16", "none"]
+"""What logits are stored in; not at all, where nothing needs them."""
+
 LOGITS = "logits.safetensors"
 TYPES = {"float32": torch.float32, "float16": torch.float16}
 

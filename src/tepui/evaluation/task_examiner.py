@@ -87,7 +87,7 @@ class TaskExaminer:
         measured, bins = stream.result(custom)
         after = None if applied is None else applied.result()
         kept = joined(ranked) | (scores_of(self.watched) if familiar else {})
-        return Labeled(sizes, measured, bins, kept, stream.losses(), {}, after)
+        return Labeled(sizes, measured, bins, kept, stream.losses(), {}, {}, after)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

@@ -33,12 +33,12 @@ References:
 
 import math
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from typing import Literal, final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 
 # Probabilities keep this distance from 0 and 1.
@@ -126,7 +126,6 @@ class A2D(CoupledMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
-        one_of("pair_norm", self.pair_norm, get_args(PairNorm))
 
     @property
     def needs_unlabeled(self) -> bool:

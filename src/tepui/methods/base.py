@@ -43,6 +43,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.types import check_fields
 from tepui.data.arrays import Batch
 from tepui.methods.member import Gradient, Member
 
@@ -50,6 +51,9 @@ from tepui.methods.member import Gradient, Member
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """Hyperparameters of a way to train an ensemble."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def needs_unlabeled(self) -> bool:

@@ -81,6 +81,7 @@ class CoupledMethod(Method, ABC):
         return False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         lists = {} if self.base is None else lists_of(self.base)
         rule = "have one value for all members where they are coupled inside the loss"
         require(not lists, "base", rule, lists)

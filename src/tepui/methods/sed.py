@@ -33,12 +33,12 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from typing import Literal, final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.losses import cross_entropy
 from tepui.methods.a2d import PairNorm, a2d_of_pairs, over_pairs
 from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
@@ -95,10 +95,6 @@ class SED(CoupledMethod):
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
         require(self.active >= 2, "active", "be at least 2, a pair", self.active)
         require(self.floor > 0, "floor", "be positive", self.floor)
-        one_of("kernel", self.kernel, get_args(Kernel))
-        one_of("alpha", self.alpha, get_args(Weighting))
-        one_of("main", self.main, get_args(Part))
-        one_of("pair_norm", self.pair_norm, get_args(PairNorm))
 
     @property
     def compares_classes(self) -> bool:

@@ -23,6 +23,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tepui.core.moments import count_of
+
 Leftover = Literal["none", "split", "boost"]
 
 
@@ -39,14 +41,14 @@ def extreme_samples(
     shuffled = torch.randperm(len(scores), generator=generator).to(scores.device)
     order = scores[shuffled].argsort(descending=highest, stable=True)
     mask = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
-    mask[shuffled[order[: int(fraction * len(scores))]]] = True
+    mask[shuffled[order[: count_of(fraction, len(scores))]]] = True
     return mask
 
 
 def random_samples(samples: int, fraction: float, generator: torch.Generator) -> Tensor:
     """Return the mask left by taking a random share of the samples away."""
     mask = torch.ones(samples, dtype=torch.bool)
-    taken = int((1 - fraction) * samples)
+    taken = count_of(1 - fraction, samples)
     mask[torch.randperm(samples, generator=generator)[:taken]] = False
     return mask
 

@@ -35,7 +35,7 @@ References:
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Literal, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -117,19 +117,18 @@ class SharpBalance(ExchangingMethod):
     off_by_one: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.rho >= 0, "rho", "be non-negative", self.rho)
         require(0 < self.fraction <= 1, "fraction", "lie in (0, 1]", self.fraction)
         check_moment("switch_at", self.switch_at)
-        one_of("before", self.before, get_args(Before))
+        never = isinstance(self.switch_at, float) and self.switch_at == 1
+        rule = "be a share below 1: at the end of the run the sets have no effect"
+        require(not never, "switch_at", rule, self.switch_at)
         rule = 'have start_at = 0: before="plain" is how SharpBalance starts late'
         require(self.base.start_at == 0, "base", rule, self.base)
         radii = (type(self.base)().rho, self.rho)
         rule = f"leave its radius to rho ({self.rho}), which is the one that counts"
         require(self.base.rho in radii, "base", rule, self.base)
-        one_of("select", self.select, get_args(Select))
-        one_of("leftover", self.leftover, get_args(Leftover))
-        if isinstance(self.score, str):
-            one_of("score", self.score, get_args(ScoreName))
         require(
             self.refresh_every is None or self.refresh_every > 0,
             "refresh_every",

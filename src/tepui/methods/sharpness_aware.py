@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tepui.core.checks import require
 from tepui.core.moments import check_moment, epoch_of
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import per_member, require_each
 from tepui.data.arrays import Batch
 from tepui.methods.base import MemberMethod, Method
 from tepui.methods.deep_ensemble import DeepEnsemble
@@ -39,8 +38,9 @@ class SharpnessAware(MemberMethod):
     start_at: int | float = 0
 
     def __post_init__(self) -> None:
-        require(min(values_of(self.rho)) >= 0, "rho", "be non-negative", self.rho)
         check_moment("start_at", self.start_at)
+        super().__post_init__()
+        require_each(lambda rho: rho >= 0, "rho", "be non-negative", self.rho)
 
     def phase(self, epoch: int, epochs: int) -> str:
         """Return ``"before start_at"`` until then."""

@@ -19,6 +19,8 @@ Bins = tuple[Tensor, Tensor, Tensor]
 
 def check_bins(bins: int) -> None:
     """Check that there is at least one bin."""
+    whole = isinstance(bins, int) and not isinstance(bins, bool)
+    require(whole, "num_bins", "be an integer", bins)
     require(bins >= 1, "num_bins", "be at least 1", bins)
 
 

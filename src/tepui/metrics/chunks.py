@@ -62,16 +62,20 @@ class Chunk:
     @cached_property
     def log_probs(self) -> Tensor:
         """Each member's log-probabilities, ``(members, samples, classes)``."""
-        # Logits further apart than the type can say leave no infinity, which times a
-        # probability of zero would be NaN.
-        return self.logits.log_softmax(-1).clamp_(
-            min=torch.finfo(self.logits.dtype).min
-        )
+        log_probs = self.logits.log_softmax(-1)
+        # Logits that are too far apart give minus infinity, and 0 times that is NaN.
+        return log_probs.clamp_(min=torch.finfo(log_probs.dtype).min)
 
     @cached_property
     def probs(self) -> Tensor:
         """Each member's probabilities, ``(members, samples, classes)``."""
         return self.log_probs.exp()
+
+    @cached_property
+    def mean_logits(self) -> Tensor:
+        """The mean of the members' logits, finite where their sum is not."""
+        limits = torch.finfo(self.logits.dtype)
+        return self.logits.mean(0).clamp_(limits.min, limits.max)
 
     @cached_property
     def top(self) -> tuple[Tensor, Tensor]:
@@ -140,7 +144,7 @@ class Chunk:
         if rule == "vote":
             return self.ensemble_probs(rule).log()
         if rule == "logit":
-            return self._mean_logits.log_softmax(-1)
+            return self.mean_logits.log_softmax(-1)
         return self.log_probs.logsumexp(0) - math.log(len(self.logits))
 
     def label_log_probs(self, rule: Rule) -> Tensor:
@@ -205,12 +209,6 @@ class Chunk:
         """
         return self.ensemble_top(rule)[1] == self.labels
 
-    @property
-    def _mean_logits(self) -> Tensor:
-        """The members' mean, which stays finite where their sum does not."""
-        limits = torch.finfo(self.logits.dtype)
-        return self.logits.mean(0).clamp_(limits.min, limits.max)
-
     def _log_probs_of(self, rule: Rule, rows: Tensor) -> Tensor:
         return Chunk(self.logits[:, rows]).ensemble_log_probs(rule)
 
@@ -221,7 +219,7 @@ class Chunk:
                 votes.scatter_(1, chosen, votes.gather(1, chosen) + 1)
             return votes / len(self.logits)
         if rule == "logit":
-            return self._mean_logits.softmax(-1)
+            return self.mean_logits.softmax(-1)
         return self.probs.mean(0)
 
     def _ensemble_top(self, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -339,6 +337,6 @@ def spread(values: Tensor) -> Tensor:
     # of equal numbers does not.
     offset = values - values[0]
     square = offset.sub_(offset.mean(0)).square_()
-    total = square.sum((0, 2)) / max(1, len(values) - 1)
-    # Of finite numbers, only what overflows is not a number.
-    return total.nan_to_num(nan=math.inf, posinf=math.inf)
+    variance = square.sum((0, 2)) / max(1, len(values) - 1)
+    # Finite numbers whose difference is not: the variance is beyond all floats.
+    return variance.nan_to_num_(nan=torch.inf, posinf=torch.inf)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.types import check_types
 from tepui.metrics.chunks import check_logits
 
 
@@ -50,6 +51,8 @@ def sub_ensembles(
         >>> len(sub_ensembles(50, 5, limit=10))
         10
     """
+    check_types(sub_ensembles, locals())
+    require(num_members > 0, "num_members", "be positive", num_members)
     require(1 <= size <= num_members, "size", f"lie in [1, {num_members}]", size)
     require(limit >= 1, "limit", "be at least 1", limit)
     if math.comb(num_members, size) <= limit:
@@ -92,6 +95,7 @@ def size_curve(
         >>> size_curve(accuracy, logits, torch.tensor([1])).mean
         tensor([0.6667, 0.3333, 0.0000])
     """
+    check_types(size_curve, locals())
     check_logits(logits, labels)
     members = len(logits)
     chosen = list(range(1, members + 1) if sizes is None else sizes)
@@ -101,6 +105,9 @@ def size_curve(
     for size in chosen:
         subsets = sub_ensembles(members, size, limit=limit, seed=seed)
         parts = [metric(logits[list(subset)], *data) for subset in subsets]
+        kinds = {type(part).__name__ for part in parts}
+        tensors = all(isinstance(part, Tensor) for part in parts)
+        require(tensors, "metric", "return a tensor", sorted(kinds))
         values = torch.stack(parts)
         require(values.ndim == 1, "metric", "return a scalar", tuple(values[0].shape))
         count.append(len(subsets))

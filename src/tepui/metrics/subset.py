@@ -60,6 +60,7 @@ def restrict_classes(
     classes = logits.shape[-1]
     class_mask(mask, classes)
     class_indices(labels, classes)
+    labels = labels.long()
     outside = int((~mask[labels]).sum())
     rule = "belong to classes in the mask"
     require(outside == 0, "labels", rule, f"{outside} outside")

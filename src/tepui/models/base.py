@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.models.batch_norm import is_plain_relu, normalized
 from tepui.models.convolution import convolved
 
@@ -32,7 +33,8 @@ class Model(nn.Module):
             gains nothing.
 
     Raises:
-        ValueError: If an integer in the configuration is not positive.
+        ValueError: If the configuration holds something of another type than the
+            constructor declares, or an integer that is not positive.
     """
 
     layers: nn.Sequential
@@ -42,6 +44,7 @@ class Model(nn.Module):
 
     def __init__(self, **config: Any) -> None:
         super().__init__()
+        check_types(type(self).__init__, config)
         integers = {n: value for n, value in config.items() if type(value) is int}
         positive(**integers)
         self.config = config

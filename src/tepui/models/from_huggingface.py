@@ -3,7 +3,6 @@
 Weights are read from safetensors only, and no code that comes with them is run.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
+from tepui.core.types import check_types
 from tepui.models.base import Composed, Model, positive
-
-# Options that would run code from a model's folder or elsewhere on the hub.
-CODE = ("trust_remote_code", "code_revision", "auto_map")
+from tepui.models.foreign_code import require_no_code
 
 
 def from_huggingface(
@@ -37,8 +35,9 @@ def from_huggingface(
         ValueError: If an option or the model brings code, or the model does not end in
             a linear classifier.
     """
+    check_types(from_huggingface, locals())
     positive(num_classes=num_classes)
-    _require_no_code(options)
+    require_no_code(options)
     library = extra("transformers", "text")
     # Unless told not to, the library asks on the terminal whether to run code.
     closed = {"trust_remote_code": False}
@@ -53,20 +52,6 @@ def from_huggingface(
         model = auto.from_config(config, **closed)
     body, classifier = _beheaded(model, num_classes)
     return Composed([_Outputs(body)], classifier)
-
-
-def _require_no_code(options: Mapping[str, Any], inside: str = "") -> None:
-    """Raise if options, or the configurations that they hold, bring code."""
-    for name, value in options.items():
-        argument = f"{inside}{name}"
-        rule = "be left out, since a model's code is never run"
-        require(name not in CODE, argument, rule, value)
-        if name.endswith("_implementation"):
-            rule = "not name a repository, since its code is never run"
-            require("/" not in str(value), argument, rule, value)
-        for part in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(part, Mapping):
-                _require_no_code(part, f"{argument}.")
 
 
 class _Outputs(nn.Module):

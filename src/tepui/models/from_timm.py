@@ -12,8 +12,11 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
+from tepui.core.types import check_types
 from tepui.models.base import Composed, Model
+from tepui.models.foreign_code import require_no_code
 from tepui.models.resize import Resize
+from tepui.models.untrained import are_weights_wanted
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
 PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
@@ -37,7 +40,8 @@ def from_timm(
         in_channels: Channels of the images.
         pretrained: Whether timm loads published weights, from its cache or online.
         resize: Enlarge or shrink images to this size first, such as 224.
-        options: Further arguments of ``timm.create_model``, none of which reads a file.
+        options: Further arguments of ``timm.create_model``, none of which reads a file
+            or brings code.
 
     Returns:
         A model with features and a linear classifier.
@@ -47,16 +51,19 @@ def from_timm(
         ValueError: If the name or an option leads to weights other than timm's own,
             which could hold code, or the model does not end in a linear classifier.
     """
+    check_types(from_timm, locals())
     rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
         rule = "be left out, since weights from elsewhere could contain code"
         require(option not in options, option, rule, options.get(option))
+    require_no_code(options)
     library = extra("timm", "vision")
     if num_classes is not None:
         options["num_classes"] = num_classes
+    weights = pretrained and are_weights_wanted()
     model = library.create_model(
-        name, pretrained=pretrained, in_chans=in_channels, **options
+        name, pretrained=weights, in_chans=in_channels, **options
     )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.models.base import Composed, CutFrom, Model, composed
 
 
@@ -170,6 +171,7 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
           (classifier): Linear(in_features=6, out_features=10, bias=True)
         ))
     """
+    check_types(split_last_layers, locals())
     modules = _modules(model)
     heavy = [n for n, module in enumerate(modules) if [*module.parameters()]]
     rule = f"lie in [1, {len(heavy) - 1}]"

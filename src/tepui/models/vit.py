@@ -22,7 +22,7 @@ from tepui.models.attention import SelfAttention
 from tepui.models.base import Model
 
 
-class _VisionTransformer(Model):
+class VisionTransformer(Model):
     """What all sizes share; layers are the embedding, half-blocks and the LayerNorm.
 
     Args:
@@ -71,7 +71,7 @@ class _VisionTransformer(Model):
 
 
 @final
-class ViTTiny(_VisionTransformer):
+class ViTTiny(VisionTransformer):
     """A vision transformer of width 192 with three heads.
 
     Takes ``num_classes``, ``in_channels``, ``image_size``, ``patch_size``, which must
@@ -86,7 +86,7 @@ class ViTTiny(_VisionTransformer):
 
 
 @final
-class ViTSmall(_VisionTransformer):
+class ViTSmall(VisionTransformer):
     """A vision transformer of width 384 with six heads.
 
     Takes ``num_classes``, ``in_channels``, ``image_size``, ``patch_size``, which must

@@ -22,9 +22,11 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import raw_bytes, read_tensors, write_tensors
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Batch, Inputs, to_float
 from tepui.data.augment import Augmentation, augmented
 from tepui.data.class_names import class_names
+from tepui.data.image_files import ImageFiles
 from tepui.data.loading import (
     as_arrays,
     in_order,
@@ -79,6 +81,7 @@ def cached_features(
         >>> tuple(first.inputs.shape), files
         ((3, 4), 1)
     """
+    check_types(cached_features, locals())
     how = Reading(passes, tuple(augment), seed, batch_size, workers)
     how.check(dataset)
     key = features_key(extractor, dataset, how)
@@ -150,7 +153,7 @@ class Reading:
         columns = sum(augmentation.draws for augmentation in self.augmentations)
         stream = generator(self.seed, "features", number)
         draws = torch.rand(length(dataset), columns, generator=stream)
-        arrays = as_arrays(dataset)
+        arrays = _held(dataset)
         prepare = _floating if arrays is None else arrays.prepare
         if arrays is None and isinstance(dataset, StoredData):
             prepare = dataset.prepare
@@ -207,6 +210,13 @@ def features_key(
     for name, stream in sorted(streams.items()):
         total.update(f"{name} {stream.hexdigest()}\n".encode())
     return total.hexdigest()
+
+
+def _held(dataset: Dataset[Any]) -> Arrays | None:
+    """Return data that lie in memory; image files are not read into it for this."""
+    if isinstance(dataset, ImageFiles) and "held" not in vars(dataset):
+        return None
+    return as_arrays(dataset)
 
 
 def _floating(inputs: Inputs) -> Inputs:

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.moments import epoch_of
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import per_member, require_each
+from tepui.core.types import check_fields
 
 SUFFIX = "_mask"
 
@@ -41,10 +42,11 @@ class Prune:
     prune_at: float = 0.5
 
     def __post_init__(self) -> None:
-        inside = all(0 <= share < 1 for share in values_of(self.sparsity))
-        require(inside, "sparsity", "be a share in [0, 1)", self.sparsity)
+        check_fields(self)
+        rule = "be a share in [0, 1)"
+        require_each(lambda share: 0 <= share < 1, "sparsity", rule, self.sparsity)
         share = self.prune_at
-        require(0 <= share < 1, "prune_at", "be a share in [0, 1)", share)
+        require(0 <= share < 1, "prune_at", rule, share)
 
     def epoch(self, epochs: int) -> int:
         """Return the epoch before which members are pruned, at the latest the last.

@@ -3,17 +3,24 @@
 import hashlib
 import math
 import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from inspect import isclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from tepui import models
 from tepui.core.checks import one_of, require
 from tepui.models.base import Composed, Model
 from tepui.models.split import Frozen
 from tepui.modules.pruning import adopt_masks
+
+SPARE = 10_000  # parameters that a model may have while it is built
 
 
 def tensor_state(module: nn.Module) -> dict[str, Tensor]:
@@ -28,6 +35,12 @@ def tensor_state(module: nn.Module) -> dict[str, Tensor]:
 
 def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -> None:
     """Load tensors into a module, naming what does not fit."""
+    check_fit(module, state, where)
+    module.load_state_dict(state)
+
+
+def check_fit(module: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
+    """Raise unless a state has the names and shapes of a module's."""
     adopt_masks(module, state)
     present = tensor_state(module)
     missing = [name for name in present if name not in state]
@@ -40,7 +53,6 @@ def load_tensor_state(module: nn.Module, state: dict[str, Tensor], where: str) -
     for name, tensor in state.items():
         shape, actual = tuple(present[name].shape), tuple(tensor.shape)
         require(actual == shape, f"{name!r} in {where}", f"have shape {shape}", actual)
-    module.load_state_dict(state)
 
 
 def description(module: nn.Module) -> dict[str, Any]:
@@ -73,9 +85,15 @@ def weights_norm(module: nn.Module) -> float:
 
 
 def rebuilt(
-    described: dict[str, Any], file: Path, argument: str = "factory"
+    described: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    file: Path,
+    argument: str = "factory",
 ) -> nn.Module:
-    """Build a model from its :func:`description`; nothing else is run."""
+    """Build a model from its :func:`description`; nothing else is run.
+
+    Before it takes memory, its shapes are compared with those of its state.
+    """
     name = described["model"]
     if described["config"] is None:
         raise ValueError(
@@ -83,12 +101,21 @@ def rebuilt(
             "not one of tepui.models"
         )
     one_of(f"model in {file}", name, _rebuildable())
+    rule = f"config in {file} must hold the arguments of {name}"
     try:
-        module: nn.Module = getattr(models, name)(**described["config"])
-    except TypeError as error:
-        raise ValueError(
-            f"config in {file} must hold the arguments of {name}, but: {error}"
-        ) from error
+        # Without memory first: a short file can describe a model of any size.
+        with torch.device("meta"), _at_most(len(state)):
+            blank = _part(getattr(models, name)(**described["config"]), described, file)
+        check_fit(blank, state, str(file))
+        return _part(getattr(models, name)(**described["config"]), described, file)
+    except Exception as error:  # what a file says can fail in any way
+        if str(file) in str(error):
+            raise
+        raise ValueError(f"{rule}, but: {error}") from error
+
+
+def _part(module: nn.Module, described: Mapping[str, Any], file: Path) -> nn.Module:
+    """Return the part of a model that was stored: the whole, or one side of a cut."""
     if "part" not in described:
         return module
     part, layers = described["part"], described["layers"]
@@ -96,6 +123,24 @@ def rebuilt(
     require(isinstance(layers, int), f"layers in {file}", "be an integer", layers)
     split = models.split_last_layers(module, layers)
     return split.extractor if part == "extractor" else split.pattern
+
+
+@contextmanager
+def _at_most(tensors: int) -> Iterator[None]:
+    """Refuse to build modules with far more parameters than a file has tensors."""
+    here, limit, made = threading.get_ident(), SPARE + 10 * tensors, 0
+
+    def count(*_: object) -> None:
+        nonlocal made
+        made += threading.get_ident() == here
+        if made > limit:
+            raise ValueError(f"a model of at most {limit} parameters is expected")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _is_listed(kind: type) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tepui.core.storage import replacing
+from tepui.core.replacing import check_writable, write_bytes
 
 
 def write_files(
@@ -13,8 +13,7 @@ def write_files(
     """Write files into a folder, after a look whether one of them is there."""
     paths = free_paths(folder, list(contents), overwrite=overwrite)
     for path, content in zip(paths, contents.values(), strict=True):
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
+        write_bytes(path, content)
     return paths
 
 
@@ -22,6 +21,7 @@ def free_paths(
     folder: str | Path, names: Sequence[str], *, overwrite: bool = False
 ) -> list[Path]:
     """Return files of a folder, for a look before a long computation."""
+    check_writable(Path(folder))
     paths = [Path(folder) / name for name in names]
     for path in paths:
         if path.exists() and not overwrite:

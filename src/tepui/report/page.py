@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tepui.core.storage import replacing
+from tepui.core.provenance import short_path, with_short_paths
+from tepui.core.replacing import write_bytes
+from tepui.core.storage import reading
 from tepui.report.drawing import as_png, as_svg
 from tepui.report.markup import Drawing, drawn, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
@@ -29,7 +31,11 @@ class Section:
 
 
 def write_report(
-    reports: LoadedReports, folder: str | Path, numbers: Numbers = ours_alone
+    reports: LoadedReports,
+    folder: str | Path,
+    numbers: Numbers = ours_alone,
+    *,
+    whole_paths: bool = False,
 ) -> Path:
     """Write ``report.html`` and its figures.
 
@@ -37,24 +43,25 @@ def write_report(
         reports: What to show, from :func:`tepui.studies.load_reports`.
         folder: Where; the figures go into ``figures/`` below it as PNG and SVG.
         numbers: Writes a study's record as the paper's number and ours.
+        whole_paths: Show commands and folders with absolute paths, as they were given.
 
     Returns:
         The page.
     """
     folder = Path(folder)
-    sections = sections_of(reports, numbers)
+    sections = sections_of(reports, numbers, whole_paths)
     for drawing in (p for s in sections for p in s.parts if isinstance(p, Drawing)):
-        with replacing(folder / "figures" / f"{drawing.name}.svg") as file:
-            file.write_text(as_svg(drawing.figure))
-        with replacing(folder / "figures" / f"{drawing.name}.png") as file:
-            file.write_bytes(as_png(drawing.figure))
+        file = folder / "figures" / drawing.name
+        write_bytes(Path(f"{file}.svg"), as_svg(drawing.figure).encode())
+        write_bytes(Path(f"{file}.png"), as_png(drawing.figure))
     page = folder / PAGE
-    with replacing(page) as file:
-        file.write_text(render(reports.title, sections))
+    write_bytes(page, render(reports.title, sections).encode())
     return page
 
 
-def sections_of(reports: LoadedReports, numbers: Numbers = ours_alone) -> list[Section]:
+def sections_of(
+    reports: LoadedReports, numbers: Numbers = ours_alone, whole_paths: bool = False
+) -> list[Section]:
     """Return all sections of a page in order."""
     sections = []
     single = len(reports.groups) == 1
@@ -72,7 +79,7 @@ def sections_of(reports: LoadedReports, numbers: Numbers = ours_alone) -> list[S
         title = f"{study.results.item} ({study.results.size})"
         sections.append(Section(title, 2, study_parts(study, numbers)))
     sections.append(Section("Environment", 2, []))
-    sections += [_environment(source) for source in reports.sources]
+    sections += [_environment(source, whole_paths) for source in reports.sources]
     return sections
 
 
@@ -88,7 +95,8 @@ def render(title: str, sections: Iterable[Section]) -> str:
 
 def _of_group(group: Group, level: int) -> list[Section]:
     """Return the sections of a group; those without data are named in one line."""
-    made = {title: make(group) for title, make in SECTIONS.items()}
+    with reading(group.entries[0].sources[0], "evaluations with all of their fields"):
+        made = {title: make(group) for title, make in SECTIONS.items()}
     sections = [Section(title, level, parts) for title, parts in made.items() if parts]
     missing = [title.lower() for title, parts in made.items() if not parts]
     if missing or group.notes:
@@ -123,12 +131,16 @@ def _shown(part: str | Drawing) -> str:
     return drawn(part) if isinstance(part, Drawing) else part
 
 
-def _environment(source: ReportSource) -> Section:
-    command = str(source.environment.get("command", "not recorded"))
-    facts = {k: _plain(v) for k, v in source.environment.items() if k != "command"}
-    settings = {name: _plain(value) for name, value in source.settings.items()}
+def _environment(source: ReportSource, whole_paths: bool) -> Section:
+    def text(value: object) -> str:
+        return _plain(value) if whole_paths else with_short_paths(_plain(value))
+
+    command = text(source.environment.get("command", "not recorded"))
+    facts = {k: text(v) for k, v in source.environment.items() if k != "command"}
+    settings = {name: text(value) for name, value in source.settings.items()}
     parts = [part("environment", command, facts, settings)]
-    return Section(f"{source.path}: {source.title}", 3, parts)
+    path = source.path if whole_paths else short_path(source.path)
+    return Section(f"{path}: {source.title}", 3, parts)
 
 
 def _plain(value: object) -> str:

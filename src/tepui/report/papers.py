@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tepui.core.provenance import short_path
 from tepui.report.markup import paragraph, picture, table
 from tepui.studies.load_reports import Study
 from tepui.studies.results import Record
@@ -27,7 +28,11 @@ def study_parts(study: Study, numbers: Numbers) -> list[str]:
     """Return a figure or table with its numbers, as HTML."""
     results = study.results
     differs = str(results.settings.get("differs", ""))
-    parts = [paragraph(f"{results.title}. Size: {results.size}. From {study.path}.")]
+    parts = [
+        paragraph(
+            f"{results.title}. Size: {results.size}. From {short_path(study.path)}."
+        )
+    ]
     if differs:
         parts.append(paragraph(f"What differs from the paper: {differs}"))
     if study.picture is not None:

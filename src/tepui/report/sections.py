@@ -6,8 +6,10 @@ section are missing.
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tepui.core.provenance import short_path
 from tepui.report import figures
-from tepui.report.cost import cost_table
+from tepui.report.applied import applied_parts
+from tepui.report.cost import cost_table, prediction_table
 from tepui.report.heat_map import heat_map
 from tepui.report.markup import Drawing, TableCell, definitions, paragraph, table
 from tepui.report.members import members
@@ -125,7 +127,7 @@ def reliability(group: Group) -> Parts:
     """Return how often the ensembles are right at each confidence."""
     comparison = group.comparison
     if "ece" not in comparison.score_names:
-        return []
+        return [*applied_parts(group)]
     errors = _all_scores(comparison, "ece", "Calibration error")
     return [
         Drawing(
@@ -135,7 +137,8 @@ def reliability(group: Group) -> Parts:
             "diagonal are over-confident; larger markers hold more samples, and bins "
             "with fewer than ten are left out.",
             figures.reliability_diagram(comparison),
-        )
+        ),
+        *applied_parts(group),
     ]
 
 
@@ -209,7 +212,23 @@ def sets(group: Group) -> Parts:
 
 
 def cost(group: Group) -> Parts:
-    """Return what training cost."""
+    """Return what training cost, and what a prediction costs."""
+    return [*_prediction_cost(group), *_training_cost(group)]
+
+
+def _prediction_cost(group: Group) -> Parts:
+    costs = prediction_table(group)
+    if costs is None:
+        return []
+    about = (
+        "Parameters, operations and weights are those of all members together; what "
+        "members share counts once. Latency is the median time of one sample alone. "
+        "Peak memory is measured on GPUs."
+    )
+    return [costs, paragraph(about, "note")]
+
+
+def _training_cost(group: Group) -> Parts:
     costs = cost_table(group)
     if costs is None:
         return []
@@ -266,7 +285,7 @@ def _origins(entries: Sequence[Entry]) -> str:
     lines = [
         [
             entry.result.label,
-            ", ".join(map(str, entry.sources)),
+            ", ".join(map(short_path, entry.sources)),
             *(_known(entry.training.get(name)) for name in ("model", "members")),
             str(len(entry.result.ensembles)),
             *(_known(entry.training.get(name)) for name in ("epochs", "samples")),

@@ -123,24 +123,24 @@ def printed_table(comparison: Comparison) -> "Table":
         A ``rich`` table.
     """
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=comparison.title, box=SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title=Text(comparison.title), box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("data", no_wrap=True)
     table.add_column("method", no_wrap=True)
     for heading in headings(comparison):
-        table.add_column(escape(heading), justify="right")
+        table.add_column(Text(heading), justify="right")
     last = None
     for row in rows(comparison):
         if last not in (None, row.data):
             table.add_section()
         last = row.data
         cells = [
-            f"[bold]{text}[/bold]" if best else text
+            Text(text, "bold" if best else "")
             for text, best in zip(row.cells, row.best, strict=True)
         ]
-        table.add_row(row.data, row.method, *cells)
+        table.add_row(Text(row.data), Text(row.method), *cells)
     return table
 
 

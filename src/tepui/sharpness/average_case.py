@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.apgd import Norm
@@ -82,6 +83,7 @@ def average_case(
         >>> abs(noisy.value - 0.5 * 0.1**2 * 2**2) < 3 * noisy.standard_error
         True
     """
+    check_types(average_case, locals())
     require(0 <= rho < float("inf"), "rho", "be finite and non-negative", rho)
     require(num_draws > 0, "num_draws", "be positive", num_draws)
     one_of("norm", norm, get_args(Norm))

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.last_layer import features_and_logits
@@ -47,9 +48,14 @@ def linear_cka(first: Tensor, second: Tensor) -> Tensor:
         >>> linear_cka(x, -5 * x.flip(1))
         tensor(1.)
     """
+    check_types(linear_cka, locals())
     same = first.ndim == second.ndim == 2 and len(first) == len(second)
     rule = f"be (samples, width) for the same samples as the first {tuple(first.shape)}"
     require(same, "second", rule, tuple(second.shape))
+    for name, part in (("first", first), ("second", second)):
+        require(part.is_floating_point(), name, "be floating point", part.dtype)
+    rule = f"be of the type of the first ({first.dtype})"
+    require(first.dtype == second.dtype, "second", rule, second.dtype)
     x, y = (part - part.mean(0) for part in (first, second))
     scale: Tensor = (x.T @ x).norm() * (y.T @ y).norm()
     return (x.T @ y).square().sum() / scale
@@ -80,6 +86,7 @@ def pairwise_cka(
     Returns:
         Shape ``(models, models)``, symmetric, float64, on the CPU.
     """
+    check_types(pairwise_cka, locals())
     one_of("representation", representation, get_args(Representation))
     require(len(models) > 1, "models", "be at least two", len(models))
     features = []
@@ -130,6 +137,7 @@ def cka(
         >>> round(cka(models, data).value, 6)  # the same inputs are the features
         1.0
     """
+    check_types(cka, locals())
     alignment = pairwise_cka(
         models,
         dataset,

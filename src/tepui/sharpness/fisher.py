@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.losses import Loss, cross_entropy
@@ -64,8 +64,9 @@ def sample_fisher_trace(
         >>> sample_fisher_trace(model, data, loss=half_square)  # |-1 * (3, 4)|²
         tensor([25.])
     """
+    check_types(sample_fisher_trace, locals())
     size = _batch_size(model, batch_size)
-    require(size > 0, "batch_size", "be positive", size)
+    select(model, dataset, loss, size)  # refuses what does not fit
     batches = in_order(dataset, size, device=device_of(model), workers=workers)
     return _scores(model, batches, loss, autocast)
 
@@ -94,6 +95,7 @@ def fisher_trace(
     Returns:
         A non-negative value, with its standard error over samples.
     """
+    check_types(fisher_trace, locals())
     size = _batch_size(model, batch_size)
     batches = select(model, dataset, loss, size, num_samples, generator)
     precision = None if autocast is None else str(autocast)

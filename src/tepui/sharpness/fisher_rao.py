@@ -33,6 +33,7 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import forward, undisturbed
@@ -89,6 +90,7 @@ def fisher_rao(
         >>> abs(analytic - direct) < 1e-5
         True
     """
+    check_types(fisher_rao, locals())
     one_of("method", method, get_args(Form))
     one_of("labels", labels, get_args(Labels))
     factor = depth_of(model) if depth == "auto" else depth

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.measurement import Measurement, mean_of, without_nan
@@ -69,6 +70,7 @@ def hessian_eigenvalues(
         >>> round(largest.value, 4)
         25.0
     """
+    check_types(hessian_eigenvalues, locals())
     one_of("which", which, get_args(Which))
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.measurement import Measurement, crossed_mean_of
@@ -65,6 +66,7 @@ def hessian_trace(
         >>> hessian_trace(nn.Linear(1, 1, bias=False), data, loss=half_square).value
         4.0
     """
+    check_types(hessian_trace, locals())
     require(num_probes > 0, "num_probes", "be positive", num_probes)
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import forward, undisturbed
@@ -56,6 +57,7 @@ def input_curvature(
         >>> input_curvature(nn.Linear(4, 3), data).value > 0
         True
     """
+    check_types(input_curvature, locals())
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream)
     values = _changes(model, batches, step, num_probes, stream)
@@ -90,6 +92,7 @@ def sample_input_curvature(
     Returns:
         Shape ``(samples,)``, in the order of the data.
     """
+    check_types(sample_input_curvature, locals())
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream)
     return _changes(model, batches, step, num_probes, stream).mean(0)

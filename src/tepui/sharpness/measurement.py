@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from tepui.core.storage import finite_or_none
+from tepui.core.types import check_types
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def mean_of(
         >>> mean.value, mean.standard_error
         (2.0, 1.0)
     """
+    check_types(mean_of, locals())
     wide = without_nan(values, kind).double()
     return Measurement(float(wide.mean()), _error(wide), settings)
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import one_sample, undisturbed
@@ -61,6 +62,7 @@ def ntk_logdet(
         >>> round(measured.value, 4)
         4.1589
     """
+    check_types(ntk_logdet, locals())
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )

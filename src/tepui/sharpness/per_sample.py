@@ -22,6 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.losses import Loss, cross_entropy
@@ -35,6 +36,7 @@ from tepui.modules.running import (
 )
 from tepui.optim import sam_perturbation
 from tepui.sharpness.noise import stream_or_default
+from tepui.sharpness.selection import select
 from tepui.sharpness.weights import (
     Parameters,
     curvature_along,
@@ -68,6 +70,7 @@ def sample_sam_gap(
     Returns:
         Shape ``(samples,)``.
     """
+    check_types(sample_sam_gap, locals())
     require(rho >= 0, "rho", "be non-negative", rho)
     alive = _masked_by(model)
 
@@ -104,6 +107,7 @@ def sample_worst_case_gap(
     Returns:
         Shape ``(samples,)``: the highest rise seen on the way, at least zero.
     """
+    check_types(sample_worst_case_gap, locals())
     require(rho >= 0, "rho", "be non-negative", rho)
     require(num_steps > 0, "num_steps", "be positive", num_steps)
     alive = _masked_by(model)
@@ -160,6 +164,7 @@ def sample_hessian_trace(
     Returns:
         Shape ``(samples,)``. Unbiased; the same probes serve all samples.
     """
+    check_types(sample_hessian_trace, locals())
     require(num_probes > 0, "num_probes", "be positive", num_probes)
     alive, stream = _masked_by(model), stream_or_default(generator)
 
@@ -192,6 +197,7 @@ def _over_batches(
 ) -> Tensor:
     """Run a measure over all batches, with losses as a function of the parameters."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
+    select(model, dataset, loss, batch_size)  # refuses what does not fit
     losses = losses_at(model, loss)
     batches = in_order(dataset, batch_size, device=device_of(model))
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):

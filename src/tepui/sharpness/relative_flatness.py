@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from torch.func import hessian
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.last_layer import classifier_of, features_and_logits
@@ -93,6 +94,7 @@ def relative_flatness(
         >>> relative_flatness(model, data).value  # no feature, no curvature
         0.0
     """
+    check_types(relative_flatness, locals())
     one_of("method", method, get_args(Form))
     one_of("reduction", reduction, get_args(Reduction))
     require(weight_decay >= 0, "weight_decay", "be non-negative", weight_decay)

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
 from tepui.sharpness.measurement import Measurement, crossed_mean_of
@@ -84,6 +85,7 @@ def sam_sharpness(
         >>> measured.settings["draws"]
         100
     """
+    check_types(sam_sharpness, locals())
     require(0 < rho < float("inf"), "rho", "be finite and positive", rho)
     require(num_draws > 0, "num_draws", "be positive", num_draws)
     one_of("mode", mode, get_args(Mode))

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from tepui.core.checks import class_indices, require
 from tepui.core.seeding import generator as seeded_generator
 from tepui.core.seeding import seeded
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.loading import (
     SHUFFLING,
@@ -22,7 +23,7 @@ from tepui.data.loading import (
 )
 from tepui.data.stored import StoredData
 from tepui.losses import CrossEntropy, Loss, cross_entropy
-from tepui.modules.running import blocks, device_of, forward, undisturbed
+from tepui.modules.running import blocks, device_of, forward, refusal_named, undisturbed
 
 Data = Dataset[Any] | DataLoader[Any]
 
@@ -146,6 +147,7 @@ def select(
     Raises:
         ValueError: If an argument breaks its rule, or the data do not fit the model.
     """
+    check_types(select, locals())
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     enough = num_samples is None or num_samples > 0
     require(enough, "num_samples", "be positive", num_samples)
@@ -214,7 +216,7 @@ def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
     """Run two samples, so that a misfit is reported in words and not by a GPU."""
     first = next(iter(chosen))
     few = next(blocks(first, 2))
-    with undisturbed(model), torch.no_grad():
+    with undisturbed(model), torch.no_grad(), refusal_named(few.inputs):
         outputs = forward(model, few.inputs)
     samples = len(few.targets)
     rows_fit = outputs.ndim >= 1 and len(outputs) == samples
@@ -228,9 +230,14 @@ def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
         else:
             rows = torch.cat(list(chosen.rows)).to(targets.device)
             class_indices(targets[rows], classes)
-    losses = chosen.loss(outputs, few.targets)
     rule = f"return one value per sample ({samples},)"
-    require(losses.shape == (samples,), "loss", rule, tuple(losses.shape))
+    try:
+        losses = chosen.loss(outputs, few.targets)
+    except (IndexError, RuntimeError, TypeError) as error:
+        raise ValueError(f"loss must {rule}, but: {error}") from error
+    shape = getattr(losses, "shape", None)
+    got = type(losses).__name__ if shape is None else tuple(shape)
+    require(shape == (samples,), "loss", rule, got)
     return classes
 
 

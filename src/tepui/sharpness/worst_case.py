@@ -33,6 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
@@ -104,6 +105,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         >>> round(measured.value, 5)  # 0.5 * (2 * 3 + 1 * 4)
         5.0
     """
+    check_types(worst_case, locals())
     radii = list(rho) if isinstance(rho, Sequence) else [rho]
     _check(radii, norm, num_steps, projection)
     batches = select(
@@ -144,7 +146,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
 def _check(radii: list[float], norm: str, num_steps: int, projection: str) -> None:
     require(len(radii) > 0, "rho", "be a number, or several", radii)
     for radius in radii:
-        require(0 <= radius < float("inf"), "rho", "be finite and non-negative", radius)
+        fits = 0 <= radius <= torch.finfo(torch.float32).max
+        require(fits, "rho", "be finite and non-negative", radius)
     require(num_steps > 0, "num_steps", "be positive", num_steps)
     one_of("norm", norm, get_args(Norm))
     one_of("projection", projection, get_args(Projection))

@@ -28,6 +28,7 @@ from tepui.studies.statistics import Estimate, bootstrap_interval, estimate, t_i
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Search, searches, sweep
 from tepui.studies.trained import Trained
+from tepui.studies.verifying import Finding, verify
 
 __all__ = [
     "Comparison",
@@ -36,6 +37,7 @@ __all__ = [
     "Estimate",
     "EvaluationSpec",
     "Executor",
+    "Finding",
     "Job",
     "LoadedReports",
     "MethodResult",
@@ -71,4 +73,5 @@ __all__ = [
     "sweep",
     "t_interval",
     "tradeoff_slope",
+    "verify",
 ]

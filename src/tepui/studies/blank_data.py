@@ -12,6 +12,9 @@ from tepui.data import (
     Arrays,
     FashionMNIST,
     ImageNet,
+    ImageNetA,
+    ImageNetC,
+    ImageNetR,
     TinyImageNet,
 )
 from tepui.studies.specifications import DataSource, Samples
@@ -33,6 +36,9 @@ FORMS: dict[object, Form] = {
     SVHN: Form((3, 32, 32), 73_257, 26_032),
     TinyImageNet: Form((3, 64, 64), 100_000, 10_000),
     ImageNet: Form((3, 224, 224), 1_281_167, 50_000),
+    ImageNetA: Form((3, 224, 224), 0, 7_500),
+    ImageNetR: Form((3, 224, 224), 0, 30_000),
+    ImageNetC: Form((3, 224, 224), 0, 50_000),  # each of its copies
 }
 
 
@@ -48,9 +54,15 @@ def blank(source: DataSource) -> Arrays | None:
     known = _known(source)
     if known is None:
         return None
-    count, shape = known
-    images = torch.zeros((), dtype=torch.uint8).expand(count, *shape)
-    return Arrays(images, torch.zeros((), dtype=torch.long).expand(count))
+    return blank_arrays(*known)
+
+
+def blank_arrays(
+    count: int, shape: tuple[int, ...], dtype: torch.dtype = torch.uint8
+) -> Arrays:
+    """Return so many samples of a shape, which take no memory."""
+    inputs = torch.zeros((), dtype=dtype).expand(count, *shape)
+    return Arrays(inputs, torch.zeros((), dtype=torch.long).expand(count))
 
 
 def _known(source: DataSource) -> tuple[int, tuple[int, int, int]] | None:

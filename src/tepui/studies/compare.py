@@ -20,18 +20,19 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.seeding import SEED, member_seeds
-from tepui.core.storage import write_json
+from tepui.core.storage import write_document
 from tepui.data import Corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
 from tepui.evaluation.scores import TAKEN_NAMES
+from tepui.evaluation.stored_logits import LOGITS, LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
-from tepui.studies.comparison import FILE, FORMAT, Comparison, MethodResult
+from tepui.studies.comparison import FILE, KIND, Comparison, MethodResult
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import on_features
@@ -70,6 +71,7 @@ def compare(
     unlabeled: Dataset[Any] | None = None,
     extractor: nn.Module | None = None,
     title: str = "comparison",
+    logits_in: LogitType = "float32",
     members: int = 3,
     ensembles: int = 1,
     seed: int | Sequence[int] = SEED,
@@ -84,8 +86,8 @@ def compare(
 ) -> Comparison:
     """Train and evaluate several methods, each with the same seeds.
 
-    Under torchrun the members of each ensemble are dealt to its ranks; rank 0 evaluates
-    and writes.
+    Under torchrun the members of each ensemble are dealt to its ranks, which share the
+    batches of its test too; rank 0 writes.
 
     Args:
         methods: What to compare.
@@ -105,6 +107,8 @@ def compare(
         extractor: Frozen; members are heads that are trained and tested on
             :func:`tepui.cached_features` of all data, kept in ``out``.
         title: What is compared on what.
+        logits_in: How logits are stored, see :func:`tepui.evaluate`. Without them the
+            report shows no samples, and ``metrics`` cannot be resumed.
         members: Members per ensemble.
         ensembles: Ensembles per method, for standard errors.
         seed: One integer, or one per member of all ensembles.
@@ -150,9 +154,10 @@ def compare(
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
-    store = _store(folder, place, plan, training)
+    store = _store(folder, place, plan, training, logits_in)
+    before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
-        if exchange.writer and not store.has(job.trial, on_images):
+        if exchange.writer and job.trial.digest not in before:
             (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
     if at_once != 1 or not isinstance(executor, Processes):
         rule = "be 1, by processes, where ranks train an ensemble together"
@@ -163,12 +168,15 @@ def compare(
         )
     trained: dict[str, list[Trained]] = {}
     for (label, number), job in plan.items():
+        is_tested = exchange.told(store.has(job.trial, spec))
         if exchange.writer:
             announce(f"{label}, ensemble {number + 1} of {ensembles}")
-            _carry_out(job, store, on_images)
+            _carry_out(job, store, on_images, job.trial.digest in before)
         else:
             store.run(job.trial)
-        exchange.wait()  # the writer evaluates
+            if not is_tested:
+                store.evaluation(job.trial, spec)
+        exchange.wait()  # the writer measures
         trained.setdefault(label, []).append(_read(job, store))
     results = [
         MethodResult(label, to_jsonable(method), tuple(rows))
@@ -189,7 +197,7 @@ def compare(
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
     if exchange.writer:
-        write_json(folder / FILE, {"format": FORMAT, **asdict(comparison)})
+        write_document(folder / FILE, KIND, asdict(comparison))
     return comparison
 
 
@@ -207,6 +215,7 @@ def planned_comparison(
     seed: int | Sequence[int] = SEED,
     out: str | Path,
     device: str | torch.device | None = None,
+    logits_in: LogitType = "float32",
     **training: Any,
 ) -> tuple[dict[str, list[Job]], NamedStore]:
     """Return what :func:`compare` would do with these arguments, by method, and where.
@@ -221,7 +230,7 @@ def planned_comparison(
     jobs: dict[str, list[Job]] = {}
     for (label, _), job in plan.items():
         jobs.setdefault(label, []).append(job)
-    return jobs, _store(Path(out), device_named(device), plan, training)
+    return jobs, _store(Path(out), device_named(device), plan, training, logits_in)
 
 
 def labels(methods: Sequence[Method]) -> list[str]:
@@ -356,6 +365,7 @@ def _store(
     device: torch.device,
     plan: Mapping[tuple[str, int], Job],
     training: Mapping[str, Any],
+    logits_in: LogitType,
 ) -> NamedStore:
     """Return where the jobs are done: a folder per method, one in it per ensemble."""
     execution = _of(ExecutionSpec, training)
@@ -366,18 +376,18 @@ def _store(
         device=device,
         execution=ExecutionSpec(**execution),
         shared={name: training[name] for name in others},
+        logits_in=logits_in,
     )
 
 
-def _carry_out(job: Job, store: NamedStore, spec: GivenTest) -> None:
-    """Do what is left of a job."""
+def _carry_out(job: Job, store: NamedStore, spec: GivenTest, evaluated: bool) -> None:
+    """Do what is left of a job, which was evaluated by an earlier call or not."""
     folder = store.folder(job.trial)
-    evaluated = store.has(job.trial, spec)
     carry_out([job], store, threads=None)
     store.run(job.trial)  # refuses what was trained in another way
     if evaluated and spec.metrics:
         store.rescore(job.trial, spec)
-    if not (folder / GALLERY).exists():
+    if (folder / LOGITS).exists() and not (folder / GALLERY).exists():
         write_gallery(folder, spec.test, spec.ood)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json
+from tepui.core.storage import read_document
 from tepui.studies.statistics import Estimate, estimate
 from tepui.studies.trained import Trained
 
-FORMAT = 2
 FILE = "comparison.json"
+KIND = "comparison"
 
 
 @dataclass(frozen=True)
@@ -115,35 +115,33 @@ class Comparison:
     def has_shift(self) -> bool:
         """Whether shifted data were evaluated."""
         return all(
-            ensemble.evaluation["shifted"] is not None for ensemble in self._ensembles()
+            ensemble.evaluation["shifted"] is not None for ensemble in self.ensembles()
         )
 
     @property
     def ood_sets(self) -> tuple[str, ...]:
         """Names of the unfamiliar sets on which all ensembles were evaluated."""
         first, *others = (
-            ensemble.evaluation.get("ood", {}) for ensemble in self._ensembles()
+            ensemble.evaluation.get("ood", {}) for ensemble in self.ensembles()
         )
         return tuple(name for name in first if all(name in sets for sets in others))
 
     @property
     def score_names(self) -> frozenset[str]:
         """Names of the scores by which all ensembles were evaluated on clean data."""
-        rows = [ensemble.evaluation["clean"] for ensemble in self._ensembles()]
+        rows = [ensemble.evaluation["clean"] for ensemble in self.ensembles()]
         return frozenset.intersection(*(frozenset(row) for row in rows))
 
     @property
     def has_mistakes(self) -> bool:
         """Whether it was evaluated how well all ensembles' mistakes are found."""
-        return all(
-            ensemble.evaluation.get("mistakes") for ensemble in self._ensembles()
-        )
+        return all(ensemble.evaluation.get("mistakes") for ensemble in self.ensembles())
 
     @property
     def detecting_scores(self) -> tuple[str, ...]:
         """The scores that find mistakes or unfamiliar samples, of all ensembles."""
         names = []
-        for ensemble in self._ensembles():
+        for ensemble in self.ensembles():
             found = ensemble.evaluation.get("ood", {})
             tables = [*found.values(), ensemble.evaluation.get("mistakes", {})]
             names += [dict.fromkeys(by_score) for by_score in tables if by_score]
@@ -154,7 +152,7 @@ class Comparison:
     @property
     def custom_metrics(self) -> tuple[str, ...]:
         """Names of the caller's own metrics by which all ensembles were evaluated."""
-        first, *others = (ensemble.evaluation for ensemble in self._ensembles())
+        first, *others = (ensemble.evaluation for ensemble in self.ensembles())
         names = first.get("metrics", [])
         return tuple(
             n for n in names if all(n in evaluation["clean"] for evaluation in others)
@@ -163,9 +161,10 @@ class Comparison:
     @property
     def has_sharpness(self) -> bool:
         """Whether the sharpness of any members was measured."""
-        return any(ensemble.sharpness is not None for ensemble in self._ensembles())
+        return any(ensemble.sharpness is not None for ensemble in self.ensembles())
 
-    def _ensembles(self) -> Iterator[Trained]:
+    def ensembles(self) -> Iterator[Trained]:
+        """Yield all ensembles, method after method."""
         return (ensemble for method in self.methods for ensemble in method.ensembles)
 
     @classmethod
@@ -206,11 +205,13 @@ def read_comparison(path: str | Path) -> Comparison:
             f"{path} holds no finished comparison (no {FILE}); "
             "finish one with: tepui compare --out PATH --resume"
         )
-    document = read_json(file)
-    require(
-        isinstance(document, dict) and document.get("format") == FORMAT,
-        f"format of {file}",
-        f"be {FORMAT}",
-        document.get("format") if isinstance(document, dict) else document,
-    )
-    return Comparison.of(document)
+    document = read_document(file, KIND)
+    try:
+        comparison = Comparison.of(document)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{file} must hold a comparison, but: {error!r}") from error
+    root = file.parent.resolve()
+    for trained in comparison.ensembles():
+        inside = (root / trained.folder).resolve().is_relative_to(root)
+        require(inside, f"folders in {file}", "lie inside its own", trained.folder)
+    return comparison

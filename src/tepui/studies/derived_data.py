@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, Dataset
 
 from tepui.core.checks import require
+from tepui.core.lease import LEASE, leased
 from tepui.core.storage import read_tensors
 from tepui.core.tensor_stream import writing_tensors
 from tepui.data import (
@@ -24,18 +25,17 @@ from tepui.data import (
     prepared_like,
     to_arrays,
 )
-from tepui.data.image_files import MEMORY
 from tepui.data.loading import length
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
-from tepui.studies.lease import leased
 from tepui.studies.specifications import DataSource, Trial, digest
 from tepui.studies.store import Store
 from tepui.training.run_folder import to_jsonable
 
 FOLDER = "features"
+HELD = 2**30  # bytes of one set
 
 
 @final
@@ -54,17 +54,21 @@ class Features(DataSource):
     def load(self, store: Store) -> Dataset[Any]:
         """Return the features, from the store's folder if they are there.
 
-        They are held where they take no more than 8 GiB, and else stay on disk.
+        They are held where they take no more than 1 GiB, and else stay on disk.
         """
-        file = store.path / FOLDER / f"{digest(self)}.safetensors"
-        with leased(file.with_suffix(".lease"), store.stale_after):
+        file = self.file(store)
+        with leased(file.with_suffix(LEASE), store.stale_after):
             if not file.exists():
                 self._write(store, file)
         features = StoredArray.open(file, "features")
-        if features.num_bytes > MEMORY:
+        if features.num_bytes > HELD:
             return ArraysOnDisk(features, StoredArray.open(file, "targets"))
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
+
+    def file(self, store: Store) -> Path:
+        """Return where a store keeps the features."""
+        return store.path / FOLDER / f"{digest(self)}.safetensors"
 
     def _write(self, store: Store, file: Path) -> None:
         """Compute the features, batch after batch into the file."""

@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.storage import read_json, write_json
+from tepui.core.storage import read_document, write_document
 from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.data.prepared_like import whole
 from tepui.data.stored import StoredData
-from tepui.evaluation.stored_logits import read_logits
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.metrics import pds
 
 FILE = "gallery.json"
+KIND = "gallery"
 EACH = 6
 SIDE = 64
 
@@ -55,17 +56,13 @@ def write_gallery(
     folder: Path, test: Dataset[Any], ood: Mapping[str, Dataset[Any]]
 ) -> None:
     """Write the galleries of the data sets whose logits lie in a folder."""
-    stored = read_logits(folder)
-    sets: list[tuple[str | None, Dataset[Any], Tensor, Tensor | None]] = [
-        (None, test, *stored.clean),
-        *((name, data, stored.ood[name], None) for name, data in ood.items()),
-    ]
+    sets: list[tuple[str | None, Dataset[Any]]] = [(None, test), *ood.items()]
     galleries = [
-        asdict(_gallery(name, data, logits, labels, test))
-        for name, data, logits, labels in sets
+        asdict(_gallery(name, data, LogitRuns.open(folder, name), test))
+        for name, data in sets
         if _shows_pictures(data)
     ]
-    write_json(folder / FILE, galleries)
+    write_document(folder / FILE, KIND, {"galleries": galleries})
 
 
 def read_gallery(folder: Path) -> tuple[Gallery, ...]:
@@ -73,7 +70,7 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
     file = folder / FILE
     if not file.is_file():
         return ()
-    document = read_json(file)
+    document = read_document(file, KIND)
     try:
         return tuple(
             Gallery(
@@ -81,7 +78,7 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
                 tuple(map(Picture.of, item["lowest"])),
                 tuple(map(Picture.of, item["highest"])),
             )
-            for item in document
+            for item in document["galleries"]
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file} must hold galleries, but: {error!r}") from error
@@ -102,14 +99,13 @@ def class_name(dataset: Dataset[Any], label: Tensor) -> str:
 def _gallery(
     name: str | None,
     dataset: Dataset[Any],
-    logits: Tensor,
-    labels: Tensor | None,
+    stored: LogitRuns,
     test: Dataset[Any],
 ) -> Gallery:
-    scores = pds(logits)
-    order = scores.argsort(stable=True)
+    runs = [(pds(logits), logits.argmax(-1)) for logits, _ in stored.read()]
+    scores, chosen = (torch.cat(parts, -1) for parts in zip(*runs, strict=True))
+    labels, order = stored.labels, scores.argsort(stable=True)
     count = min(EACH, len(order))
-    chosen = logits.argmax(-1)
 
     text = partial(class_name, test)
 
@@ -147,6 +143,8 @@ def images_at(dataset: Dataset[Any], rows: Tensor) -> Tensor:
 
 
 def _inputs(dataset: Dataset[Any], rows: Tensor) -> Inputs:
+    if isinstance(dataset, StoredData):  # only these, also of files that are held
+        return dataset.prepare(dataset.raw(rows))
     return next(at_rows(dataset, [rows], device=torch.device("cpu"))).inputs
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from tepui.core.lease import LeaseLostError
 from tepui.studies.given import EvaluationRequest, Request
-from tepui.studies.lease import LeaseLostError
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 

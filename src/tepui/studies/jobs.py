@@ -11,15 +11,17 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
+from tepui.core.checks import require
+from tepui.core.lease import first_free
 from tepui.studies.beginnings import shared_beginnings
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.executors.base import Events, Retried, Started, Terms
 from tepui.studies.given import Request
 from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
-from tepui.studies.lease import first_free
 from tepui.studies.plan_file import planned
 from tepui.studies.progress import Progress
 from tepui.studies.store import Store
+from tepui.training import LocalExchange, exchange_here
 
 LOG = logging.getLogger(__name__)
 IN_PROCESSES = Processes()
@@ -41,11 +43,12 @@ def merged(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _once(requests: tuple[R, ...]) -> tuple[R, ...]:
-    """Return the first request of each digest."""
+    """Return a request of each digest: the first whose logits are read, if one is."""
     first: dict[str, R] = {}
-    for request in requests:
+    for request in sorted(requests, key=lambda request: not request.logits_read):
         first.setdefault(request.digest, request)
-    return tuple(first.values())
+    order = dict.fromkeys(request.digest for request in requests)
+    return tuple(first[digest] for digest in order)
 
 
 def carry_out(
@@ -84,6 +87,8 @@ def carry_out(
     Raises:
         JobError: If a trial fails, or if its worker died too often; what was finished
             before is kept.
+        ValueError: If there are several trials under torchrun, whose ranks train the
+            members of one ensemble together.
     """
     terms = Terms(store.device, workers, retries)
     left = []
@@ -94,6 +99,7 @@ def carry_out(
             LOG.info("stored already: %s", job.name)
     if not left:
         return {}
+    _check_ranks(left, executor)
     here = isinstance(executor, Processes) and (workers == 1 or len(left) == 1)
     if here:
         events = _in_turn(left, store, advance, tolerated, threads)
@@ -111,6 +117,19 @@ def carry_out(
                     given_up[event.digest] = event.failure
                 ended()
     return given_up
+
+
+def _check_ranks(jobs: Sequence[Job], executor: Executor) -> None:
+    """Refuse work that ranks would divide in other ways than they train."""
+    if isinstance(exchange_here(), LocalExchange):
+        return
+    here = len(jobs) == 1 and isinstance(executor, Processes)
+    rule = (
+        "be one, in this process, under torchrun, whose ranks train an ensemble "
+        "together; start a study without torchrun, with workers or another executor"
+    )
+    by = f"{len(jobs)} by {type(executor).__name__.lower()}"
+    require(here, "jobs", rule, by)
 
 
 def with_beginnings(jobs: Sequence[Job]) -> list[Job]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
+from tepui.core.storage import read_text
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
 from tepui.studies.results import FILE as RESULTS
@@ -202,7 +203,7 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
 
 def _of_results(folder: Path) -> Study:
     file = folder / "figure.svg"
-    picture = file.read_text() if file.is_file() else None
+    picture = read_text(file) if file.is_file() else None
     return Study(folder, read_results(folder), picture)
 
 

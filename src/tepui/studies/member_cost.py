@@ -13,6 +13,7 @@ from tepui.core.seeding import generator, seeded
 from tepui.data.loading import at_rows
 from tepui.methods import CoupledMethod, Method, SharpBalance
 from tepui.methods.sharpness_aware import SharpnessAware
+from tepui.models.untrained import untrained
 from tepui.modules.running import evaluating
 from tepui.modules.state import description
 from tepui.studies.specifications import Trial
@@ -27,6 +28,8 @@ class MemberCost:
         operations: Floating-point operations of a forward pass of one sample.
         weights: Bytes of its weights and buffers.
         activations: Bytes that its layers return for one sample.
+        passing: Bytes that are there at once of one sample where no gradient is taken:
+            no more than four times the largest of these.
         outputs: How many numbers it returns for one sample.
         model: What it is, as a run folder describes it.
     """
@@ -34,14 +37,19 @@ class MemberCost:
     operations: int
     weights: int
     activations: int
+    passing: int
     outputs: int
     model: dict[str, Any]
 
 
 def member_cost(trial: Trial, dataset: Dataset[Any]) -> MemberCost:
     """Build a member, show it one sample and count."""
-    with seeded(0, "price"):
-        member = trial.model()
+    with seeded(0, "price"), untrained():
+        return module_cost(trial.model(), dataset)
+
+
+def module_cost(member: nn.Module, dataset: Dataset[Any]) -> MemberCost:
+    """Show a module one sample and count."""
     (batch,) = at_rows(dataset, [torch.zeros(1).long()], device=torch.device("cpu"))
     returned: list[int] = []
 
@@ -59,6 +67,7 @@ def member_cost(trial: Trial, dataset: Dataset[Any]) -> MemberCost:
         counter.get_total_flops(),
         sum(tensor.nbytes for tensor in member.state_dict().values()),
         sum(returned),
+        4 * max(returned),
         prod(output.shape[1:]),
         description(member),
     )

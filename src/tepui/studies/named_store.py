@@ -4,13 +4,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tepui.core.storage import read_json, write_json
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.core.storage import read_document, write_document
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.custom_metrics import rescored
-from tepui.evaluation.stored_logits import read_logits
+from tepui.evaluation.stored_logits import LOGITS, read_logits
 from tepui.studies.given import GivenTest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
-from tepui.studies.trained import EVALUATION, SHARPNESS
+from tepui.studies.trained import (
+    COST,
+    COST_KIND,
+    EVALUATION,
+    EVALUATION_KIND,
+    SHARPNESS,
+    SHARPNESS_KIND,
+)
 
 
 class NamedStore(Store):
@@ -34,14 +46,27 @@ class NamedStore(Store):
     def has(self, trial: Trial, request: Request) -> bool:
         """Return whether what is there answers this request."""
         file = self._file(trial, request)
-        return file.exists() and request.is_answered_by(read_json(file))
+        if not file.exists():
+            return False
+        measured = isinstance(request, SharpnessSpec)
+        kind = SHARPNESS_KIND if measured else EVALUATION_KIND
+        return request.is_answered_by(read_document(file, kind))
 
     def rescore(self, trial: Trial, spec: GivenTest) -> None:
         """Recompute custom metrics from stored logits; names do not identify them."""
         file = self._file(trial, spec)
         with self._lease(self.folder(trial)):
+            rule = "be there for metrics to be taken anew (logits_in)"
+            require((file.parent / LOGITS).exists(), LOGITS, rule, "none")
             stored = read_logits(file.parent)
-            write_json(file, rescored(read_json(file), stored, spec.metrics))
+            before = read_document(file, EVALUATION_KIND)
+            after = rescored(before, stored, spec.metrics)
+            write_document(file, EVALUATION_KIND, after)
+
+    def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
+        """Write what a prediction costs, for the report."""
+        cost = prediction_cost(ensemble, test).document()
+        write_document(folder / COST, COST_KIND, cost)
 
     def _check_importable(self, **described: Trial | Request) -> None:
         """Accept any model: folders are checked, not identified by a digest."""

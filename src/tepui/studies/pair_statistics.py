@@ -8,6 +8,7 @@ from typing import Literal
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.studies.statistics import Estimate, estimate
 
 
@@ -40,6 +41,7 @@ def estimate_pairs(
         >>> estimate_pairs(matrix, over="pairs").count
         3
     """
+    check_types(estimate_pairs, locals())
     one_of("over", over, ("members", "pairs"))
     if over == "pairs":
         return estimate(_pairs(matrix).values())

@@ -6,22 +6,24 @@ once. Like all that processes send each other it is a pickle: it is made for one
 one driver and read by the workers of that driver alone.
 """
 
-import os
+import hashlib
 import pickle
-import socket
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tepui.core.storage import replacing
+from tepui.core.processes import is_over, mark
+from tepui.core.replacing import ABANDONED, write_bytes
 from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
 from tepui.studies.store import Store
 
 FOLDER = ".plans"
+_DIGEST = 32  # bytes before the work: its SHA-256
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,9 @@ def planned(
     Raises:
         ValueError: If a job cannot be sent to another process.
     """
-    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.pickle"
+    name = f"{mark()}-{uuid.uuid4().hex[:8]}.pickle"
     file = (store.path / FOLDER / name).absolute()
+    _remove_abandoned(file.parent)
     try:
         work = pickle.dumps((store, tuple(jobs), tolerated))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -81,8 +84,8 @@ def planned(
             "jobs must hold only what can be sent to another process (classes and "
             f"functions at the top of a module), but: {error}"
         ) from error
-    with replacing(file) as temporary:
-        temporary.write_bytes(pickle.dumps((_paths(), work)))
+    content = pickle.dumps((_paths(), work))
+    write_bytes(file, hashlib.sha256(content).digest(), content)
     try:
         yield [
             Task(file, index, job.trial.digest, store.lease(job.trial), job.name)
@@ -92,6 +95,15 @@ def planned(
         file.unlink(missing_ok=True)
 
 
+def _remove_abandoned(folder: Path) -> None:
+    """Remove plans of drivers that died on this host, whose jobs had a day to start."""
+    for file in folder.glob("*-*-*-*.pickle"):
+        with suppress(OSError, ValueError):
+            old = file.stat().st_mtime < time.time() - ABANDONED
+            if old and is_over(file.stem.rpartition("-")[0]):
+                file.unlink(missing_ok=True)
+
+
 def _paths() -> list[str]:
     """Return where this process finds modules, for workers in other folders."""
     return [str(Path(path).absolute()) for path in sys.path]
@@ -99,7 +111,11 @@ def _paths() -> list[str]:
 
 @lru_cache(maxsize=1)
 def _read(file: Path) -> tuple[Store, tuple[Job, ...], Errors]:
-    paths, work = pickle.loads(file.read_bytes())
+    whole = file.read_bytes()
+    digest, pickled = whole[:_DIGEST], whole[_DIGEST:]
+    if hashlib.sha256(pickled).digest() != digest:
+        raise ValueError(f"{file} must hold what was written to it: start again")
+    paths, work = pickle.loads(pickled)
     sys.path += [path for path in paths if path not in sys.path]
     content: tuple[Store, tuple[Job, ...], Errors] = pickle.loads(work)
     return content

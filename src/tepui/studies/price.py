@@ -6,23 +6,35 @@ other networks. The latter is a floor for small networks, whose steps wait for t
 that launches them.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.data import Dataset
 
-from tepui.data.loading import as_arrays, length
+from tepui.data import Arrays
+from tepui.data.corruptions.copies import KEPT_BYTES
+from tepui.data.image_files import MEMORY
+from tepui.data.loading import as_arrays, at_rows, length
+from tepui.data.reading import AHEAD
+from tepui.data.stored import StoredData
+from tepui.evaluation.memory import evaluation_memory
+from tepui.modules.features import Reading
 from tepui.studies.beginnings import Piece, pieces
 from tepui.studies.blank_data import blank
-from tepui.studies.given import Given, GivenTest
+from tepui.studies.derived_data import HELD, Features
+from tepui.studies.given import EvaluationRequest, Given, GivenTest
 from tepui.studies.job import Job
+from tepui.studies.kept_logits import kept_in
+from tepui.studies.made_data import blank_of_made, extractor_of, one_of
 from tepui.studies.member_cost import (
     MemberCost,
     gradients_per_step,
     member_cost,
+    module_cost,
     optimizer_slots,
 )
 from tepui.studies.specifications import (
@@ -41,6 +53,8 @@ from tepui.studies.sweep import HoldOut
 H200_STEP = 1.86e-3 / 128
 RESNET18_OPERATIONS = 1_110_845_440
 FORWARD = 1 / 3  # of a gradient, which passes backward too
+STORED_BYTES = {"float32": 4, "float16": 2, "none": 0}
+TARGET = 8
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,10 @@ class Price:
         hours_on_h200: Of training and tests, one ensemble after the other, on one H200.
         hours_here: The same on this hardware, as earlier runs of the same methods and
             models went; None if there is a model without any.
-        device_bytes: Memory on the device that the largest ensemble takes.
-        disk_bytes: What all ensembles and their logits take in the store.
+        device_bytes: The most memory that anything takes on the device.
+        host_bytes: The same beside it, where the data are held that fit into memory;
+            without what Python and torch take for themselves.
+        disk_bytes: What all ensembles, features and logits take in the store.
         unpriced: Ensembles that are not in these numbers, since their data are missing
             and not known, or have yet to be made.
     """
@@ -60,6 +76,7 @@ class Price:
     hours_on_h200: float = 0.0
     hours_here: float | None = 0.0
     device_bytes: int = 0
+    host_bytes: int = 0
     disk_bytes: int = 0
     unpriced: int = 0
 
@@ -70,6 +87,7 @@ class Price:
             self.hours_on_h200 + other.hours_on_h200,
             None if None in both else sum(hours for hours in both if hours),
             max(self.device_bytes, other.device_bytes),
+            max(self.host_bytes, other.host_bytes),
             self.disk_bytes + other.disk_bytes,
             self.unpriced + other.unpriced,
         )
@@ -86,6 +104,7 @@ class Pricing:
         self.store = store
         self._speeds = Speeds(runs or store.path, store.device)
         self._costs: dict[str, MemberCost | None] = {}
+        self._datasets: dict[str, Dataset[Any] | None] = {}
 
     def price(self, jobs: Sequence[Job]) -> Price:
         """Return what a plan, merged, costs; what trials share counts once.
@@ -98,12 +117,34 @@ class Pricing:
         """
         left = [job for job in jobs if job.steps_left(self.store)]
         untrained = [j.trial for j in left if not self.store.is_trained(j.trial)]
+        asked = {digest(source): source for job in left for source in _asked(job)}
+        sources = [*asked.values()]
+        made = [source for source in sources if isinstance(source, Features)]
         prices = [
+            *map(self._making, made),
             *map(self._training, pieces(untrained)),
             *map(self._keeping, untrained),
             *map(self._testing, left),
         ]
-        return reduce(Price.__add__, prices, Price())
+        price = reduce(Price.__add__, prices, Price())
+        return replace(price, host_bytes=price.host_bytes + self._held(sources))
+
+    def _making(self, source: Features) -> Price:
+        """Return what the features of an extractor cost that are not stored yet."""
+        images, features = self._dataset(source.images), self._dataset(source)
+        if images is None or features is None or source.file(self.store).exists():
+            return Price()
+        cost, count = self._extracting(source, images), length(images)
+        time = count * FORWARD * H200_STEP * cost.operations / RESNET18_OPERATIONS
+        batch = Reading().batch_size
+        inputs = batch * one_of(images).nbytes
+        return Price(
+            hours_on_h200=time / 3600,
+            hours_here=None,
+            device_bytes=cost.weights + 2 * inputs + batch * cost.passing,
+            host_bytes=cost.weights + (AHEAD + 2) * inputs,
+            disk_bytes=row_bytes(features) * count,
+        )
 
     def _training(self, piece: Piece) -> Price:
         trial, (cost, samples) = piece.trial, self._known(piece.trial)
@@ -117,17 +158,45 @@ class Pricing:
         if cost is None:
             return Price(unpriced=1)
         members, slots = len(trial.seeds), optimizer_slots(trial)
-        disk = members * cost.weights * (2 + slots)  # result, checkpoint
-        return Price(device_bytes=self._memory(trial, cost), disk_bytes=disk)
+        weights = members * cost.weights
+        return Price(
+            device_bytes=self._memory(trial, cost),
+            host_bytes=3 * weights,  # as they are built, and copied to be saved
+            disk_bytes=weights * (2 + slots),  # result, checkpoint
+        )
 
     def _testing(self, job: Job) -> Price:
         cost, _ = self._known(job.trial)
         if cost is None:
             return Price()
         missing = [e for e in job.evaluations if not self.store.has(job.trial, e)]
-        logits = len(job.trial.seeds) * sum(map(self._tested, missing))
-        time = self._time(job.trial, cost, logits, FORWARD)
-        return time + Price(disk_bytes=4 * logits * cost.outputs)
+        return reduce(
+            Price.__add__,
+            (self._test(job.trial, cost, evaluation) for evaluation in missing),
+            Price(),
+        )
+
+    def _test(self, trial: Trial, cost: MemberCost, test: EvaluationRequest) -> Price:
+        members, (familiar, unfamiliar) = len(trial.seeds), self._tested(test)
+        shown = members * (sum(familiar) + unfamiliar)
+        data = self._dataset(trial.data)
+        size = 0 if data is None else row_bytes(data)
+        memory = evaluation_memory(
+            members=members,
+            samples=familiar[0],
+            classes=cost.outputs,
+            sample_bytes=4 * size,  # bytes become floats
+            weight_bytes=members * cost.weights,
+            activation_bytes=cost.passing,
+            ood_samples=unfamiliar,
+            own_metrics=isinstance(test, GivenTest) and bool(test.metrics),
+        )
+        kept = STORED_BYTES[kept_in(test, self.store.logits_in)]
+        return self._time(trial, cost, shown, FORWARD) + Price(
+            device_bytes=memory.device + _copies(test, [n * size for n in familiar]),
+            host_bytes=memory.host,
+            disk_bytes=kept * shown * cost.outputs,
+        )
 
     def _time(
         self, trial: Trial, cost: MemberCost, samples: int, passes: float
@@ -147,10 +216,20 @@ class Pricing:
             return speed.peak_memory
         copies = 3 + optimizer_slots(trial)  # weights, gradient, where SAM goes
         activations = trial.training.batch_size * cost.activations
-        dataset = self._dataset(trial.data)
-        held = None if dataset is None else as_arrays(dataset)
-        inputs = 0 if held is None else _bytes(held.inputs)
-        return len(trial.seeds) * (copies * cost.weights + activations) + inputs
+        members = len(trial.seeds) * (copies * cost.weights + activations)
+        return members + self._held_bytes(trial.data)
+
+    def _held(self, sources: Sequence[DataSource]) -> int:
+        """Return what data take that a store loads and holds, each once."""
+        return sum(map(self._held_bytes, sources))
+
+    def _held_bytes(self, source: DataSource) -> int:
+        dataset = self._dataset(source)
+        if dataset is None:
+            return 0
+        taken = length(dataset) * row_bytes(dataset)
+        limit = HELD if isinstance(source, Features) else MEMORY
+        return taken if taken <= limit else 0
 
     def _known(self, trial: Trial) -> tuple[MemberCost | None, int]:
         """Return what a member costs, and how many samples it learns from."""
@@ -165,26 +244,44 @@ class Pricing:
                 self._costs[name] = None
         return self._costs[name], length(dataset)
 
+    def _extracting(self, source: Features, images: Dataset[Any]) -> MemberCost:
+        """Return what an extractor costs; images of all sets have one form."""
+        name = digest([source.extractor, source.layers])
+        cost = self._costs.get(name)
+        if cost is None:
+            cost = self._costs[name] = module_cost(extractor_of(source), images)
+        return cost
+
     def _dataset(self, source: DataSource) -> Dataset[Any] | None:
         """Return data, blank if they are not there; None if they are to be made."""
+        name = digest(source)
+        if name not in self._datasets:
+            try:
+                self._datasets[name] = self._found(source)
+            except ImportError:  # of a model that is not installed
+                self._datasets[name] = None
+        return self._datasets[name]
+
+    def _found(self, source: DataSource) -> Dataset[Any] | None:
         inner = source
         while isinstance(inner, HoldOut):
             inner = inner.source
         if not isinstance(inner, Samples | Given):
-            return None
+            return blank_of_made(source, self._dataset)
         try:
             return self.store.dataset(source)
         except FileNotFoundError:
             return blank(source)
 
-    def _tested(self, test: EvaluationSpec | GivenTest) -> int:
-        """Return how many samples a test shows to each member, as far as is known."""
+    def _tested(self, test: EvaluationRequest) -> tuple[list[int], int]:
+        """Return the samples of each labeled set, and of all unfamiliar ones."""
         if isinstance(test, GivenTest):
             copies = 1 + len(test.shifted or ())
-            return copies * length(test.test) + sum(map(length, test.ood.values()))
+            unfamiliar = sum(map(length, test.ood.values()))
+            return [length(test.test)] * copies, unfamiliar
         copies = 1 + len(test.types) * len(test.severities)
-        unfamiliar = [source for _, source in test.ood]
-        return copies * self._count([test.test]) + self._count(unfamiliar)
+        unfamiliar = self._count(source for _, source in test.ood)
+        return [self._count([test.test])] * copies, unfamiliar
 
     def _count(self, sources: Iterable[DataSource]) -> int:
         found = map(self._dataset, sources)
@@ -195,6 +292,36 @@ def _gradients(trial: Trial) -> float:
     return gradients_per_step(trial.training.method, len(trial.seeds))
 
 
-def _bytes(inputs: Any) -> int:
-    tensors = inputs.values() if isinstance(inputs, dict) else [inputs]
-    return sum(int(tensor.nbytes) for tensor in tensors)
+def row_bytes(dataset: Dataset[Any]) -> int:
+    """Return what a sample takes as it is stored, with its target."""
+    first, rows = torch.zeros(1).long(), as_rows(dataset)
+    if rows is None:
+        inputs = next(at_rows(dataset, [first], device=torch.device("cpu"))).inputs
+    else:
+        inputs = rows.raw(first)
+    tensors = inputs.values() if isinstance(inputs, Mapping) else [inputs]
+    return sum(tensor.nbytes for tensor in tensors) + TARGET
+
+
+def as_rows(dataset: Dataset[Any]) -> Arrays | StoredData | None:
+    """Return data whose rows can be had as they are stored."""
+    return dataset if isinstance(dataset, StoredData) else as_arrays(dataset)
+
+
+def _copies(test: EvaluationRequest, sizes: Sequence[int]) -> int:
+    """Return what corrupted copies take: all that are kept, or one at a time."""
+    _, *copies = sizes
+    if isinstance(test, GivenTest) or not copies:
+        return 0
+    return sum(copies) if sum(copies) <= KEPT_BYTES else max(copies)
+
+
+def _asked(job: Job) -> Iterator[DataSource]:
+    """Yield the data that a job loads."""
+    yield job.trial.data
+    if job.trial.unlabeled is not None:
+        yield job.trial.unlabeled
+    for spec in job.evaluations:
+        if isinstance(spec, EvaluationSpec):
+            yield spec.test
+            yield from (source for _, source in spec.ood)

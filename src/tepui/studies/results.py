@@ -15,13 +15,15 @@ from typing import Any, Self
 import torch
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json, write_json
+from tepui.core.provenance import with_short_paths
+from tepui.core.storage import read_document, write_document
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
 from tepui.training.run_folder import environment_of
 
-FORMAT = 1
 FILE = "results.json"
+KIND = "results"
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how cells that spreadsheets run begin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,8 @@ class Record:
         sem: Standard error of the mean; None for one repetition or a fit.
         interval: 95 % confidence interval; None where there is none.
         values: One per repetition, in the order of their seeds.
+        members: One per member of all repetitions, where members do not depend on each
+            other; their mean is the mean over all groups of members. Empty elsewhere.
         at: Where else the number stands: severity, ensemble size, width and so on.
         config_hash: Name of all trials it rests on together.
         note: What differs from the paper, or how to read the number.
@@ -57,6 +61,7 @@ class Record:
     sem: float | None = None
     interval: tuple[float, float] | None = None
     values: tuple[float | None, ...] = ()
+    members: tuple[float | None, ...] = ()
     at: Mapping[str, Any] = field(default_factory=dict)
     config_hash: str = ""
     note: str = ""
@@ -70,13 +75,17 @@ class Record:
     def document(self) -> dict[str, Any]:
         """Return the record ready for JSON, with coordinates among its names."""
         named = {name: getattr(self, name) for name in FIELDS if name != "at"}
+        if not self.members:
+            del named["members"]
         return {**named, **self.at}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a record from its JSON form."""
-        named = {name: document[name] for name in FIELDS if name != "at"}
+        always = {*FIELDS} - {"at", "members"}
+        named = {name: document[name] for name in FIELDS if name in always}
         named["values"] = tuple(named["values"])
+        named["members"] = tuple(document.get("members", ()))
         named["interval"] = (
             None if named["interval"] is None else tuple(named["interval"])
         )
@@ -213,6 +222,7 @@ def results(
         require(key not in seen, "records", "have different names", record.names)
         seen.add(key)
     here = environment_of(device)
+    here["command"] = with_short_paths(here["command"])
     places: list[dict[str, Any]] = []
     for environment in trained_on:
         place = _place(environment)
@@ -231,7 +241,6 @@ def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
 def write_results(folder: str | Path, numbers: Results) -> None:
     """Write results as JSON."""
     document = {
-        "format": FORMAT,
         "source": "ours",
         "item": numbers.item,
         "title": numbers.title,
@@ -240,7 +249,7 @@ def write_results(folder: str | Path, numbers: Results) -> None:
         "environment": numbers.environment,
         "records": [record.document() for record in numbers.records],
     }
-    write_json(Path(folder) / FILE, document)
+    write_document(Path(folder) / FILE, KIND, document)
 
 
 def read_results(folder: str | Path) -> Results:
@@ -256,12 +265,11 @@ def read_results(folder: str | Path) -> Results:
         ValueError: If the file is damaged or of another format.
     """
     file = Path(folder) / FILE
-    document = read_json(file)
     again = "make them again with: tepui reproduce ITEM --overwrite"
-    format = document.get("format") if isinstance(document, dict) else None
-    if format != FORMAT:
-        rule = f"{file} must hold results of format {FORMAT}"
-        raise ValueError(f"{rule}, got {format!r}; {again}")
+    try:
+        document = read_document(file, KIND)
+    except ValueError as error:
+        raise ValueError(f"{error}; {again}") from error
     try:
         return Results(
             document["item"],
@@ -286,5 +294,12 @@ def as_csv(numbers: Results) -> str:
     for record in numbers.records:
         low, high = record.interval or (None, None)
         row = {name: getattr(record, name, None) for name in fixed}
-        writer.writerow({**row, "low": low, "high": high, **record.at})
+        cells = {**row, "low": low, "high": high, **record.at}
+        writer.writerow({name: _as_text(cell) for name, cell in cells.items()})
     return text.getvalue()
+
+
+def _as_text(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    formula = isinstance(cell, str) and cell.startswith(_FORMULAS)
+    return f"'{cell}" if formula else cell

@@ -81,6 +81,8 @@ def paired_difference(
         (1.333, 0.015, 3)
     """
     values = differences(first, second)
+    rule = "have at least two pairs that are defined"
+    require(len(values) >= 2, "first and second", rule, len(values))
     low, high = t_interval(values, confidence)
     mean = estimate(values)
     below, above = tails(mean.mean, mean.error, mean.count - 1, 0.0)

@@ -9,7 +9,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
 
 import torch
@@ -18,11 +18,14 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
+from tepui.core.types import check_fields, check_types
 from tepui.data import Arrays, split
+from tepui.evaluation.stored_logits import LogitType
 from tepui.training import TrainingSpec
-from tepui.training.run_folder import to_jsonable
+from tepui.training.run_folder import NEWER, to_jsonable
 
 if TYPE_CHECKING:
+    from tepui.studies.blank_data import Form
     from tepui.studies.store import Store
 
 SamplesPart = Literal["train", "held_out", "test"]
@@ -50,6 +53,11 @@ class Described:
         described: dict[str, Any] = to_jsonable(self)
         return described
 
+    @property
+    def logits_read(self) -> bool:
+        """Whether more than scores is asked for."""
+        return False
+
     def is_answered_by(self, document: Mapping[str, Any]) -> bool:
         """Return whether a document holds the answer to this."""
         return bool(document.get("about") == self.about)
@@ -61,6 +69,11 @@ class DataSource(ABC):
     @abstractmethod
     def load(self, store: "Store") -> Dataset[Any]:
         """Return the data."""
+
+    @property
+    def published(self) -> "Form | None":
+        """What test images are like that nobody has fetched yet, where it is known."""
+        return None
 
 
 @final
@@ -83,7 +96,7 @@ class Samples(DataSource):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of("part", self.part, get_args(SamplesPart))
+        check_fields(self)
         require(0 <= self.held_out < 1, "held_out", "lie in [0, 1)", self.held_out)
         require(
             self.part != "held_out" or self.held_out > 0,
@@ -145,6 +158,9 @@ class EvaluationSpec(Described):
         severities: Of each.
         strength: Whose parameters the corruptions take, see :func:`tepui.data.corrupt`.
         ood: Unfamiliar data with their names.
+        logits_in: The type of the logits, where they are read.
+        logits_read: Whether they are, beside the scores; else a store keeps them as it
+            is told.
     """
 
     test: DataSource
@@ -152,6 +168,14 @@ class EvaluationSpec(Described):
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
     ood: tuple[tuple[str, DataSource], ...] = ()
+    logits_in: LogitType = field(default="float32", metadata=NEWER)
+    logits_read: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        one_of("logits_in", self.logits_in, get_args(LogitType))
+        rule = "name a type where logits are read"
+        read = self.logits_read and self.logits_in == "none"
+        require(not read, "logits_in", rule, self.logits_in)
 
 
 @final
@@ -204,5 +228,6 @@ def seeds(repetition: int, members: int) -> tuple[int, ...]:
         >>> seeds(1, 3)
         (1000, 1001, 1002)
     """
+    check_types(seeds, locals())
     require(0 < members <= 1000, "members", "lie in 1 to 1000", members)
     return tuple(1000 * repetition + member for member in range(members))

@@ -9,6 +9,7 @@ import torch
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.types import check_types
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ def estimate(values: Iterable[float | None]) -> Estimate:
     r"""Return the mean with its standard error :math:`s / \sqrt{n}`.
 
     Args:
-        values: One per repetition; None and NaN are left out.
+        values: One per repetition; None and NaN are left out. An infinite one has an
+            infinite mean, of which no error is known.
 
     Returns:
         The estimate.
@@ -42,7 +44,8 @@ def estimate(values: Iterable[float | None]) -> Estimate:
     defined = [value for value in values if value is not None and not math.isnan(value)]
     if not defined:
         return Estimate(math.nan, math.nan, 0)
-    error = stdev(defined) / math.sqrt(len(defined)) if len(defined) > 1 else math.nan
+    known = len(defined) > 1 and all(map(math.isfinite, defined))
+    error = stdev(defined) / math.sqrt(len(defined)) if known else math.nan
     return Estimate(fmean(defined), error, len(defined))
 
 
@@ -66,6 +69,7 @@ def t_interval(
         >>> round(low, 2), round(high, 2)
         (-10.71, 14.71)
     """
+    check_types(t_interval, locals())
     from scipy import stats
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
@@ -107,6 +111,7 @@ def bootstrap_interval(
     References:
         Efron (1987), Better bootstrap confidence intervals.
     """
+    check_types(bootstrap_interval, locals())
     from scipy.special import ndtr, ndtri
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)

@@ -11,21 +11,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch.utils.data import Dataset
 
-from tepui.core.storage import read_json, write_json
+from tepui.core.checks import one_of
+from tepui.core.lease import LEASE, STALE_AFTER, leased
+from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_types
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
-from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.stored_logits import Cell, LogitType, StoredLogits, read_logits
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
-from tepui.studies.lease import STALE_AFTER, leased
+from tepui.studies.kept_logits import has_logits, kept_in
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -33,8 +37,8 @@ from tepui.studies.specifications import (
     Trial,
     digest,
 )
-from tepui.studies.trained import EVALUATION
-from tepui.training import ExecutionSpec, Run, exchange_here, train
+from tepui.studies.trained import EVALUATION, EVALUATION_KIND, SHARPNESS_KIND
+from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
 from tepui.training.run_folder import EpochRecord, RunFolder
 
 BEGINNINGS = "beginnings"
@@ -50,6 +54,7 @@ class Store:
         device: Where trials are trained and tested.
         execution: How they are trained.
         shared: Further arguments of :func:`tepui.training.train`, for all trials.
+        logits_in: What the logits of evaluations are kept in that nothing reads.
         stale_after: Seconds after which the work of a process that gives no sign of
             life is taken over; the same for all that share the folder.
     """
@@ -61,12 +66,16 @@ class Store:
         device: str | torch.device | None = None,
         execution: ExecutionSpec = IN_SILENCE,
         shared: Mapping[str, Any] | None = None,
+        logits_in: LogitType = "float32",
         stale_after: float = STALE_AFTER,
     ) -> None:
+        check_types(Store.__init__, locals())
         self.path = Path(path)
         self.device = device_named(device)
         self.execution = replace(execution, device=self.device)
         self.shared = dict(shared or {})
+        one_of("logits_in", logits_in, get_args(LogitType))
+        self.logits_in = logits_in
         self.stale_after = stale_after
         self._datasets: dict[str, Dataset[Any]] = {}
         self._copies: dict[str, Corrupted] = {}
@@ -147,7 +156,10 @@ class Store:
         Returns:
             Whether nothing is left to compute.
         """
-        return self._file(trial, request).exists()
+        there = self._file(trial, request).exists()
+        if there and isinstance(request, EvaluationSpec) and request.logits_read:
+            return has_logits(self._file(trial, request).parent, request)
+        return there
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, loaded once.
@@ -209,8 +221,26 @@ class Store:
         Returns:
             Logits and labels of every data set.
         """
+        if isinstance(spec, EvaluationSpec):
+            spec = replace(spec, logits_read=True)
         self._evaluate(trial, spec)
         return read_logits(self._file(trial, spec).parent)
+
+    def logit_runs(
+        self, trial: Trial, spec: EvaluationSpec, data: Cell | str | None = None
+    ) -> LogitRuns:
+        """Return the logits of one data set to be read in runs, for those too large.
+
+        Args:
+            trial: The trial.
+            spec: What to evaluate on; computed if it is missing.
+            data: Which of its data sets, see :meth:`LogitRuns.open`.
+
+        Returns:
+            The logits, of which none have been read.
+        """
+        self._evaluate(trial, replace(spec, logits_read=True))
+        return LogitRuns.open(self._file(trial, spec).parent, data)
 
     def evaluation(self, trial: Trial, spec: EvaluationRequest) -> dict[str, Any]:
         """Return the scores of an ensemble, computed if they are missing.
@@ -223,8 +253,7 @@ class Store:
             The document of :meth:`tepui.Evaluation.document`.
         """
         self._evaluate(trial, spec)
-        document: dict[str, Any] = read_json(self._file(trial, spec))
-        return document
+        return read_document(self._file(trial, spec), EVALUATION_KIND)
 
     def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
         """Return a sharpness measure of all members, computed if it is missing.
@@ -246,8 +275,9 @@ class Store:
                     dataset = dataset.to(self.device)
                 measures = measure(ensemble, dataset, spec.function)
                 document = {name: value.document() for name, value in measures.items()}
-                write_json(file, {"about": spec.about, "found": document})
-        result: dict[str, Any] = read_json(file)["found"]
+                answer = {"about": spec.about, "found": document}
+                write_document(file, SHARPNESS_KIND, answer)
+        result: dict[str, Any] = read_document(file, SHARPNESS_KIND)["found"]
         return result
 
     def _begun(self, trial: Trial, ends: Sequence[int], callbacks: Callbacks) -> Path:
@@ -287,7 +317,7 @@ class Store:
             return
         ensemble = self.run(trial).ensemble
         given = spec if isinstance(spec, GivenTest) else self._test(spec)
-        file = self._file(trial, spec)
+        file, exchange = self._file(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
             scores = evaluate(
                 ensemble,
@@ -298,8 +328,17 @@ class Store:
                 precision=RunFolder(self.folder(trial)).exam_precision(),
                 out=file.parent,
                 overwrite=True,
+                logits_in=kept_in(spec, self.logits_in),
+                exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
-            write_json(file, {"about": spec.about, **scores.document()})
+            if exchange.writer:
+                self._note_cost(ensemble, given.test, file.parent)
+                answer = {"about": spec.about, **scores.document()}
+                write_document(file, EVALUATION_KIND, answer)
+        exchange.wait()  # for the file
+
+    def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
+        """Write nothing: what is stored here must not depend on the machine."""
 
     def _test(self, spec: EvaluationSpec) -> GivenTest:
         test = self.dataset(spec.test)
@@ -347,7 +386,7 @@ class Store:
 
 
 def _lease_of(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.lease")
+    return folder.with_name(f".{folder.name}{LEASE}")
 
 
 def device_named(name: str | torch.device | None) -> torch.device:

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json
+from tepui.core.storage import read_document
 from tepui.training.run_folder import RunFolder
 
 EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
+COST = "cost.json"
+EVALUATION_KIND = "evaluation"
+SHARPNESS_KIND = "measurement"
+COST_KIND = "prediction_cost"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Trained:
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
             JSON holds it; None where it was not measured.
+        cost: What a prediction costs, as JSON holds it, see
+            :class:`tepui.evaluation.PredictionCost`; None where it was not measured.
     """
 
     folder: str
@@ -34,12 +40,14 @@ class Trained:
     evaluation: Mapping[str, Any]
     summary: Mapping[str, Any]
     sharpness: Mapping[str, Any] | None
+    cost: Mapping[str, Any] | None = None
 
 
 def read_trained(folder: Path) -> Trained:
     """Read a run that was evaluated, or an ensemble that no run trained."""
     run = RunFolder(folder)
     config = run.recorded()["config"] if run.started else {}
+    cost = folder / COST
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
@@ -47,6 +55,7 @@ def read_trained(folder: Path) -> Trained:
         _evaluation(folder / EVALUATION),
         run.outcome()[1] if run.result.is_file() else {},
         _sharpness(folder / SHARPNESS),
+        read_document(cost, COST_KIND) if cost.is_file() else None,
     )
 
 
@@ -56,18 +65,18 @@ def _seconds(run: RunFolder) -> float:
 
 
 def _evaluation(file: Path) -> dict[str, Any]:
-    document = read_json(file)
+    document = read_document(file, EVALUATION_KIND)
     needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
-    missing = needed - set(document if isinstance(document, dict) else ())
+    missing = needed - document.keys()
     rule = "be an evaluation by tepui with all of its fields"
     require(not missing, str(file), rule, f"one without {sorted(missing)}")
-    return dict(document)
+    return document
 
 
 def _sharpness(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
-    document = read_json(file)
+    document = read_document(file, SHARPNESS_KIND)
     try:
         return {"about": document["about"], **document["found"]["worst_case"]}
     except (KeyError, TypeError) as error:

@@ -1,10 +1,11 @@
-"""SAM on random quadratics: moments, theorems and simulations.
+"""SAM on random quadratics, and a step beyond: moments, theorems, simulations.
 
 Every function raises a ``ValueError`` that names argument, rule and value where an
 argument breaks its rule.
 """
 
 from tepui.theory.agreement import Agreement, agreement
+from tepui.theory.beyond_quadratics import simulate_losses
 from tepui.theory.matching import eta_at_sharpness
 from tepui.theory.moments import (
     marchenko_pastur_rule,
@@ -39,6 +40,7 @@ __all__ = [
     "phi",
     "phi_exact",
     "phi_multinomial",
+    "simulate_losses",
     "simulate_sam",
     "simulate_subset_constant",
     "stable",

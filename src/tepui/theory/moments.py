@@ -143,6 +143,7 @@ def marchenko_pastur_rule(
         6.2
     """
     positive("ratio", ratio)
+    integer_from(0, "num_nodes", num_nodes)
     if d is not None:
         integer_from(1, "d", d)
     parts = num_nodes + 1
@@ -272,6 +273,7 @@ def non_negative_integers(argument: str, values: ArrayLike) -> IntArray:
     """Return values as integers, or raise naming the first that breaks the rule."""
     array = np.asarray(values)
     good = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
+    good &= array < 2**53
     if not good.all():
         require(False, argument, "be a non-negative integer", array[~good][0].item())
     return array.astype(np.int64)

@@ -19,6 +19,7 @@ References:
 
 import numpy as np
 
+from tepui.core.checks import require
 from tepui.theory.moments import FloatArray, integer_from, non_negative, positive
 
 NEWTON_STEPS = 60
@@ -52,6 +53,7 @@ def iterate_sam(
         array([[0.]])
     """
     _check_training(num_steps, eta, rho)
+    _check_widths(gram=gram, start=start, teacher=teacher)
     weights = start
     for _ in range(num_steps):
         slope = (weights - teacher) @ gram
@@ -87,6 +89,7 @@ def unroll_sam(
         array([[0.125]])
     """
     _check_training(num_steps, eta, rho)
+    _check_widths(gram=gram, start=start, teacher=teacher)
     eigenvalues, basis = np.linalg.eigh(gram)
     shrunk = contraction(eigenvalues, eta, rho)[..., None, :] ** num_steps
     errors: FloatArray = ((start - teacher) @ basis * shrunk) @ basis.swapaxes(-1, -2)
@@ -123,6 +126,7 @@ def largest_rise(
     """
     positive("radius", radius)
     non_negative("eigenvalues", eigenvalues)
+    _check_widths(eigenvalues=eigenvalues, gradient=gradient)
     eigenvalues, gradient = np.broadcast_arrays(eigenvalues, gradient)
     # In units of the largest component of the gradient; the root is shift * scale.
     size = np.abs(gradient).max(-1, keepdims=True)
@@ -172,6 +176,7 @@ def ascended_rise(
     """
     positive("radius", radius)
     integer_from(0, "num_steps", num_steps)
+    _check_widths(eigenvalues=eigenvalues, gradient=gradient, start=start)
     offset = start
     for _ in range(num_steps):
         offset = offset + step * (eigenvalues * offset + gradient)
@@ -184,6 +189,17 @@ def _check_training(num_steps: int, eta: float, rho: float) -> None:
     integer_from(0, "num_steps", num_steps)
     non_negative("eta", eta)
     non_negative("rho", rho)
+
+
+def _check_widths(**arrays: FloatArray) -> None:
+    """Require arrays whose last axes are of one length."""
+    (first, width), *others = ((name, np.shape(a)[-1:]) for name, a in arrays.items())
+    for name, other in others:
+        rule = f"have a last axis as long as that of {first}"
+        require(other == width and 0 not in width, name, f"{rule} {width}", other)
+    if "gram" in arrays:
+        rule, shape = "hold square matrices", np.shape(arrays["gram"])
+        require(shape[-2:-1] == shape[-1:], "gram", rule, shape)
 
 
 def _newton_step(

@@ -115,7 +115,7 @@ def simulate_sam(
         return diversity, ascended_rise(quadratics.eigenvalues, slope, rho0, foot)
 
     columns = _over_grid(measure, points)
-    return Simulation(*_mean_and_error(columns[0]), *_mean_and_error(columns[1]))
+    return Simulation(*mean_and_error(columns[0]), *mean_and_error(columns[1]))
 
 
 def simulate_subset_constant(
@@ -155,7 +155,7 @@ def simulate_subset_constant(
         powers = (basis * shrunk[..., None, :]) @ basis.swapaxes(-1, -2)
         return (((gram @ powers.sum(1)) ** 2).sum((-2, -1)) / d,)
 
-    return _mean_and_error(_over_grid(measure, points)[0])
+    return mean_and_error(_over_grid(measure, points)[0])
 
 
 class _Quadratics(NamedTuple):
@@ -283,7 +283,8 @@ def _over_grid(
     return [np.where(np.isfinite(column), column, np.inf) for column in columns]
 
 
-def _mean_and_error(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def mean_and_error(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return means over repetitions, the last axis, with their standard errors."""
     with np.errstate(invalid="ignore"):
         error = values.std(-1, ddof=1) / np.sqrt(values.shape[-1])
     return values.mean(-1), error

@@ -3,7 +3,9 @@
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +15,7 @@ from torch.utils.data import Dataset
 from tepui.core import foreach
 from tepui.core.per_member import for_member
 from tepui.core.seeding import derive, generator, seeded
+from tepui.core.storage import reading
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod
@@ -32,6 +35,8 @@ from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
+
+WRITERS = 4  # members whose part of a checkpoint is written at a time
 
 
 class MemberRow(NamedTuple):
@@ -124,7 +129,8 @@ class Training:
 
     def _go_on_from(self, saved: Checkpoint, *, branches: bool) -> None:
         for member in self.members:
-            restore(member, *saved.member(member.index), branches=branches)
+            with reading(saved.path, f"the state of member {member.index}"):
+                restore(member, *saved.member(member.index), branches=branches)
             if member.step:
                 member.set_time(*self.runner.plan.time(member.step - 1))
             self._divide(member)
@@ -328,17 +334,21 @@ class Training:
 
     def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
-        for member in self.members:
-            if member.shards.group.rank == 0:
-                document = document_of(member)
-                tensors = tensors_of(member)
-                folder.write_member(member.index, self.generation, tensors, document)
+        # Hashing and writing leave the interpreter to other threads.
+        with ThreadPoolExecutor(WRITERS) as pool:
+            own = [m for m in self.members if m.shards.group.rank == 0]
+            for _ in pool.map(partial(self._write_member, folder), own):
+                pass
         self.exchange.wait()
         if self.exchange.writer:
             timeline = self.clock.timeline
             folder.commit(self.generation, len(self.seeds), self.history, timeline)
         self.exchange.wait()  # before anybody writes the next one
         log.debug("wrote %s", folder.checkpoint)
+
+    def _write_member(self, folder: RunFolder, member: TrainingMember) -> None:
+        tensors, document = tensors_of(member), document_of(member)
+        folder.write_member(member.index, self.generation, tensors, document)
 
 
 def _mean_loss(member: TrainingMember) -> float | None:

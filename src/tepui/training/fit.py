@@ -1,12 +1,14 @@
 """Training an ensemble: one function that takes keywords."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.augment import Augmentation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
@@ -152,6 +154,14 @@ def fit(
         >>> len(run.history)
         2
     """
+    given: dict[str, object] = {
+        "validation": validation,
+        "unlabeled": unlabeled,
+        "resume": resume,
+    }
+    given |= {"callbacks": callbacks, "out": out, "branch_from": branch_from}
+    check_types(fit, {"ensemble": ensemble, "exchange": exchange, **given})
+    require(isinstance(augment, Iterable), "augment", "be a sequence", augment)
     execution = ExecutionSpec(
         device=device,
         precision=precision,

@@ -121,7 +121,7 @@ def divide(
         parts = split(as_arrays(dataset) or dataset, validation, seed=0)
         return RunData(*parts, unlabeled)
     if validation is not None:
-        length(validation)
+        length(validation, "validation")
     return RunData(dataset, validation, unlabeled)
 
 
@@ -138,7 +138,8 @@ def check_data(
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
-    classes = classes_of(sizes, few.targets, spec.loss)
+    held = targets_of(data.train)
+    classes = classes_of(sizes, few.targets if held is None else held, spec.loss)
     if data.held_out is not None:
         check_labels("validation", data.held_out, classes, data.train)
     if data.unlabeled is not None:
@@ -191,16 +192,35 @@ def _classifies(loss: Loss) -> bool:
 
 
 def _check_targets(targets: Tensor, pixels: bool) -> None:
-    """Refuse targets from which a cross-entropy cannot be taken."""
-    soft = targets.is_floating_point()
-    fits = targets.ndim > 2 if pixels else targets.ndim == (2 if soft else 1)
+    """Refuse targets from which a cross-entropy cannot be taken, and say what could."""
+    floats = targets.is_floating_point()
+    fits = targets.ndim > 2 if pixels else targets.ndim == (2 if floats else 1)
+    got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+    if fits and floats:
+        sums = targets.sum(1)
+        fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
+        got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
     rule = (
         "be integers of shape (samples, height, width) for a cross-entropy of pixels"
         if pixels
         else "be integers of shape (samples,) or probabilities of shape (samples, "
-        "classes) for a cross-entropy"
+        f"classes) for a cross-entropy ({_remedy(targets)})"
     )
-    require(fits, "labels", rule, f"{targets.dtype} of shape {tuple(targets.shape)}")
+    require(fits, "labels", rule, got)
+
+
+def _remedy(targets: Tensor) -> str:
+    """Return which loss fits targets that a cross-entropy does not."""
+    if targets.ndim == 2 and targets.shape[1] > 1:
+        if bool(((targets == 0) | (targets == 1)).all()):
+            return "tepui.losses.BinaryCrossEntropy fits several labels of each sample"
+        return "tepui.losses.MSE fits numbers to predict"
+    if not targets.is_floating_point():
+        return "one class per sample, such as targets[:, 0]"
+    numbers = "tepui.losses.MSE, GaussianNLL or Quantiles fit numbers to predict"
+    if bool((targets == targets.round()).all()):
+        return f"classes are integers, such as targets.long(); {numbers}"
+    return numbers
 
 
 def _check_outputs(outputs: Tensor, targets: Tensor, loss: Loss) -> None:

@@ -10,7 +10,8 @@ from torch.nn.utils import get_total_norm
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import per_member, require_each
+from tepui.core.types import check_fields
 
 Optimizer = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
@@ -33,8 +34,11 @@ class SGD:
     nesterov: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check(self.lr, self.weight_decay)
         require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)", self.momentum)
+        rule = "be positive for nesterov, which looks ahead along it"
+        require(self.momentum > 0 or not self.nesterov, "momentum", rule, self.momentum)
 
     def __call__(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """Build the optimizer."""
@@ -66,7 +70,11 @@ class AdamW:
     weight_decay: float | tuple[float, ...] = per_member(0.01)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check(self.lr, self.weight_decay)
+        inside = all(0 <= beta < 1 for beta in self.betas)
+        require(inside, "betas", "lie in [0, 1)", self.betas)
+        require(self.eps >= 0, "eps", "be non-negative", self.eps)
 
     def __call__(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """Build the optimizer."""
@@ -124,6 +132,6 @@ def _scalar(value: float | tuple[float, ...]) -> float:
 
 
 def _check(lr: object, weight_decay: object) -> None:
-    require(min(values_of(lr)) > 0, "lr", "be positive", lr)
+    require_each(lambda rate: rate > 0, "lr", "be positive", lr)
     rule = "be non-negative"
-    require(min(values_of(weight_decay)) >= 0, "weight_decay", rule, weight_decay)
+    require_each(lambda decay: decay >= 0, "weight_decay", rule, weight_decay)

@@ -249,9 +249,9 @@ def shard_seed(seed: int, shard: int | None) -> int:
 def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return one loss per sample, which is what a loss must return."""
     losses = loss(outputs, targets)
-    if losses.shape != targets.shape[:1]:
-        raise ValueError(
-            f"loss must return one value per sample ({len(targets)},), "
-            f"got shape {tuple(losses.shape)}"
-        )
+    if not isinstance(losses, Tensor) or losses.shape != targets.shape[:1]:
+        shape = getattr(losses, "shape", None)
+        got = type(losses).__name__ if shape is None else f"shape {tuple(shape)}"
+        rule = f"return one value per sample ({len(targets)},)"
+        raise ValueError(f"loss must {rule}, got {got}")
     return losses

@@ -3,9 +3,11 @@
 import logging
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
@@ -81,12 +83,15 @@ def members_of(
         parameters = [p for p in module.parameters() if p.requires_grad]
         rule = "have trainable parameters"
         require(len(parameters) > 0, f"member {index}", rule, "none")
+        optimizer = _built(spec.optimizer_of(index, len(ensemble)), parameters)
+        rule, built = "build a torch optimizer", isinstance(optimizer, Optimizer)
+        require(built, "optimizer", rule, type(optimizer).__name__)
         member = TrainingMember(
             module,
             index=index,
             seed=ensemble.seeds[index],
             method=for_member(spec.method, index, len(ensemble)),
-            optimizer=spec.optimizer_of(index, len(ensemble))(parameters),
+            optimizer=optimizer,
             loss=spec.loss_of(index, len(ensemble)),
             samples=samples,
             steps=steps,
@@ -146,6 +151,15 @@ def separate(clones: Sequence[TrainingMember]) -> None:
         noise = torch.randn(head.shape, generator=stream).to(head)
         with torch.no_grad():
             head.add_(noise * SEPARATION * head.std(correction=0))
+
+
+def _built(optimizer: Any, parameters: list[nn.Parameter]) -> Any:
+    """Return what an optimizer's builder builds."""
+    try:
+        return optimizer(parameters)
+    except TypeError as error:
+        rule = "build a torch optimizer from a list of parameters"
+        raise ValueError(f"optimizer must {rule}, but: {error}") from error
 
 
 def _equal(first: nn.Module, second: nn.Module) -> bool:

@@ -7,16 +7,15 @@ stops, whose process is gone or who said that it leaves is not waited for.
 """
 
 import atexit
-import os
-import platform
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import final
 
 from torch._C._distributed_c10d import Store
+
+from tepui.core.processes import is_over, mark
 
 BEAT = 1.0  # seconds between two beats
 LOOK = 0.25  # seconds between two looks at the others while waiting
@@ -63,7 +62,7 @@ class Presence:
         self._meetings = 0
         self._run = 0
         self._beats: dict[int, tuple[int, float]] = {}  # and when they last changed
-        store.set(f"process/{rank}", f"{_machine()} {os.getpid()}")
+        store.set(f"process/{rank}", mark())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
@@ -119,10 +118,9 @@ class Presence:
         left, process = f"left/{self._run}/{rank}", f"process/{rank}"
         if self._store.check([left]):
             return f"left the run with {self._store.get(left).decode()}"
-        if self._store.check([process]):
-            machine, number = self._store.get(process).decode().rsplit(" ", 1)
-            if machine == _machine() and not _is_running(int(number)):
-                return "has died"
+        known = self._store.check([process])
+        if known and is_over(self._store.get(process).decode()):
+            return "has died"
         now, beat = time.monotonic(), self._store.add(f"beat/{rank}", 0)
         last, since = self._beats.get(rank, (-1, now))
         if beat != last:
@@ -137,22 +135,3 @@ class Presence:
                 self._store.add(f"beat/{self._rank}", 1)
             except RuntimeError:
                 return  # the store is gone, and with it the run
-
-
-def _machine() -> str:
-    """Return what processes have in common that know each other by number."""
-    space = Path("/proc/self/ns/pid")
-    number = space.stat().st_ino if space.exists() else 0
-    return f"{platform.node()}/{number}"
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-        # One that ended stays in the table until its parent asks for it.
-        status = Path(f"/proc/{process}/stat").read_text()
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # another user's, or a system without such files
-    return status.rpartition(")")[2].split()[0] not in ("Z", "X")

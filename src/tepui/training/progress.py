@@ -80,11 +80,11 @@ def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Pr
         yield Lines(title, epochs)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
     with RichProgress(*columns, console=Console(stderr=True)) as bar:
         yield Bar(bar, bar.add_task(title, total=steps, figures=""))

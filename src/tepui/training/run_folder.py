@@ -1,13 +1,15 @@
 """The folder of a training run: what was asked, what happened, where it stands."""
 
 import dataclasses
+import errno
 import functools
 import hashlib
 import json
 import platform
-import shlex
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -16,14 +18,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
+from tepui.core.provenance import command_line
+from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (
     read_document,
+    read_lines,
     read_tensors,
-    replacing,
-    seal,
+    reading,
+    sealed_line,
     tensors_digest,
-    unseal,
     write_document,
     write_tensors,
 )
@@ -139,14 +144,19 @@ class Checkpoint:
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
+        return read_tensors(self.file(index), "member")
+
+    def file(self, index: int) -> Path:
+        """Return the file of a member, which must be the one that is meant."""
         file = member_file(self.path, index, self.generation)
-        contents = read_tensors(file, "member")
+        if not file.is_file():
+            raise FileNotFoundError(f"no file {file}, which {self.path} names")
         if tensors_digest(file) != self.digests[index]:
             raise ValueError(
                 f"{file} must be the file that {self.path} names for member {index}, "
                 "but its digest is another"
             )
-        return contents
+        return file
 
 
 def member_file(checkpoint: Path, index: int, generation: int) -> Path:
@@ -164,6 +174,7 @@ class RunFolder:
         self.checkpoint = self.path / "checkpoint.json"
         self.result = self.path / "outcome.json"
         self.ensemble = self.path / FILE
+        self._lease: Lease | None = None  # while a run is trained in it
 
     @property
     def started(self) -> bool:
@@ -186,7 +197,7 @@ class RunFolder:
         if not self.started:
             files = self.path.iterdir() if self.path.exists() else ()
             # A kill before the run was written down may leave a temporary file.
-            if not all(file.match(".run.json.*.tmp") for file in files):
+            if not all(f.name == LEASE or f.match(".run.json.*.tmp") for f in files):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )
@@ -203,6 +214,46 @@ class RunFolder:
                     f"{name} must be what the run in {self.path} was started with "
                     f"({recorded.get(name)!r}) to resume it, got {config.get(name)!r}"
                 )
+
+    @contextmanager
+    def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:
+        """Keep other processes out of the folder, from its first file to its last.
+
+        Raises:
+            LeaseHeldError: If one that lives is training in it.
+        """
+        with leased(self.path / LEASE, wait=False) as lease:
+            self.check(config, resume=resume)  # another may have begun meanwhile
+            self._lease = lease
+            try:
+                yield
+                self.check_there()
+            finally:
+                self._lease = None
+
+    def check_there(self) -> None:
+        """Raise if the folder was removed or taken over since the run began in it."""
+        if self._lease is not None:
+            self._lease.check()
+        if not self.started:
+            raise FileNotFoundError(
+                f"{self.path} was removed or emptied while its run was training; start "
+                "again in a new folder"
+            )
+
+    def check_space(self, members: Sequence[int]) -> None:
+        """Raise unless checkpoints find room beside each other, given their bytes."""
+        kept = self.checkpoint.exists()  # a new one is written beside the old one
+        needed = sum(members) * (1 if kept else 2)
+        free = shutil.disk_usage(self.path).free
+        if needed > free:
+            error = OSError(
+                f"{self.path} needs {needed / 1e6:,.1f} MB for checkpoints, each "
+                f"written beside the one before it, but its disk has {free / 1e6:,.1f} "
+                "MB left; free some, or choose another folder"
+            )
+            error.errno = errno.ENOSPC
+            raise error
 
     def begin(
         self,
@@ -224,7 +275,8 @@ class RunFolder:
         """Return the number of threads the run began with."""
         if not self.started:
             return None
-        return int(self.recorded()["config"]["threads"])
+        with reading(self.description, "a number of threads"):
+            return int(self.recorded()["config"]["threads"])
 
     def exam_precision(self) -> Precision:
         """Return what its ensemble is examined in: TF32, unless trained in float32."""
@@ -233,35 +285,28 @@ class RunFolder:
 
     def recorded(self) -> dict[str, Any]:
         """Return what was asked for (``config``) and where (``environment``)."""
-        return read_document(self.description, "run")
+        recorded = read_document(self.description, "run")
+        with reading(self.description, "what a run was asked for"):
+            for part in ("config", "environment"):
+                dict(recorded[part])
+        return recorded
 
     def history(self) -> tuple[EpochRecord, ...]:
         """Return the records of all epochs so far, none if there is no file."""
         if not self.metrics.exists():
             return ()
-        # Not splitlines, to which other characters end lines too.
-        lines = self.metrics.read_text().split("\n")
-        if not lines[-1]:
-            lines.pop()
-        try:
-            rows = [
-                unseal("epoch", json.loads(line), f"line {number} of {self.metrics}")
-                for number, line in enumerate(lines, 1)
-            ]
-            return tuple(map(EpochRecord.of, rows))
-        except (AttributeError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(
-                f"{self.metrics} must hold one record per line, but: {error!r}"
-            ) from error
+        with reading(self.metrics, "records of epochs"):
+            return tuple(map(EpochRecord.of, read_lines(self.metrics, "epoch")))
 
     def write_history(self, history: Sequence[EpochRecord]) -> None:
         """Write all records of the run so far, one JSON object per line."""
-        with replacing(self.metrics) as temporary:
-            temporary.write_text("".join(map(_line, history)))
+        self.check_there()
+        write_bytes(self.metrics, "".join(map(_line, history)).encode())
 
     def append_history(self, record: EpochRecord) -> None:
         """Append the record of the epoch just ended."""
-        with self.metrics.open("a") as file:
+        self.check_there()
+        with writing(self.metrics), self.metrics.open("a") as file:
             file.write(_line(record))
 
     def write_member(
@@ -272,6 +317,7 @@ class RunFolder:
         document: Mapping[str, Any],
     ) -> None:
         """Write a member's part of a checkpoint, which counts once it is committed."""
+        self.check_there()
         file = member_file(self.checkpoint, index, generation)
         write_tensors(file, "member", tensors, document)
 
@@ -283,6 +329,7 @@ class RunFolder:
         timeline: Sequence[Span],
     ) -> None:
         """Make the files of a generation the run's checkpoint; remove all others."""
+        self.check_there()
         files = [member_file(self.checkpoint, n, generation) for n in range(members)]
         document = {
             "generation": generation,
@@ -302,6 +349,7 @@ class RunFolder:
         timeline: Sequence[Span],
     ) -> None:
         """Write what came of the run beside its ensemble."""
+        self.check_there()
         document = {
             "best_epochs": list(best_epochs),
             "summary": summary,
@@ -312,13 +360,16 @@ class RunFolder:
     def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
         """Return the epochs of the best weights and the method's summary."""
         document = read_document(self.result, "outcome")
-        return tuple(document["best_epochs"]), document["summary"]
+        with reading(self.result, "the outcome of a run"):
+            return tuple(document["best_epochs"]), dict(document["summary"])
 
     def timeline(self) -> tuple[Span, ...]:
         """Return where the time went until the last checkpoint, or in all."""
         for file, kind in ((self.result, "outcome"), (self.checkpoint, "checkpoint")):
             if file.exists():
-                return _timeline(read_document(file, kind))
+                document = read_document(file, kind)
+                with reading(file, "where the time went"):
+                    return _timeline(document)
         return ()
 
     def load_checkpoint(self) -> Checkpoint | None:
@@ -326,13 +377,14 @@ class RunFolder:
         if not self.checkpoint.exists():
             return None
         document = read_document(self.checkpoint, "checkpoint")
-        return Checkpoint(
-            self.checkpoint,
-            document["generation"],
-            tuple(map(EpochRecord.of, document["history"])),
-            tuple(document["members"]),
-            _timeline(document),
-        )
+        with reading(self.checkpoint, "a checkpoint"):
+            return Checkpoint(
+                self.checkpoint,
+                document["generation"],
+                tuple(map(EpochRecord.of, document["history"])),
+                tuple(document["members"]),
+                _timeline(document),
+            )
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
@@ -347,7 +399,7 @@ def environment_of(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "hardware": name,
-        "command": shlex.join([program, *sys.argv[1:]]),
+        "command": command_line([program, *sys.argv[1:]]),
     }
 
 
@@ -438,4 +490,4 @@ def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:
 
 
 def _line(record: EpochRecord) -> str:
-    return json.dumps(seal("epoch", asdict(record))) + "\n"
+    return sealed_line("epoch", asdict(record))

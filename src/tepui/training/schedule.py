@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 from tepui.core.checks import require
+from tepui.core.moments import count_of
+from tepui.core.types import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +21,7 @@ class Schedule(ABC):
     warmup: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.warmup >= 0, "warmup", "be non-negative", self.warmup)
 
     def factor(self, step: int, steps_per_epoch: int, epochs: int) -> float:
@@ -86,8 +89,7 @@ class MultiStep(Schedule):
     def _epoch(milestone: int | float, epochs: int) -> int:
         if isinstance(milestone, int) or milestone >= 1:
             return int(milestone)
-        # 0.29 * 100 is 28.999999999999996.
-        return max(1, math.floor(round(milestone * epochs, 9)))
+        return max(1, count_of(milestone, epochs))
 
 
 @final

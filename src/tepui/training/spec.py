@@ -4,15 +4,17 @@
 records them, and the command line has an option for each field, explained as here.
 """
 
+import inspect
 import math
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, final
 
 import torch
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.per_member import for_member
+from tepui.core.types import check_fields
 from tepui.data.augment import Augmentation
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
@@ -89,20 +91,20 @@ class TrainingSpec:
         require(builds, "optimizer", rule, optimizer)
         rule = "be a schedule, such as Cosine()"
         require(isinstance(schedule, Schedule), "schedule", rule, schedule)
-        require(callable(self.loss), "loss", "be callable", self.loss)
-        one_of("keep", self.keep, get_args(Keep))
+        object.__setattr__(self, "augment", tuple(self.augment))
+        check_fields(self)
+        rule = "be an instance, such as CrossEntropy()"
+        require(not isinstance(self.loss, type), "loss", rule, self.loss)
+        require(_takes_two(self.loss), "loss", "take (outputs, targets)", self.loss)
         bound, average = self.clip_norm, self.average
         require(bound is None or bound > 0, "clip_norm", "be positive", bound)
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
-        one_of("perturbation", self.perturbation, get_args(Perturbation))
-        one_of("batch_norm", self.batch_norm, get_args(BatchNormPolicy))
         coupled = isinstance(method, CoupledMethod)
         rule = "be 1 where members are coupled inside the loss"
         for name in ("accumulate", "virtual_shards"):
             value = getattr(self, name)
             require(value == 1 or not coupled, name, rule, value)
-        object.__setattr__(self, "augment", tuple(self.augment))
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
 
@@ -162,11 +164,7 @@ class ExecutionSpec:
     progress: Style = "auto"
 
     def __post_init__(self) -> None:
-        one_of("precision", self.precision, get_args(Precision))
-        if self.cpu_kernels is not None:
-            one_of("cpu_kernels", self.cpu_kernels, get_args(CPUKernels))
-        one_of("runner", self.runner, get_args(RunnerName))
-        one_of("progress", self.progress, get_args(Style))
+        check_fields(self)
         require(self.workers >= 0, "workers", "be non-negative", self.workers)
         _positive_integer("data_parallel", self.data_parallel)
         _positive_integer("checkpoint_every", self.checkpoint_every)
@@ -185,6 +183,16 @@ def shards_of(virtual_shards: int, data_parallel: int) -> int:
         (2, 4, 4)
     """
     return data_parallel if virtual_shards == 1 else virtual_shards
+
+
+def _takes_two(loss: Loss) -> bool:
+    try:
+        inspect.signature(loss).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C
+        return True
+    return True
 
 
 def _check_finite(name: str, value: Any) -> None:

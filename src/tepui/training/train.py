@@ -25,6 +25,7 @@ from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
+from tepui.training.checkpoint import checkpoint_bytes
 from tepui.training.conclusions import answers_on_unlabeled, warn_of_members
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -123,11 +124,11 @@ def train(
         origin = branch_point(branch_from, config, spec, ensemble)
     first_weights = [weights_norm(member) for member in ensemble.members]
     order = Order(
-        *(ensemble, data, spec, execution, numerics, exchange, folder, origin),
-        first_weights,
+        *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
+        *(origin, first_weights),
     )
     _add_masks(ensemble, spec)
-    _give_meaning(order)
+    _give_meaning(order, dataset)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
@@ -164,6 +165,7 @@ class Order(NamedTuple):
     numerics: Numerics
     exchange: Exchange
     folder: RunFolder | None
+    resume: bool
     origin: Checkpoint | None
     first_weights: list[float]  # their lengths, by which a branch knows its origin
 
@@ -197,7 +199,22 @@ def _carried_out(
     callbacks: Sequence[Callable[[EpochRecord], None]],
     clock: Clock,
 ) -> Run:
-    """Train from where the run stands to its end."""
+    """Train from where the run stands to its end, and conclude it."""
+    with ExitStack() as claim:
+        training = _trained(order, config, callbacks, clock, claim)
+        with clock.during("finishing"):
+            _reunite(order)
+            return _concluded(order, training)
+
+
+def _trained(
+    order: Order,
+    config: dict[str, Any],
+    callbacks: Sequence[Callable[[EpochRecord], None]],
+    clock: Clock,
+    claim: ExitStack,
+) -> Training:
+    """Train until the run's end; its folder is claimed for as long as ``claim`` is."""
     ensemble, spec, execution = order.ensemble, order.spec, order.execution
     exchange, folder, numerics = order.exchange, order.folder, order.numerics
     order.place(order.owned)
@@ -241,8 +258,10 @@ def _carried_out(
         stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None and exchange.writer:
+            claim.enter_context(folder.claimed(config, resume=order.resume))
             folder.begin(config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
+        _check_space(training)
         with clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
@@ -253,9 +272,7 @@ def _carried_out(
             with clock.during("finishing"):
                 for member in ready.members:
                     training.finish(member)
-    with clock.during("finishing"):
-        _reunite(order)
-        return _concluded(order, training)
+    return training
 
 
 def _reunite(order: Order) -> None:
@@ -308,7 +325,7 @@ def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
             add_masks(module)
 
 
-def _give_meaning(order: Order) -> None:
+def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     """Let an ensemble know what its outputs mean and how raw inputs are prepared.
 
     A loss that names no task leaves the one that the user named. What held-out data
@@ -317,8 +334,8 @@ def _give_meaning(order: Order) -> None:
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
-    ensemble.preparation = preparation_of(order.data.train)
-    ensemble.trained_on = fingerprint(order.data.train)
+    ensemble.preparation = preparation_of(dataset)
+    ensemble.trained_on = fingerprint(dataset)
     ensemble.calibration = ensemble.conformity = None
 
 
@@ -335,6 +352,15 @@ def _say_how(training: Training, numerics: Numerics) -> None:
     )
 
 
+def _check_space(training: Training) -> None:
+    """Refuse a disk that would be full at the first checkpoint, not after an epoch."""
+    if training.folder is not None:
+        sizes = {m.index: checkpoint_bytes(m, training.spec) for m in training.members}
+        everywhere = training.exchange.collect(sizes)
+        if training.exchange.writer:
+            training.folder.check_space(everywhere)
+
+
 def _concluded(order: Order, training: Training) -> Run:
     """Save what came of the run, and return it; one that has not ended goes on."""
     ensemble, folder, clock = order.ensemble, training.folder, training.clock
@@ -343,6 +369,7 @@ def _concluded(order: Order, training: Training) -> Run:
     if not training.ended:
         return Run(ensemble, history, (), {}, path, clock.timeline)
     if folder is not None and training.exchange.writer:
+        folder.check_there()
         # Before anything of the method's can fail: hours of training are in it.
         ensemble.save(folder.path, overwrite=True)
     best_epochs, summary = _outcome(training)

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 import threading
 import time
@@ -17,8 +18,9 @@ import pytest
 
 from data_layouts import cifar10_python, images_and_labels
 from tepui.data import CIFAR10
-from tepui.data.files.installing import RECORD, install, located, verify
+from tepui.data.files.installing import install, located
 from tepui.data.files.origins import Download, Origin, data_folder
+from tepui.data.files.record import RECORD, check_record
 
 FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}
 
@@ -240,32 +242,34 @@ def installed(server, tmp_path):
     return install(origin(serve(server, "x.tar.gz", tarred())), tmp_path)
 
 
-def test_verify_counts_the_files_of_a_whole_set(installed):
-    assert verify(installed) == 2
+def damage(folder):
+    return [f"{file.name} {why}" for file, why in check_record(folder) if why]
+
+
+def test_every_file_of_a_set_is_recorded(installed):
+    assert len([*check_record(installed)]) == 2
+    assert damage(installed) == []
     record = json.loads((installed / RECORD).read_text())
     assert record["files"]["a.txt"] == hashlib.sha256(FILES["things/a.txt"]).hexdigest()
 
 
-def test_verify_names_a_file_that_changed(installed):
+def test_a_file_that_changed_is_named(installed):
     (installed / "below" / "b.txt").write_bytes(b"B" + b"b" * 2999)
-    with pytest.raises(ValueError, match=r"b\.txt must have sha256 \w+, got '\w+'"):
-        verify(installed)
+    (found,) = damage(installed)
+    assert re.fullmatch(r"b\.txt must have sha256 \w+, got \w+", found)
 
 
-def test_verify_names_a_file_that_went(installed):
+def test_a_file_that_went_is_named(installed):
     (installed / "a.txt").unlink()
-    with pytest.raises(ValueError, match=r"a\.txt must exist"):
-        verify(installed)
+    assert damage(installed) == ["a.txt is missing, though it was put there"]
 
 
-def test_verify_names_a_damaged_record(installed):
-    (installed / RECORD).write_text("[]")
-    with pytest.raises(ValueError, match="must be a record of hashes"):
-        verify(installed)
-
-
-def test_a_set_placed_by_hand_has_no_record(tmp_path):
-    assert verify(tmp_path) is None
+def test_a_damaged_record_is_named(installed):
+    content = (installed / RECORD).read_text()
+    for changed in ("[]", content.replace("a.txt", "c.txt")):
+        (installed / RECORD).write_text(changed)
+        with pytest.raises(ValueError, match=re.escape(str(installed / RECORD))):
+            damage(installed)
 
 
 def test_a_data_set_downloads_itself(server, tmp_path, monkeypatch):
@@ -315,3 +319,16 @@ def test_the_default_folder_is_the_platforms(monkeypatch):
     assert data_folder() == Path(pooch.os_cache("tepui"))
     monkeypatch.setenv("TEPUI_DATA", "~/mine")
     assert data_folder() == Path("~/mine").expanduser()
+
+
+def test_both_hashes_are_checked(server, tmp_path):
+    download = serve(server, "set.txt", b"right")
+    sha256 = hashlib.sha256(b"right").hexdigest()
+    fine = Origin(("fine",), (replace(download, sha256=sha256),))
+    assert (install(fine, tmp_path) / "set.txt").read_bytes() == b"right"
+    forged = Origin(("forged",), (replace(download, sha256="0" * 64),))
+    with pytest.raises(
+        ValueError, match=f"set.txt must have sha256 0*, got '{sha256}'"
+    ):
+        install(forged, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["fine"]

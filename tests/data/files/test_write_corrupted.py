@@ -15,6 +15,7 @@ from tepui.data import (
     to_arrays,
     write_corrupted,
 )
+from tepui.data.files.record import RECORD
 
 TYPES = ("fog", "contrast")
 CELLS = [(name, severity) for name in TYPES for severity in range(1, 6)]
@@ -36,7 +37,13 @@ def copies(clean):
 def test_arrays_have_the_published_layout(clean, copies, tmp_path):
     write_corrupted(copies, tmp_path / "x")
     names = {path.name for path in (tmp_path / "x").iterdir()}
-    assert names == {"contrast.npy", "fog.npy", "labels.npy", "corruptions.json"}
+    assert names == {
+        "contrast.npy",
+        "fog.npy",
+        "labels.npy",
+        "corruptions.json",
+        RECORD,
+    }
     images = np.load(tmp_path / "x" / "fog.npy", allow_pickle=False)
     labels = np.load(tmp_path / "x" / "labels.npy", allow_pickle=False)
     assert images.dtype == np.uint8
@@ -197,7 +204,7 @@ def test_copies_of_other_images_are_refused_at_once(clean, copies, layout, tmp_p
     with pytest.raises(ValueError, match=message):
         corrupted_files(tmp_path / "x", other)
     (tmp_path / "x" / "corruptions.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"must hold copies of .*, got None"):
+    with pytest.raises(ValueError, match=r"corruptions\.json must be of format 2"):
         corrupted_files(tmp_path / "x", clean)
     (tmp_path / "x" / "corruptions.json").unlink()
     assert len(corrupted_files(tmp_path / "x", clean)["fog", 1]) == len(clean)

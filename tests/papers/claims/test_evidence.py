@@ -54,6 +54,19 @@ def test_sizes_stay_apart_and_smoke_is_no_evidence(tmp_path):
     assert not found.left_out("sharpbalance/figure7b")
 
 
+def test_a_shortened_run_is_no_run_of_the_paper_s_length(tmp_path):
+    """One of fewer methods is."""
+    sizes = ("paper", "paper+epochs=80+ensembles=1", "paper+methods=sam,eoa")
+    other = replace(RECORD, method="eoa")
+    for size, record in zip(sizes, (RECORD, RECORD, other), strict=True):
+        folder = tmp_path / size / "sharpbalance/figure7"
+        stored(folder, record, size=size, cifar10={"epochs": 80})
+    found = read_evidence(tmp_path)
+    assert found.sizes(["sharpbalance/figure7"]) == [*sizes[:2]]
+    assert {each.record.method for each in found.at("paper").data} == {"sam", "eoa"}
+    assert {each.epochs for each in found.data} == {80}
+
+
 def test_the_same_number_twice_is_one(tmp_path):
     stored(tmp_path / "small/sharpbalance/figure7", RECORD)
     stored(tmp_path / "small/sharpbalance/figure7a", RECORD)
@@ -72,9 +85,7 @@ def test_another_format_is_refused_with_what_to_do(tmp_path):
     stored(tmp_path / "figure7", RECORD)
     file = tmp_path / "figure7/results.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 0}))
-    with pytest.raises(
-        ValueError, match="format 1, got 0; make them again with: tepui"
-    ):
+    with pytest.raises(ValueError, match="got format 0; make them again with: tepui"):
         read_evidence(tmp_path)
 
 

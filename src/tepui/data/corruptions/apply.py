@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_types
 from tepui.data.arrays import to_float
 from tepui.data.corruptions import blur, digital, extra, noise, weather
 from tepui.data.corruptions.draws import Draws
@@ -77,6 +78,7 @@ def corrupt(
         >>> corrupt(images, "brightness", 5)[0, 0, 0, 0]
         tensor(0.8000)
     """
+    check_types(corrupt, locals())
     named = name_of(name)
     corruption, value = _function(name, severity, strength, textures)
     check_images("images", images)

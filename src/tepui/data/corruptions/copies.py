@@ -111,7 +111,8 @@ class Corrupted(Copies[Arrays]):
     def __post_init__(self) -> None:
         check_images("dataset", self.dataset.inputs)
         require(len(self) > 0, "types and severities", "not be empty", list(self))
-        require(len({*self}) == len(self), "types", "have different names", list(self))
+        rule = "name each copy once"
+        require(len({*self}) == len(self), "types and severities", rule, list(self))
         for kind in self.types:
             for severity in self.severities:
                 if isinstance(kind, str):

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.seeding import generator
+from tepui.data.image_files import decode
 
 FILES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
 _SIDE = 512
@@ -35,18 +36,14 @@ def load_frost(folder: str | Path) -> tuple[Tensor, ...]:
 
     Raises:
         FileNotFoundError: If a file is missing.
+        ValueError: If one is damaged.
     """
-    import numpy as np
-    from PIL import Image
-
     textures = []
     for name in FILES:
         file = Path(folder) / name
         if not file.is_file():
             raise FileNotFoundError(f"{file} must exist, a photograph of frost")
-        with Image.open(file) as picture:
-            pixels = torch.from_numpy(np.array(picture.convert("RGB")))
-        textures.append(pixels.permute(2, 0, 1).float().div_(255))
+        textures.append(decode(file).float().div_(255))
     return tuple(textures)
 
 

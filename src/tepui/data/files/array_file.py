@@ -4,6 +4,7 @@
 ``y_test``, or a folder with an ``.npy`` file for each. Nothing is ever unpickled.
 """
 
+import zipfile
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -12,7 +13,9 @@ import numpy.typing as npt
 import torch
 
 from tepui.core.checks import require
+from tepui.core.limits import limits_here
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.files.numpy_files import NpyHeader, opened_array
 from tepui.data.files.origins import require_file
 
 
@@ -63,17 +66,29 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
     file = path / f"{name}.npy" if path.is_dir() else path
     require_file(file)
     try:
-        with file.open("rb") as stream:
-            content = np.load(stream, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                rule = "be an .npz file, or a folder with an .npy file for each array"
-                require(path.is_dir(), str(path), rule, "a lone array")
-                return content
-            require(name in content, str(file), f"hold {name!r}", content.files)
-            array: npt.NDArray[Any] = content[name]
-            return array
+        if zipfile.is_zipfile(file):
+            return _unpacked(file, name)
+        rule = "be an .npz file, or a folder with an .npy file for each array"
+        require(path.is_dir(), str(path), rule, "a lone array")
+        return np.array(opened_array(file))
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{name} must be an array in {file}: {error}") from error
+
+
+def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
+    """Return one array of an archive, after a look at what it claims to hold."""
+    with zipfile.ZipFile(file) as archive:
+        limits = limits_here()
+        limits.check("archive_members", len(archive.namelist()), file)
+        held = [member.removesuffix(".npy") for member in archive.namelist()]
+        require(name in held, str(file), f"hold {name!r}", held[:20])
+        size = archive.getinfo(f"{name}.npy").file_size
+        limits.check("unpacked_bytes", size, file)
+        with archive.open(f"{name}.npy") as stream:
+            NpyHeader(stream, file).check_size(size, file)  # type: ignore[arg-type]
+        with archive.open(f"{name}.npy") as stream:
+            array: npt.NDArray[Any] = np.lib.format.read_array(stream)
+    return array
 
 
 def _inputs(array: npt.NDArray[Any], channels: str) -> torch.Tensor:

@@ -22,12 +22,13 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json
+from tepui.core.storage import read_document
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies
+from tepui.data.files.numpy_files import opened_array
 from tepui.data.files.origins import require_file
-from tepui.data.files.write_corrupted import MANIFEST, digest, numbered_classes
+from tepui.data.files.write_corrupted import KIND, MANIFEST, digest, numbered_classes
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 
 
@@ -230,8 +231,7 @@ def _check_manifest(folder: Path, like: Arrays | ImageFiles) -> None:
     held = like.held if isinstance(like, ImageFiles) else like
     if not manifest.is_file() or held is None or not isinstance(held.inputs, Tensor):
         return
-    document = read_json(manifest)
-    made_of = document.get("images") if isinstance(document, dict) else None
+    made_of = read_document(manifest, KIND).get("images")
     expected = digest(held.inputs, held.targets)
     rule = f"hold copies of the test set, whose images have the hash {expected}"
     require(made_of == expected, str(folder), rule, made_of)
@@ -275,10 +275,5 @@ def _usual_order(name: str) -> tuple[int, str]:
 
 
 def _opened(path: Path) -> npt.NDArray[Any]:
-    """Return a memory-mapped array; arrays of objects are refused."""
     require_file(path)
-    try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged file can fail in any way
-        raise ValueError(f"{path} must be a valid .npy file: {error}") from error
-    return array
+    return opened_array(path)

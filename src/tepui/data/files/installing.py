@@ -1,11 +1,11 @@
-"""Fetching, installing and verifying the files of a data set.
+"""Fetching and installing the files of a data set.
 
 A set appears in the data folder by one rename, after every file was downloaded, hashed
 and unpacked; a failure leaves the data folder as it was. A record of the hash of each
 file comes with the set, so that it can be verified later.
 """
 
-import hashlib
+import re
 import shutil
 import sys
 import tempfile
@@ -14,18 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json, write_json
+from tepui.core.processes import is_over, mark
+from tepui.core.replacing import ABANDONED, check_writable, writing
 from tepui.data.files.origins import ENVIRONMENT, Download, Origin, data_folder
+from tepui.data.files.record import file_digest, write_record
 from tepui.data.files.unpacking import is_archive, unpack
 
-RECORD = ".tepui.json"
-FORMAT = 1
 _CHUNK = 1 << 20
 _TIMEOUT = 30  # seconds without an answer
-_ABANDONED = 24 * 3600  # seconds without a write, after which no download is alive
+_MARK = re.compile(r"\.([0-9a-f]{8}-\d+-\w+)\.partial$")
 
 
 def located(
@@ -47,7 +46,7 @@ def advice(name: str, origin: Origin) -> str:
     """Return advice on how to get a missing data set."""
     ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
     if origin.by_hand:
-        ways = f"{origin.by_hand} Then: tepui data verify {name}. {ways}"
+        ways = f"{origin.by_hand} Then: tepui verify {name}. {ways}"
     if origin.downloads:
         ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
     return ways
@@ -58,10 +57,12 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
 
     An archive that is already in the data folder is used if it has the known hash, and
     stays there; a downloaded one is removed after unpacking. So are the remains of a
-    killed download of the same set, once nothing was written there for a day.
+    killed download of the same set; those of another host once nothing was written
+    there for a day.
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
+    check_writable(base)
     base.mkdir(parents=True, exist_ok=True)
     target = base / origin.folders[0]
     if target.exists():
@@ -73,38 +74,31 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
         unpacked = sorted(path.name for path in stage.iterdir())
         rule = f"hold a folder {target.name}"
         require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
-        write_json(ready / RECORD, _record(origin, ready))
+        write_record(ready, {item.url: item.known_hash for item in origin.downloads})
         ready.rename(target)
     return target
-
-
-def verify(folder: Path) -> int | None:
-    """Compare the files of an installed data set with the hashes in its record."""
-    if not (folder / RECORD).exists():
-        return None
-    record = read_json(folder / RECORD)
-    hashes = record.get("files") if isinstance(record, dict) else None
-    if not isinstance(hashes, dict):
-        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {hashes}")
-    for name, expected in hashes.items():
-        path = folder / name
-        require(path.is_file(), str(path), "exist, since it was installed", "nothing")
-        sha256 = _digest(path)
-        require(sha256 == expected, str(path), f"have sha256 {expected}", sha256)
-    return len(hashes)
 
 
 @contextmanager
 def _staging(base: Path, name: str) -> Iterator[Path]:
     """Yield a temporary folder beside the set's; remove abandoned ones first."""
     for partial in base.glob(f".{escape(name)}.*.partial"):
-        if _last_written(partial) < time.time() - _ABANDONED:
+        if _is_abandoned(partial):
             shutil.rmtree(partial, ignore_errors=True)
-    stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".partial", dir=base))
+    suffix = f".{mark()}.partial"
+    stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=suffix, dir=base))
     try:
         yield stage
     finally:
         shutil.rmtree(stage)
+
+
+def _is_abandoned(partial: Path) -> bool:
+    marked = _MARK.search(partial.name)
+    over = None if marked is None else is_over(marked[1])
+    if over is not None:
+        return over
+    return _last_written(partial) < time.time() - ABANDONED
 
 
 def _last_written(folder: Path) -> float:
@@ -118,17 +112,15 @@ def _last_written(folder: Path) -> float:
 def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
     """Bring one file of a set into the staging folder, unpacked if it is an archive."""
     placed, archive = base / download.file, stage / download.file
-    algorithm, _, expected = download.known_hash.partition(":")
-    rule = f"have {algorithm} {expected}"
+    hint, name = "", download.url
     if placed.exists():
-        digest = _digest(placed, algorithm)
-        hint = "(remove it to download the file)"
-        require(digest == expected, str(placed), f"{rule} {hint}", digest)
-        archive = placed
+        hint, name, archive = " (remove it to download the file)", str(placed), placed
     else:
         _retrieve(download, archive)
-        digest = _digest(archive, algorithm)
-        require(digest == expected, download.url, rule, digest)
+    for algorithm, expected in download.hashes.items():
+        digest = file_digest(archive, algorithm)
+        rule = f"have {algorithm} {expected}{hint}"
+        require(digest == expected, name, rule, digest)
     if is_archive(archive):
         unpack(archive, stage)
         (stage / download.file).unlink(missing_ok=True)
@@ -156,22 +148,9 @@ def _retrieve(download: Download, file: Path) -> None:
             with bar, file.open("wb") as stream:
                 task = bar.add_task(download.file, total=size)
                 for chunk in response.iter_content(_CHUNK):
-                    stream.write(chunk)
+                    with writing(file):
+                        stream.write(chunk)
                     bar.advance(task, len(chunk))
     except requests.RequestException as error:
         message = f"{download.url} could not be downloaded completely: {error}"
         raise ConnectionError(message) from error
-
-
-def _record(origin: Origin, folder: Path) -> dict[str, Any]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        "format": FORMAT,
-        "from": {item.url: item.known_hash for item in origin.downloads},
-        "files": {path.relative_to(folder).as_posix(): _digest(path) for path in files},
-    }
-
-
-def _digest(path: Path, algorithm: str = "sha256") -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()

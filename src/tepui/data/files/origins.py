@@ -14,12 +14,23 @@ ENVIRONMENT = "TEPUI_DATA"
 
 @dataclass(frozen=True)
 class Download:
-    """One file to download: its address, hash, the hash's publisher, rough bytes."""
+    """One file to download: its address, hash, the hash's publisher, rough bytes.
+
+    Beside the published hash, often an md5 that no longer keeps forgers out, stands the
+    SHA-256 that other libraries check the same file by, where one does.
+    """
 
     url: str
     known_hash: str  # algorithm:digits
     published_by: str
     size: int
+    sha256: str = ""
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """What the file must have, by algorithm."""
+        algorithm, _, digits = self.known_hash.partition(":")
+        return {algorithm: digits} | ({"sha256": self.sha256} if self.sha256 else {})
 
     @property
     def file(self) -> str:

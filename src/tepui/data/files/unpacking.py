@@ -4,6 +4,7 @@ A link, a device, a name that leads out of the folder, or a truncated archive is
 error that names it.
 """
 
+import errno
 import lzma
 import stat
 import tarfile
@@ -11,6 +12,13 @@ import zipfile
 import zlib
 from pathlib import Path, PureWindowsPath
 
+from tepui.core.limits import limits_here
+from tepui.core.replacing import writing
+
+_OF_THE_DISK = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES),
+    *(errno.EPERM, errno.EIO, errno.ENOENT),
+)
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -34,16 +42,21 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
     except _DAMAGE as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the archive
+        if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+            with writing(folder):
+                raise
         raise ValueError(
             f"{archive} must be a valid archive: {error or type(error).__name__}"
         ) from error
 
 
 def _untar(archive: Path, folder: Path) -> None:
+    limits, unpacked = limits_here(), 0
     with tarfile.open(archive) as tar:
-        for member in tar:
+        for number, member in enumerate(tar, 1):
+            unpacked += member.size
+            limits.check("archive_members", number, archive)
+            limits.check("unpacked_bytes", unpacked, archive)
             _check_name(archive, member.name)
             if not (member.isreg() or member.isdir()):
                 _refuse(archive, member.name, "a link or a device")
@@ -51,7 +64,11 @@ def _untar(archive: Path, folder: Path) -> None:
 
 
 def _unzip(archive: Path, folder: Path) -> None:
+    limits = limits_here()
     with zipfile.ZipFile(archive) as zipped:
+        sizes = [member.file_size for member in zipped.infolist()]
+        limits.check("archive_members", len(sizes), archive)
+        limits.check("unpacked_bytes", sum(sizes), archive)
         for member in zipped.infolist():
             _check_name(archive, member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)

@@ -6,6 +6,7 @@ those written.
 """
 
 import hashlib
+import io
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,16 +17,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import read_json, replacing, write_json
+from tepui.core.processes import mark
+from tepui.core.replacing import (
+    check_writable,
+    remove_remains,
+    replacing,
+    write_bytes,
+    writing,
+)
+from tepui.core.storage import read_document, write_document
 from tepui.data.arrays import Arrays
 from tepui.data.corruptions.copies import SEVERITIES, Corrupted
+from tepui.data.files.record import write_record
 
 Layout = Literal["arrays", "folders"]
 Done = Callable[[tuple[str, int]], None]
 MANIFEST = "corruptions.json"
 LABELS = "labels.npy"
 _QUALITY = 85
-_FORMAT = 1
+KIND = "corruptions"
 
 
 def write_corrupted(
@@ -57,12 +67,14 @@ def write_corrupted(
     folder = Path(out)
     rule = "be 1 to 5"
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
+    check_writable(folder)
     classes = _class_folders(copies.dataset) if layout == "folders" else ()
     _claim(folder, {"layout": layout, **_about(copies)}, resume)
     if layout == "arrays":
         _write_arrays(copies, folder, done)
     else:
         _write_folders(copies, folder, classes, done)
+    write_record(folder, {"manifest": MANIFEST})
 
 
 def _about(copies: Corrupted) -> dict[str, Any]:
@@ -70,7 +82,6 @@ def _about(copies: Corrupted) -> dict[str, Any]:
     dataset = copies.dataset
     assert isinstance(dataset.inputs, Tensor)
     return {
-        "format": _FORMAT,
         "strength": copies.strength,
         "seed": copies.seed,
         "samples": len(dataset),
@@ -92,7 +103,7 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
     """Write the manifest, or check that the existing one says the same."""
     manifest = folder / MANIFEST
     if not folder.exists() or not any(folder.iterdir()):
-        write_json(manifest, about)
+        write_document(manifest, KIND, about)
         return
     if not resume:
         raise FileExistsError(
@@ -101,9 +112,9 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
         )
     if not manifest.is_file():
         raise FileExistsError(f"{folder} is not empty and has no {MANIFEST}")
-    document = read_json(manifest)
+    document = read_document(manifest, KIND)
     for name, value in about.items():
-        recorded = document.get(name) if isinstance(document, dict) else document
+        recorded = document.get(name)
         rule = f"be {recorded!r} to add to {folder}"
         require(recorded == value, name, rule, value)
 
@@ -111,27 +122,33 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
 def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
     if not (folder / LABELS).exists():
         labels = np.tile(copies.dataset.targets.cpu().numpy(), len(SEVERITIES))
-        with replacing(folder / LABELS) as temporary, temporary.open("wb") as file:
-            np.save(file, labels)
+        buffer = io.BytesIO()
+        np.save(buffer, labels)
+        write_bytes(folder / LABELS, buffer.getbuffer())
     for name in copies.names:
         if (folder / f"{name}.npy").exists():
             for severity in SEVERITIES:
                 done((name, severity))
             continue
         with replacing(folder / f"{name}.npy") as temporary:
-            _write_array(copies, name, temporary, done)
+            _write_array(copies, name, folder / f"{name}.npy", temporary, done)
 
 
-def _write_array(copies: Corrupted, name: str, file: Path, done: Done) -> None:
+def _write_array(
+    copies: Corrupted, name: str, file: Path, temporary: Path, done: Done
+) -> None:
     assert isinstance(copies.dataset.inputs, Tensor)
     samples, channels, height, width = copies.dataset.inputs.shape
     shape = (len(SEVERITIES) * samples, height, width, channels)
-    array = np.lib.format.open_memmap(file, "w+", dtype=np.uint8, shape=shape)
-    parts = np.split(array, len(SEVERITIES))
-    for severity, part in zip(SEVERITIES, parts, strict=True):
-        part[:] = _pictures(copies[name, severity])
+    about = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    # Not mapped: a full disk would end the process instead of raising an error.
+    with writing(file), temporary.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, about)
+    for severity in SEVERITIES:
+        pictures = _pictures(copies[name, severity])
+        with writing(file), temporary.open("ab") as stream:
+            stream.write(pictures.data)
         done((name, severity))
-    array.flush()
 
 
 def _write_folders(
@@ -140,10 +157,16 @@ def _write_folders(
     for name, severity in copies:
         final = folder / name / str(severity)
         if not final.exists():
-            temporary = final.with_name(f".{severity}.tmp")
-            shutil.rmtree(temporary, ignore_errors=True)
-            _write_folder(copies[name, severity], temporary, classes)
-            temporary.rename(final)
+            copy = copies[name, severity]
+            temporary = final.with_name(f".{severity}.{mark()}.tmp")
+            try:
+                with writing(final):
+                    final.parent.mkdir(parents=True, exist_ok=True)
+                    remove_remains(final.parent)
+                    _write_folder(copy, temporary, classes)
+                    temporary.rename(final)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
         done((name, severity))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tepui.core.checks import require
+from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
 from tepui.data.files.origins import Download, Origin, require_file
 from tepui.data.files.published_arrays import Contents, PublishedArrays
@@ -25,9 +26,12 @@ _PIXELS = 3 * 32 * 32
 Rows = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
-def _origin(folders: tuple[str, str], archive: str, md5: str, size: int) -> Origin:
+def _origin(
+    folders: tuple[str, str], archive: str, md5: str, sha256: str, size: int
+) -> Origin:
     url = f"https://www.cs.toronto.edu/~kriz/{archive}.tar.gz"
-    return Origin(folders, (Download(url, f"md5:{md5}", "the authors' page", size),))
+    file = Download(url, f"md5:{md5}", "the authors' page", size, sha256)
+    return Origin(folders, (file,))
 
 
 class _CIFAR(PublishedArrays):
@@ -58,7 +62,7 @@ class _CIFAR(PublishedArrays):
             binary = [folder / f"{file}.bin" for file in files]
             parts = [_read_binary(file, self.label_bytes, rows) for file in binary]
             require_file(folder / self.names_files[1])
-            names = (folder / self.names_files[1]).read_text().split()
+            names = read_text(folder / self.names_files[1]).split()
         rule = f"name {self.num_classes} classes"
         require(len(names) == self.num_classes, str(folder), rule, names)
         images, labels = map(np.concatenate, zip(*parts, strict=True))
@@ -77,6 +81,7 @@ class CIFAR10(_CIFAR):
         ("cifar-10-batches-py", "cifar-10-batches-bin"),
         "cifar-10-python",
         "c58f30108f718f92721af3b95e74349a",
+        "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
         170_000_000,
     )
     files: ClassVar[dict[bool, list[str]]] = {
@@ -100,6 +105,7 @@ class CIFAR100(_CIFAR):
         ("cifar-100-python", "cifar-100-binary"),
         "cifar-100-python",
         "eb9058c3a382ffc7106e4002c42a8d85",
+        "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
         169_000_000,
     )
     files: ClassVar[dict[bool, list[str]]] = {True: ["train"], False: ["test"]}

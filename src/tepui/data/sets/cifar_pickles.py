@@ -85,6 +85,8 @@ def _read(content: bytes) -> dict[str, Any]:
         end = (position or 0) + 1
         if opcode.name not in _OPCODES:
             raise _RefusedError(f"the instruction {opcode.name}")
+        if opcode.name == "LONG_BINPUT" and int(argument or 0) > len(content):
+            raise _RefusedError(f"a memory of {argument} objects")
         if opcode.name == "GLOBAL" and argument not in _NAMES:
             raise _RefusedError(f"the name {argument!r}")
     entries = _Reader(io.BytesIO(content), encoding="bytes").load()

@@ -16,6 +16,7 @@ import torch
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
+from tepui.core.storage import read_text
 from tepui.data.arrays import Arrays
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin, require_file
@@ -108,10 +109,7 @@ class MRPC(Arrays):
 def _read(folder: Path, part: str) -> list[_Pair]:
     path = folder / f"msr_paraphrase_{part}.txt"
     require_file(path)
-    try:
-        header, *lines = path.read_text(encoding="utf-8-sig").splitlines() or [""]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text: {error}") from error
+    header, *lines = read_text(path).splitlines() or [""]
     columns = header.split("\t")
     require(columns == _COLUMNS, f"first line of {path}", f"be {_COLUMNS}", columns)
     numbered = enumerate(lines, start=2)
@@ -149,7 +147,7 @@ def _published(pairs: list[_Pair], path: Path) -> set[int]:
     require_file(path)
     row_of: dict[tuple[int, ...], int] = {p.ids: row for row, p in enumerate(pairs)}
     rows = set()
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         ids = tuple(int(part) for part in line.split() if part.isdecimal())
         place = f"line {number} of {path}"
         require(ids in row_of, place, "hold the two ids of a training pair", line[:60])

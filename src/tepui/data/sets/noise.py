@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
 from tepui.data.files.unlabeled_folder import NO_LABEL
 
@@ -47,6 +48,7 @@ class UniformNoise(_Noise):
         like: Arrays | None = None,
         seed: int = 0,
     ) -> None:
+        check_types(UniformNoise.__init__, locals())
         size = _size(num_samples, shape, like)
         stream = generator(seed, "noise", "uniform")
         images = torch.randint(256, size, generator=stream, dtype=torch.uint8)
@@ -81,6 +83,7 @@ class GaussianNoise(_Noise):
         like: Arrays | None = None,
         seed: int = 0,
     ) -> None:
+        check_types(GaussianNoise.__init__, locals())
         require(std > 0, "std", "be positive", std)
         size = _size(num_samples, shape, like)
         stream = generator(seed, "noise", "gaussian")
@@ -94,6 +97,7 @@ def _size(
 ) -> tuple[int, ...]:
     require(num_samples > 0, "num_samples", "be positive", num_samples)
     if like is None:
+        require(min(shape) > 0, "shape", "hold positive sizes", shape)
         return (num_samples, *shape)
     images = like.inputs
     if not isinstance(images, Tensor) or images.ndim != 4:

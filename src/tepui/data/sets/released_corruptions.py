@@ -22,9 +22,9 @@ from tepui.data.sets import imagenet, tiny_imagenet
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
 
 
-def _origin(name: str, record: int, md5: str, size: int) -> Origin:
+def _origin(name: str, record: int, md5: str, size: int, sha256: str = "") -> Origin:
     url = f"https://zenodo.org/records/{record}/files/{name}.tar"
-    return Origin((name,), (Download(url, f"md5:{md5}", "Zenodo", size),))
+    return Origin((name,), (Download(url, f"md5:{md5}", "Zenodo", size, sha256),))
 
 
 class _ReleasedArrays(CorruptedArrays):
@@ -70,7 +70,11 @@ class CIFAR10C(_ReleasedArrays):
     """CIFAR-10-C, CIFAR-10's test images under 19 corruptions at five severities."""
 
     origin = _origin(
-        "CIFAR-10-C", 2535967, "56bf5dcef84df0e2308c6dcbcbbd8499", 2_918_000_000
+        "CIFAR-10-C",
+        2535967,
+        "56bf5dcef84df0e2308c6dcbcbbd8499",
+        2_918_000_000,
+        "c72763e101c723b7c507b96205f7e938912a5d587376173b825850cf3cb876a7",
     )
     normalization = CIFAR10.normalization
 
@@ -80,7 +84,11 @@ class CIFAR100C(_ReleasedArrays):
     """CIFAR-100-C, CIFAR-100's test images under 19 corruptions at five severities."""
 
     origin = _origin(
-        "CIFAR-100-C", 3555552, "11f0ed0f1191edbf9fa23466ae6021d3", 2_918_000_000
+        "CIFAR-100-C",
+        3555552,
+        "11f0ed0f1191edbf9fa23466ae6021d3",
+        2_918_000_000,
+        "30ee6543a1bfd049fa33834b7c1ada301e7064b7fbe8fc38340eb8b62ced4b33",
     )
     normalization = CIFAR100.normalization
 

@@ -14,6 +14,7 @@ from typing import ClassVar, final
 import torch
 
 from tepui.core.checks import require
+from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
 from tepui.data.files.origins import Download, Origin
 from tepui.data.files.published_arrays import Contents, PublishedArrays
@@ -35,10 +36,11 @@ class TinyImageNet(PublishedArrays):
         ("tiny-imagenet-200",),
         (
             Download(
-                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
                 "md5:90528d7ca1a48142e341f4ef8d21d0de",
                 "loaders of other libraries; the authors publish none",
                 248_000_000,
+                "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
             ),
         ),
     )
@@ -61,7 +63,7 @@ def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[
     """Return the validation images with the classes of ``val_annotations.txt``."""
     files, labels = [], []
     path = folder / "val_annotations.txt"
-    for line in path.read_text().splitlines():
+    for line in read_text(path).splitlines():
         file, wnid, *_ = *line.split("\t"), "", ""
         rule = "name a file and its class on each line"
         require(wnid in numbers, str(path), rule, line)

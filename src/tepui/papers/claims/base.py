@@ -11,10 +11,12 @@ How findings join depends on what is claimed:
 - ``always``: holds if every finding does (intersection-union test: the largest p); one
   clear counter-example refutes it (the smallest p, times the number of findings).
 - ``generally``: every finding must hold, or every one must fail.
-- ``somewhere``: one that holds suffices; refuted if every one fails.
 
 Findings whose error is not known say nothing either way and are left out. One that was
 picked from several by its numbers counts as often as there were (Bonferroni).
+
+A claim about a treatment is judged only where the treatment took: its ``check`` says so
+of the numbers of one size.
 
 References:
     Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
@@ -33,8 +35,8 @@ from tepui.studies.significance import tails
 if TYPE_CHECKING:
     from tepui.papers.claims.evidence import Evidence
 
-Outcome = Literal["supported", "refuted", "undecided"]
-Scope = Literal["always", "generally", "somewhere"]
+Outcome = Literal["supported", "refuted", "undecided", "no data"]
+Scope = Literal["always", "generally"]
 LEVEL = 0.05
 
 
@@ -47,7 +49,8 @@ class Finding:
     # its standard error; zero for exact numbers, None if it is not known
     error: float | None
     freedom: float  # degrees of freedom of the error
-    n: int  # repetitions, or points of a fit; zero for printed numbers
+    n: int  # repetitions, members or points of a fit; zero for printed numbers
+    unit: str = ""  # what n counts, where that is not the claim's usual unit
     low: float = 0.0  # the claim says that the effect lies above this
     high: float = math.inf  # ... and below this
     looks: int = 1  # how many comparisons this one was picked from by its numbers
@@ -85,7 +88,7 @@ class Finding:
         return min(1.0, self.looks * min(below, above))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Claim:
     """A sentence that a paper stands for, and how to judge it."""
 
@@ -95,13 +98,43 @@ class Claim:
     needs: tuple[str, ...]  # figures and tables whose numbers it is judged by
     judge: "Judge"
     effect: str  # what the effect is, with its unit
+    unit: str = "ensembles"  # what n counts, in words
     scope: Scope = "always"
+    twin: str = ""  # what differs from the paper's claim: "released" or "clean"
+    # says whether the treatment took; None where there is none, or no numbers of it
+    check: "Check | None" = None
     # returns numbers that need no training, for claims about theory
     computed: Callable[[], tuple[Record, ...]] | None = None
+
+    @property
+    def paper(self) -> str:
+        """The paper's short name."""
+        return self.name.split("/")[0]
+
+    @property
+    def family(self) -> str:
+        """Claims whose p-values are corrected together: a paper's, or their twins."""
+        return f"{self.paper}, {self.twin}" if self.twin else self.paper
+
+    @property
+    def original(self) -> str:
+        """The name of the claim that this is, or of which it is a twin."""
+        return self.name.removesuffix(f"-{self.twin}") if self.twin else self.name
 
 
 # What the numbers of some figures and tables say.
 Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]
+
+
+class Checked(NamedTuple):
+    """Whether a treatment did what it is named for."""
+
+    took: bool
+    why: str
+
+
+# What the numbers of one size say about a treatment; None where there are none.
+Check = Callable[["Evidence"], Checked | None]
 
 
 class Decision(NamedTuple):
@@ -120,19 +153,15 @@ def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
         return None
     support = sorted(certain, key=lambda finding: (finding.p_for, -finding.depth))
     doubt = sorted(certain, key=lambda finding: (finding.p_against, finding.depth))
-    count = len(certain)
-    if scope == "somewhere":
-        holding, for_it, role = support[0], count * support[0].p_for, "best support"
-    else:
-        holding, for_it, role = support[-1], support[-1].p_for, "weakest support"
+    holding, for_it = support[-1], support[-1].p_for
     if scope == "always":
-        failing, against = doubt[0], count * doubt[0].p_against
+        failing, against = doubt[0], len(certain) * doubt[0].p_against
     else:
         failing, against = doubt[-1], doubt[-1].p_against
     if against < for_it:
         role = "clearest" if scope == "always" else "mildest"
         return Decision(False, min(1.0, 2 * against), failing, f"{role} failure")
-    return Decision(True, min(1.0, 2 * for_it), holding, role)
+    return Decision(True, min(1.0, 2 * for_it), holding, "weakest support")
 
 
 def quantile(freedom: float) -> float:

@@ -24,12 +24,34 @@ def combined(
     quantity: Callable[[Sequence[float]], float],
     where: str,
     region: Region = ABOVE_ZERO,
+    *,
+    by_member: bool = False,
 ) -> Finding:
-    """Return a quantity of several numbers, from each repetition's own values."""
-    of_means = quantity([_value(datum.record) for datum in data])
+    """Return a quantity of several numbers, from each repetition's own values.
+
+    By member it takes each member's values instead, where all numbers have them.
+    """
+    records = [datum.record for datum in data]
+    of_means = quantity([_value(record) for record in records])
     if all(datum.size == PRINTED for datum in data):
         return _finding(data, where, region, of_means, 0.0, 1, 0)
-    rows = _repetitions([datum.record for datum in data])
+    of_members = _shared_rows([record.members for record in records])
+    if by_member and of_members:
+        found = _over_rows(data, quantity, where, region, of_members, of_means)
+        return replace(found, unit="members")
+    rows = _shared_rows([record.values for record in records])
+    return _over_rows(data, quantity, where, region, rows, of_means)
+
+
+def _over_rows(
+    data: Sequence[Datum],
+    quantity: Callable[[Sequence[float]], float],
+    where: str,
+    region: Region,
+    rows: Sequence[tuple[float, ...]],
+    of_means: float,
+) -> Finding:
+    """Return the mean of a quantity over units, with its error."""
     mean = estimate(quantity(row) for row in rows)
     if not mean.count:
         return _finding(data, where, region, of_means, None, 1, 1)
@@ -40,11 +62,21 @@ def combined(
 
 
 def difference(
-    first: Datum, second: Datum, where: str, region: Region = ABOVE_ZERO, sign: Sign = 1
+    first: Datum,
+    second: Datum,
+    where: str,
+    region: Region = ABOVE_ZERO,
+    sign: Sign = 1,
+    *,
+    by_member: bool = False,
 ) -> Finding:
     """Return the first number less the second, over shared seeds."""
     pair = first, second
-    return combined(pair, lambda v: sign * (v[0] - v[1]), where, region)
+
+    def lead(values: Sequence[float]) -> float:
+        return sign * (values[0] - values[1])
+
+    return combined(pair, lead, where, region, by_member=by_member)
 
 
 def all_of(judges: Iterable[Judge]) -> Judge:
@@ -73,6 +105,7 @@ def duels(
     *,
     sign: Sign = 1,
     region: Region = ABOVE_ZERO,
+    by_member: bool = False,
     **names: Any,
 ) -> Iterator[Finding]:
     """Yield by how much a method beats others, wherever both were measured."""
@@ -81,7 +114,7 @@ def duels(
             if winner in methods and rival in methods:
                 where = f"{winner} against {rival}, {metric}: {label(group)}"
                 pair = methods[winner], methods[rival]
-                yield difference(*pair, where, region, sign)
+                yield difference(*pair, where, region, sign, by_member=by_member)
 
 
 def trends(
@@ -93,7 +126,6 @@ def trends(
     sign: Sign = 1,
     log_log: bool = False,
     region: Region = ABOVE_ZERO,
-    target: float = 0.0,
     **names: Any,
 ) -> Iterator[Finding]:
     """Yield how a number changes along an axis, for each method."""
@@ -107,7 +139,7 @@ def trends(
 
         def slope(values: Sequence[float], x: Sequence[float] = x) -> float:
             y = _logs(values) if log_log else values
-            return sign * linear_regression(x, y).slope - target
+            return sign * linear_regression(x, y).slope
 
         trend = combined(data, slope, where, region)
         if log_log and trend.n < 2 and len(places) > 2 and group["size"] != PRINTED:
@@ -170,21 +202,34 @@ def level(datum: Datum, where: str, region: Region = ABOVE_ZERO) -> Finding:
     return _finding([datum], where, region, effect, error, freedom, datum.record.n)
 
 
-def apart(larger: Datum, smaller: Datum, where: str) -> Finding:
-    """Return the difference of two numbers that share no repetitions."""
-    pair = larger, smaller
-    effect = _value(larger.record) - _value(smaller.record)
-    if all(datum.size == PRINTED for datum in pair):
-        return _finding(pair, where, ABOVE_ZERO, effect, 0.0, 1, 0)
-    errors, freedoms = zip(*(_error(datum.record) for datum in pair), strict=True)
-    count = min(larger.record.n, smaller.record.n)
-    if None in errors or not any(errors):
-        return _finding(pair, where, ABOVE_ZERO, effect, None, 1, count)
-    squares = [error**2 for error in errors]
+def log_line(x: Sequence[Datum], y: Sequence[Datum], where: str) -> Finding | None:
+    """Return the slope of logarithms, one point per ensemble, about its line."""
+    pairs = [_shared_rows([a.record.values, b.record.values]) for a, b in _both(x, y)]
+    points = [(a, b) for a, b in chain.from_iterable(pairs) if a > 0 and b > 0]
+    if len({a for a, _ in points}) < 2:
+        return None
+    line = tradeoff_slope([a for a, _ in points], [b for _, b in points])
+    freedom = line.count - 2
+    known = freedom and _from_interval((line.low, line.high), freedom)
+    error = known or None  # a line through all points does not tell its error
+    found = _finding(
+        [*x, *y], where, ABOVE_ZERO, line.slope, error, max(1, freedom), line.count
+    )
+    return replace(found, unit="points")
+
+
+def apart(larger: Finding, smaller: Finding, where: str) -> Finding:
+    """Return the difference of two findings that share no repetitions, after Welch."""
+    effect, count = larger.effect - smaller.effect, min(larger.n, smaller.n)
+    commands = tuple(dict.fromkeys(larger.commands + smaller.commands))
+    found = replace(larger, where=where, effect=effect, n=count, commands=commands)
+    if not larger.error or not smaller.error:
+        return replace(found, error=None, freedom=1)
+    squares = [larger.error**2, smaller.error**2]
+    freedoms = [larger.freedom, smaller.freedom]
     spread = sum(s**2 / f for s, f in zip(squares, freedoms, strict=True))
     freedom = sum(squares) ** 2 / spread
-    error = math.sqrt(sum(squares))
-    return _finding(pair, where, ABOVE_ZERO, effect, error, freedom, count)
+    return replace(found, error=math.sqrt(sum(squares)), freedom=freedom)
 
 
 def best(methods: Mapping[str, Datum], names: Iterable[str], sign: Sign) -> Datum:
@@ -200,7 +245,8 @@ def _about_the_line(
     line = tradeoff_slope(x, _logs(_value(d.record) for d in data), log=False)
     freedom = line.count - 2
     error = _from_interval((line.low, line.high), freedom) or None
-    return replace(trend, error=error, freedom=freedom, n=line.count)
+    found = replace(trend, error=error, freedom=freedom, n=line.count)
+    return replace(found, unit="points")
 
 
 def _finding(
@@ -225,12 +271,26 @@ def _finding(
     )
 
 
-def _repetitions(records: Sequence[Record]) -> list[tuple[float, ...]]:
-    """Return what each repetition measured, where all numbers are defined."""
-    if len({len(record.values) for record in records}) != 1:
+def _shared_rows(
+    columns: Sequence[Sequence[float | None]],
+) -> list[tuple[float, ...]]:
+    """Return what each unit measured, where all numbers are defined."""
+    if len({len(column) for column in columns}) != 1:
         return []
-    rows = zip(*(record.values for record in records), strict=True)
-    return [row for row in rows if not any(v is None or math.isnan(v) for v in row)]
+    rows: list[tuple[float, ...]] = []
+    for row in zip(*columns, strict=True):
+        defined = tuple(v for v in row if v is not None and not math.isnan(v))
+        if len(defined) == len(columns):
+            rows.append(defined)
+    return rows
+
+
+def _both(x: Sequence[Datum], y: Sequence[Datum]) -> Iterator[tuple[Datum, Datum]]:
+    """Yield the numbers of one radius."""
+    by_radius = {datum.names["rho"]: datum for datum in y}
+    for datum in x:
+        if datum.names["rho"] in by_radius:
+            yield datum, by_radius[datum.names["rho"]]
 
 
 def _value(record: Record) -> float:

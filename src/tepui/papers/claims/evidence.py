@@ -14,6 +14,7 @@ from tepui.studies.results import FILE
 
 PRINTED = "printed"
 COMPUTED = "computed"
+SIZES = ("paper", "medium", "small")  # from the paper's own to the smallest
 # Numbers of this size show that the code runs, and nothing else.
 NO_EVIDENCE = "smoke"
 
@@ -25,6 +26,7 @@ class Datum:
     record: Record
     size: str  # of its study; "printed" for a paper's own number
     command: str = ""  # what makes it again
+    epochs: int | None = None  # length of the runs it rests on, where that is known
 
     @cached_property
     def names(self) -> dict[str, Any]:
@@ -45,6 +47,21 @@ class Evidence:
 
     def __add__(self, other: "Evidence") -> "Evidence":
         return Evidence(self.data + other.data, self.smoke | other.smoke)
+
+    def sizes(self, items: Iterable[str]) -> list[str]:
+        """Return the sizes at which there are numbers, the paper's first."""
+        wanted = tuple(items)
+        found = {
+            datum.size
+            for datum in self.data
+            if any(_belongs(datum.record.item, item) for item in wanted)
+        }
+        return sorted(found, key=lambda size: (_rank(size), size))
+
+    def at(self, size: str) -> "Evidence":
+        """Return the numbers of one size."""
+        kept = (datum for datum in self.data if datum.size == size)
+        return Evidence(tuple(kept), self.smoke)
 
     def has(self, item: str) -> bool:
         """Return whether there is a number of a figure, table or panel."""
@@ -131,10 +148,14 @@ def label(group: Group) -> str:
         if name not in ("item", "dataset", "architecture", "method", "metric", "size")
     }
     parts = [group["item"].split("/")[1], group["dataset"], group["architecture"]]
-    parts += [f"{name.replace('_', ' ')} {value}" for name, value in rest.items()]
-    if group["size"] not in (PRINTED, COMPUTED):
-        parts.append(f"{group['size']} size")
+    parts += [
+        f"{name.replace('_', ' ')} {_short(value)}" for name, value in rest.items()
+    ]
     return ", ".join(map(str, parts))
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _data(results: Results, folder: Path) -> list[Datum]:
@@ -146,7 +167,36 @@ def _data(results: Results, folder: Path) -> list[Datum]:
     for record in results.records:
         inside = _belongs(record.item, results.item)
         require(inside, "records", f"belong to {results.item}", record.item)
-    return [Datum(record, results.size, command) for record in results.records]
+    size = protocol_of(results.size)
+    return [
+        Datum(record, size, command, _epochs(results, record.dataset))
+        for record in results.records
+    ]
+
+
+def protocol_of(size: str) -> str:
+    """Return a size with all that was overridden but the choice of methods.
+
+    A run that is shorter than its size says, or has fewer ensembles, is another study;
+    one of fewer methods is the same.
+
+    Example:
+        >>> protocol_of("paper+epochs=80+methods=sam,eoa")
+        'paper+epochs=80'
+    """
+    words = size.split("+")
+    return "+".join(word for word in words if not word.startswith("methods="))
+
+
+def _rank(size: str) -> int:
+    base = size.split("+", maxsplit=1)[0]
+    return SIZES.index(base) if base in SIZES else len(SIZES)
+
+
+def _epochs(results: Results, dataset: str) -> int | None:
+    """Return the length of runs, where the settings say it."""
+    study = results.settings.get(dataset.removesuffix("_c"))
+    return study.get("epochs") if isinstance(study, Mapping) else None
 
 
 def _belongs(item: str, whole: str) -> bool:

@@ -1,7 +1,9 @@
-"""Verdicts on all claims, from the numbers that are there.
+"""Verdicts on all claims, size by size, from the numbers that are there.
 
-Each claim's p-value is corrected for the number of claims that were judged (Holm), so
-that one wrong verdict among all has a probability of at most five percent.
+Numbers of different sizes are never joined: a stand-in says nothing about the paper's
+experiment, and a shortened run is a study of its own. The p-values of a paper's claims
+at one size are corrected together (Holm), so that one wrong verdict among them has a
+probability of at most five percent.
 """
 
 from collections import Counter
@@ -14,12 +16,14 @@ from typing import NamedTuple
 from tepui.papers.claims import rethinking, sed, sharpbalance
 from tepui.papers.claims.base import (
     LEVEL,
+    Checked,
     Claim,
     Decision,
     Finding,
     Outcome,
     decide,
 )
+from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.evidence import (
     Evidence,
     computed_evidence,
@@ -45,16 +49,20 @@ class Printed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What our numbers say about a claim."""
+    """What our numbers of one size say about a claim."""
 
     claim: str
+    size: str  # of the studies; empty where there are no numbers
     outcome: Outcome
     why: str
-    effect: float | None  # of the comparison that decides; None without data
+    effect: float | None  # of the comparison that decides; None if it was not judged
     # its 95 % confidence interval; None where it is not known
     interval: tuple[float, float] | None
-    n: int  # its repetitions, or points of a fit
-    # of the claim, corrected for the number of claims; None if it was not judged
+    n: int  # its repetitions, members, or points of a fit
+    unit: str  # what n counts
+    # what the interval does not cover: "zero", "the printed effect"
+    excludes: tuple[str, ...]
+    # of the claim, corrected for the paper's claims; None if it was not judged
     p: float | None
     commands: tuple[str, ...]  # what makes the numbers again
     # what the paper's own numbers say; None where it prints none
@@ -63,49 +71,64 @@ class Verdict:
 
 
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
-    """Judge all claims."""
-    hearings = [_hearing(claim, evidence) for claim in claims]
-    judged = [hearing for hearing in hearings if hearing.decision is not None]
-    corrected = iter(
-        holm([hearing.decision.p for hearing in judged if hearing.decision])
-    )
-    return [
-        _verdict(hearing, None if hearing.decision is None else next(corrected))
-        for hearing in hearings
-    ]
+    """Judge all claims: a verdict per claim and size, in the order of the claims."""
+    hearings = [hearing for claim in claims for hearing in _hearings(claim, evidence)]
+    families: dict[tuple[str, str], list[int]] = {}
+    for index, (claim, size, *_) in enumerate(hearings):
+        families.setdefault((claim.family, size), []).append(index)
+    corrected: dict[int, float] = {}
+    for members in families.values():
+        raw = {n: found.p for n in members if (found := hearings[n].decision)}
+        corrected |= dict(zip(raw, holm([*raw.values()]), strict=True))
+    return [_verdict(each, corrected.get(n)) for n, each in enumerate(hearings)]
 
 
 class _Hearing(NamedTuple):
-    """What there is to judge a claim by."""
+    """What there is to judge a claim by, at one size."""
 
     claim: Claim
+    size: str
     missing: tuple[str, ...]  # figures and tables it needs that are not there
     smoke: bool  # whether some of them are there at size smoke, which is left out
-    findings: tuple[Finding, ...]  # what the others say
-    decision: Decision | None  # all of them together; None if no error is known
+    checked: Checked | None  # whether the treatment took; None if that is not known
+    findings: tuple[Finding, ...]  # what the numbers say
+    decision: Decision | None  # all of them together; None if nothing was judged
 
 
-def _hearing(claim: Claim, evidence: Evidence) -> _Hearing:
+def _hearings(claim: Claim, evidence: Evidence) -> list[_Hearing]:
     if claim.computed is not None and not any(map(evidence.has, claim.needs)):
         evidence += computed_evidence(claim.computed())
+    sizes = evidence.sizes(claim.needs)
+    heard = [_hearing(claim, size, evidence.at(size)) for size in sizes]
+    some = [hearing for hearing in heard if hearing.findings]
+    return some or [_hearing(claim, "", evidence)]
+
+
+def _hearing(claim: Claim, size: str, evidence: Evidence) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     smoke = any(evidence.left_out(item) for item in missing)
+    checked = None if claim.check is None else claim.check(evidence)
     findings = tuple(claim.judge(evidence, claim.needs))
-    return _Hearing(claim, missing, smoke, findings, decide(findings, claim.scope))
+    off = checked is not None and not checked.took
+    decision = None if off else decide(findings, claim.scope)
+    return _Hearing(claim, size, missing, smoke, checked, findings, decision)
 
 
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
-    claim, _, _, findings, decision = hearing
+    claim, findings, decision = hearing.claim, hearing.findings, hearing.decision
     outcome, why = _outcome(hearing, p)
-    shown = decision.finding if decision else next(iter(findings), None)
+    shown = decision.finding if decision else None
     commands = chain.from_iterable(finding.commands for finding in findings)
     return Verdict(
         claim=claim.name,
+        size=hearing.size,
         outcome=outcome,
         why=why,
         effect=shown.effect if shown else None,
         interval=shown.interval if shown else None,
         n=shown.n if shown else 0,
+        unit=(shown.unit or claim.unit) if shown else "",
+        excludes=_excluded(claim, shown) if shown else (),
         p=p,
         commands=tuple(dict.fromkeys(commands)),
         printed=_printed(claim),
@@ -114,21 +137,59 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
 
 
 def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
-    claim, missing, smoke, findings, decision = hearing
-    smoke_only = "; results of size smoke are left out" if smoke else ""
-    absent = f"; no numbers of {_listed(missing)}{smoke_only}" if missing else ""
-    if missing == claim.needs:
-        return "undecided", f"No data: needs {_listed(claim.needs)}{smoke_only}."
-    if not findings:
-        return "undecided", f"The numbers there allow no comparison{absent}."
+    claim, decision = hearing.claim, hearing.decision
+    smoke_only = "; results of size smoke are left out" if hearing.smoke else ""
+    if hearing.missing == claim.needs:
+        return "no data", f"Needs {_listed(claim.needs)}{smoke_only}."
+    blocking, absent = _absent(hearing)
+    absent += smoke_only
+    if not hearing.findings:
+        return "no data", f"The numbers there allow no comparison{absent}."
+    if hearing.checked is not None and not hearing.checked.took:
+        return "undecided", f"Not judged: {hearing.checked.why}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
-    sentence = f"It {_count(findings)}; {_shown(decision)}{absent}."
-    # One finding settles what is claimed of some place, or denied of every place.
-    settled = claim.scope == ("somewhere" if decision.holds else "always")
-    if p > LEVEL or (missing and not settled):
+    took = f"; {hearing.checked.why}" if hearing.checked else ""
+    sentence = f"It {_count(hearing.findings)}{took}; {_shown(decision)}{absent}."
+    # One clear counter-example settles what is claimed of every place.
+    settled = claim.scope == "always" and not decision.holds
+    if p > LEVEL or (blocking and not settled):
         return "undecided", sentence
     return ("supported" if decision.holds else "refuted"), sentence
+
+
+def _absent(hearing: _Hearing) -> tuple[bool, str]:
+    """Return whether what is missing blocks support, and what is missing in words."""
+    design, size = design_of(hearing.claim), hearing.size.split("+")[0]
+    never = design.without if design is not None and design.size == size else ()
+    missing = tuple(item for item in hearing.missing if item not in never)
+    beyond = tuple(item for item in hearing.missing if item in never)
+    words = f"; no numbers of {_listed(missing)}" if missing else ""
+    words += f"; {size} size does not have {_listed(beyond)}" if beyond else ""
+    return bool(missing), words
+
+
+def _excluded(claim: Claim, finding: Finding) -> tuple[str, ...]:
+    """Return which of zero and the printed effect lie outside the interval."""
+    if finding.interval is None or not finding.error:
+        return ()
+    low, high = finding.interval
+    marks = {
+        "zero": 0.0,
+        "the printed effect": printed_effects(claim).get(finding.where),
+    }
+    return tuple(
+        name
+        for name, mark in marks.items()
+        if mark is not None and not low <= mark <= high
+    )
+
+
+@cache
+def printed_effects(claim: Claim) -> dict[str, float]:
+    """Return what the paper's own numbers give for each comparison."""
+    findings = claim.judge(printed_evidence(), claim.needs)
+    return {finding.where: finding.effect for finding in findings}
 
 
 @cache

@@ -1,75 +1,128 @@
-"""Verdicts as Markdown, as cells of a table, and as a document for JSON."""
+"""Verdicts and designs as Markdown, as cells of a table, and as a document for JSON."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
-from tepui.core.storage import finite_or_none
-from tepui.papers.claims.base import LEVEL, Claim
+from tepui.core.storage import finite_or_none, seal
+from tepui.papers.claims.base import LEVEL, Claim, Outcome
+from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
+from tepui.papers.claims.power import Power, expected
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 
-FORMAT = 1
+COLUMNS = (
+    "size",
+    "verdict",
+    "effect",
+    "95 % interval",
+    "excludes",
+    "n",
+    "p",
+    "printed",
+)
 
 
 def document(
     judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
 ) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold."""
+    """Return verdicts in a form JSON can hold, sealed."""
+    by_name = {claim.name: claim for claim in claims}
     rows = []
-    for claim, verdict in zip(claims, judged, strict=True):
-        row = asdict(verdict)
+    for verdict in judged:
+        row, claim = asdict(verdict), by_name[verdict.claim]
         row |= {name: getattr(claim, name) for name in ("text", "source", "scope")}
         row["effect_is"] = claim.effect
         row["findings"] = finite_or_none(row["findings"])
         rows.append(row)
-    return {"format": FORMAT, "level": LEVEL, "verdicts": rows}
+    return seal("claims", {"level": LEVEL, "verdicts": rows})
 
 
 def markdown(judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:
     """Return a table for each paper, and the reason of every verdict."""
     blocks = []
     for paper, title in PAPERS.items():
-        rows = [
-            (claim, verdict)
-            for claim, verdict in zip(claims, judged, strict=True)
-            if claim.name.startswith(f"{paper}/")
-        ]
+        ours = [claim for claim in claims if claim.paper == paper]
+        rows = [(c, [v for v in judged if v.claim == c.name]) for c in ours]
         if not rows:
             continue
-        headings = ["claim", "verdict", "effect", "95 % interval", "n", "p", "printed"]
         table = as_markdown(
-            headings,
+            ["claim", *COLUMNS],
             [
-                [f"`{claim.name.split('/')[1]}` {claim.text}", *cells(verdict)]
-                for claim, verdict in rows
+                [_named(claim) if n == 0 else "", *cells(verdict)]
+                for claim, verdicts in rows
+                for n, verdict in enumerate(verdicts)
             ],
         )
         reasons = "".join(_reason(*row) for row in rows)
         blocks.append(f"### {title}\n\n{table}\n{reasons}")
-    return "\n".join(blocks)
+    return "\n".join([f"{summary(judged)}.\n", *blocks])
+
+
+def summary(judged: Sequence[Verdict]) -> str:
+    """Return how many verdicts there are of each kind, size by size.
+
+    Claims without data are counted apart: they are not undecided.
+    """
+    sizes = dict.fromkeys(verdict.size for verdict in judged)
+    parts = []
+    for size in sorted(sizes, key=lambda size: size == ""):
+        counts = Counter(v.outcome for v in judged if v.size == size)
+        said = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
+        parts.append(f"{size}: {', '.join(said)}" if size else ", ".join(said))
+    return "; ".join(parts)
 
 
 def cells(verdict: Verdict) -> list[str]:
-    """Return the cells of a verdict's row: outcome, effect, interval, n, p, printed."""
-    numbers = ["", "", "", ""]
+    """Return the cells of a verdict's row, by ``COLUMNS``."""
+    effect = interval = n = p = ""
     if verdict.effect is not None:
-        numbers[0] = f"{verdict.effect:.4g}"
-        numbers[2] = str(verdict.n)
+        effect, n = f"{verdict.effect:.4g}", f"{verdict.n} {verdict.unit}"
     if verdict.interval is not None:
-        exact = verdict.interval[0] == verdict.interval[1]
-        numbers[1] = "exact" if exact else ends(verdict.interval)
+        interval = ends(verdict.interval)
+        if verdict.interval[0] == verdict.interval[1]:
+            interval, n = "exact", ""
     if verdict.p is not None:
-        numbers[3] = f"{verdict.p:.2g}" if verdict.p >= 1e-4 else "< 0.0001"
+        p = f"{verdict.p:.2g}" if verdict.p >= 1e-4 else "< 0.0001"
     printed = "" if verdict.printed is None else verdict.printed.outcome
-    return [verdict.outcome, *numbers, printed]
+    excluded = ", ".join(verdict.excludes)
+    return [verdict.size, verdict.outcome, effect, interval, excluded, n, p, printed]
 
 
-def _reason(claim: Claim, verdict: Verdict) -> str:
+def designs(power: Mapping[str, Power], claims: Sequence[Claim] = CLAIMS) -> str:
+    """Return a table of the studies that can decide the claims, and their sources."""
+    headings = ["claim", "size", "n", "power", "no effect", "one missing", "means"]
+    rows, notes = [], []
+    for claim in claims:
+        design = design_of(claim)
+        if claim.name not in power or design is None:
+            continue
+        shares = [f"{100 * share:.1f} %" for share in power[claim.name]]
+        n = f"{design.n} {design.unit or claim.unit}"
+        means = expected(claim, design).means
+        rows.append([f"`{claim.name}`", design.size, n, *shares, means])
+        note = f"{design.note}; " if design.note else ""
+        notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
+    return f"{as_markdown(headings, rows)}\n{''.join(notes)}"
+
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+def _named(claim: Claim) -> str:
+    return f"`{claim.name.split('/')[1]}` {claim.text}"
+
+
+def _reason(claim: Claim, verdicts: Sequence[Verdict]) -> str:
     name = claim.name.split("/")[1]
-    lines = [f"- `{name}` ({claim.source}; effect: {claim.effect}). {verdict.why}"]
-    if verdict.printed is not None:
-        lines.append(f"  {verdict.printed.why}")
-    lines += [f"  `{command}`" for command in verdict.commands]
+    lines = [f"- `{name}` ({claim.source}; effect: {claim.effect})."]
+    for verdict in verdicts:
+        size = f"At size {verdict.size}: " if verdict.size else ""
+        lines.append(f"  {size}{verdict.why}")
+    if verdicts and verdicts[0].printed is not None:
+        lines.append(f"  {verdicts[0].printed.why}")
+    commands = dict.fromkeys(c for verdict in verdicts for c in verdict.commands)
+    lines += [f"  `{command}`" for command in commands]
     return "\n".join(lines) + "\n"

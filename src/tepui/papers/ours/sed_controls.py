@@ -228,7 +228,7 @@ def evaluation_spec(effort: Effort, seed: int) -> EvaluationSpec:
         others[name] = Copies(test, effort.types, severity, seed=seed)
     read = partial(Features, extractor(effort, seed))
     ood = tuple((name, read(images)) for name, images in others.items())
-    return EvaluationSpec(read(test), ood=ood)
+    return EvaluationSpec(read(test), ood=ood, logits_read=True)
 
 
 def numbers(order: Order) -> Iterator[Numbers]:

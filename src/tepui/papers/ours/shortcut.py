@@ -175,7 +175,7 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
     ]
     labeled = [Painted("labeled", seed) for seed in seeds]
     tests = [
-        EvaluationSpec(Painted("test", 0), ood=(("labeled", source),))
+        EvaluationSpec(Painted("test", 0), ood=(("labeled", source),), logits_read=True)
         for source in labeled
     ]
     pairs = [*zip(runs, tests, strict=True)]

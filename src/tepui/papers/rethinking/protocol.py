@@ -98,7 +98,8 @@ class ControlStudy(NamedTuple):
     def evaluation_spec(self) -> EvaluationSpec:
         """Return the clean and corrupted test of the study."""
         test = Samples(self.dataset, part="test", count=self.test)
-        return EvaluationSpec(test, self.types, self.severities, self.strength)
+        how = self.types, self.severities, self.strength
+        return EvaluationSpec(test, *how, logits_read=True)
 
     def measures(self) -> dict[tuple[str, str], SharpnessSpec]:
         """Return the sharpness measures by name and by what they are measured on."""

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 from tepui.metrics import ensemble_predictions, pds, predictions
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sed import protocol
-from tepui.papers.sed.protocol import Quantity, Tested
+from tepui.papers.sed.protocol import Quantity, Tested, per_sample
 from tepui.papers.sed.scales import STUDIES
 from tepui.report.drawing import grid
 from tepui.studies import Results, Store
@@ -40,11 +40,13 @@ def numbers(order: Order) -> Iterator[Numbers]:
 
 def divergent(tested: Tested, size: Size) -> dict[Quantity, float]:
     """Return PDS at both ends of the ranking, with what is seen there."""
-    logits, labels = tested.sets[SET]
-    scores = pds(logits)
+    answers = tested.sets[SET]
+    assert answers.labels is not None
+    labels, scores = answers.labels, per_sample(pds, answers)
     ranked = scores.argsort(stable=True)
     images = pictures(size, tested.store)
-    together, apart = ensemble_predictions(logits, rule="logit"), predictions(logits)
+    together = per_sample(partial(ensemble_predictions, rule="logit"), answers)
+    apart = per_sample(predictions, answers)
     values = {}
     for end, rows in (("most", ranked.flip(0)), ("least", ranked)):
         for rank, row in enumerate(rows[:EACH].tolist(), start=1):

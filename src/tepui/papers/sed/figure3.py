@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tepui.methods import SED
-from tepui.metrics import accuracy, pds
+from tepui.metrics import Accuracy, Collection, pds
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed import protocol
-from tepui.papers.sed.protocol import Quantity, Tested, aurocs
+from tepui.papers.sed.protocol import Quantity, Tested, aurocs, per_sample, streamed
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies import Results
 
@@ -43,11 +43,12 @@ def effects(tested: Tested) -> dict[Quantity, float]:
     """Return what SED does at one weight of its disagreement."""
     values: dict[Quantity, float] = {}
     for quantity, value in aurocs(tested.sets, "pds").items():
-        logits, _ = tested.sets[quantity.dataset]
-        values[Quantity(quantity.dataset, "pds", "none")] = float(pds(logits).mean())
+        mean = per_sample(pds, tested.sets[quantity.dataset]).mean()
+        values[Quantity(quantity.dataset, "pds", "none")] = float(mean)
         values[quantity] = value
-    clean = accuracy(*tested.sets["imagenet_val"], rule="logit")
-    values[Quantity("imagenet_val", "accuracy", "percent")] = 100 * float(clean)
+    ways = Collection(joined=Accuracy(rule="logit"))
+    clean = streamed(ways, tested.sets["imagenet_val"].read())["joined"]
+    values[Quantity("imagenet_val", "accuracy", "percent")] = 100 * clean
     return values
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.data.loading import targets_of
+from tepui.evaluation.logit_runs import LogitRuns
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
-from tepui.metrics import Score, auroc, ood_scores, restrict_classes
+from tepui.metrics import Collection, Score, auroc, ood_scores, restrict_classes
 from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sed.scales import STUDIES, HeadStudy
 from tepui.studies import (
@@ -54,8 +55,9 @@ METHODS: Mapping[str, Method] = {
 INDEPENDENT = ("deep_ensemble", "deep_ensemble_varied")
 LARGE = (*INDEPENDENT, "sed_a2d")
 LENGTHS = ("epochs", "ensembles")  # what an order can override
-# Logits and labels of every set.
-Answers = Mapping[str, tuple[Tensor, Tensor]]
+# Logits and labels of every set, which are read in runs.
+Answers = Mapping[str, LogitRuns]
+Batches = Iterator[tuple[Tensor, Any]]
 
 
 def study_of(order: Order) -> HeadStudy:
@@ -121,7 +123,12 @@ def evaluation_spec(study: HeadStudy, repetition: int) -> EvaluationSpec:
         for name in study.images(repetition)
         if name not in ("train", "imagenet_val")
     )
-    return EvaluationSpec(features(study, repetition, "imagenet_val"), ood=others)
+    return EvaluationSpec(
+        features(study, repetition, "imagenet_val"),
+        ood=others,
+        logits_in=study.logits_in,
+        logits_read=True,
+    )
 
 
 class Tested(NamedTuple):
@@ -187,30 +194,46 @@ def tested(
     """Yield what the first members say of every set, for each repetition."""
     for repetition, run in enumerate(runs):
         test = evaluation_spec(study, repetition)
-        stored = store.logits(run, test)
-        sets = {"imagenet_val": (stored.clean[0][:members], stored.clean[1])}
+        sets = {"imagenet_val": store.logit_runs(run, test).of_first(members)}
         for name, source in test.ood:
             labels = targets_of(store.dataset(source))
             assert labels is not None
-            sets[name] = (stored.ood[name][:members], labels)
+            stored = store.logit_runs(run, test, name)
+            sets[name] = stored.of_first(members).labeled(labels)
         yield Tested(store, study, repetition, run, members, sets)
 
 
+def streamed(metrics: Collection, batches: Batches) -> dict[str, Any]:
+    """Return metrics of logits that go by."""
+    for logits, labels in batches:
+        metrics.update(logits, labels)
+    return {name: value.tolist() for name, value in metrics.compute().items()}
+
+
+def per_sample(function: Callable[[Tensor], Tensor], answers: LogitRuns) -> Tensor:
+    """Return what a function of logits says of every sample, on the last axis."""
+    return torch.cat([function(logits) for logits, _ in answers.read()], -1)
+
+
 def of_its_classes(
-    study: HeadStudy, dataset: str, logits: Tensor, labels: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return logits and labels of the classes that a set holds."""
-    if dataset not in study.partial:
-        return logits, labels
-    mask = torch.zeros(logits.shape[-1], dtype=torch.bool)
-    mask[labels.unique()] = True
-    return restrict_classes(logits, labels, mask)
+    study: HeadStudy, dataset: str, labels: Tensor, batches: Batches
+) -> Batches:
+    """Yield logits and labels of the classes that a set with these labels holds."""
+    held = labels.unique()
+    for logits, answers in batches:
+        if dataset not in study.partial:
+            yield logits, answers
+            continue
+        mask = torch.zeros(logits.shape[-1], dtype=torch.bool)
+        mask[held] = True
+        yield restrict_classes(logits, answers, mask)
 
 
 def aurocs(sets: Answers, score: str, **at: Any) -> dict[Quantity, float]:
     """Return how well PDS or BMA tells other sets from clean images."""
+    ours = OOD_SCORES[score]
     values = {
-        name: ood_scores(sets[name][0], [OOD_SCORES[score]])[OOD_SCORES[score]]
+        name: per_sample(lambda logits: ood_scores(logits, [ours])[ours], sets[name])
         for name in ("imagenet_val", *DETECTED)
     }
     where = tuple({"score": score.upper(), **at}.items())

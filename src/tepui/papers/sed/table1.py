@@ -7,10 +7,10 @@ predictions on imagenet_c1: deep_ensemble 1.152 ± 0.016, deep_ensemble_varied 1
 
 from collections.abc import Iterator
 
-from tepui.metrics import unique_predictions
+from tepui.metrics import Collection, UniquePredictions
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed import protocol
-from tepui.papers.sed.protocol import DETECTED, Quantity, Tested
+from tepui.papers.sed.protocol import DETECTED, Quantity, Tested, streamed
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
@@ -23,10 +23,11 @@ def numbers(order: Order) -> Iterator[Numbers]:
 
 def unique(tested: Tested) -> dict[Quantity, float]:
     """Return the number of different classes that members predict."""
+    name = "unique_predictions"
     return {
-        Quantity(dataset, "unique_predictions", "count"): float(
-            unique_predictions(tested.sets[dataset][0])
-        )
+        Quantity(dataset, name, "count"): streamed(
+            Collection(**{name: UniquePredictions()}), tested.sets[dataset].read()
+        )[name]
         for dataset in (*DETECTED, "imagenet_val")
     }
 

@@ -8,16 +8,22 @@ ensemble the mean of the logits, uniform soup the mean of the weights.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.combining import oracle_selection
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.evaluation.dataset_logits import logit_batches
 from tepui.evaluation.soup import uniform_soup
-from tepui.metrics import accuracy
+from tepui.metrics import Accuracy, Collection, IndividualAccuracy
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed import protocol
-from tepui.papers.sed.protocol import LABELED, Quantity, Tested, of_its_classes
+from tepui.papers.sed.protocol import (
+    LABELED,
+    Quantity,
+    Tested,
+    of_its_classes,
+    streamed,
+)
 
 AGGREGATIONS = ("oracle selection", "prediction ensemble", "uniform soup")
 
@@ -52,16 +58,15 @@ def in_three_ways(
     tested: Tested, soup: Ensemble, dataset: str
 ) -> tuple[float, float, float]:
     """Return the accuracy on a set under each of the aggregations."""
-    study, (logits, labels) = tested.study, tested.sets[dataset]
-    images = protocol.features(study, tested.repetition, dataset)
-    of_soup = dataset_logits(soup, tested.store.dataset(images))[0].cpu()
-    members = of_its_classes(study, dataset, logits, labels)
-    single = of_its_classes(study, dataset, of_soup, labels)
-    return (
-        oracle_selection(*members).accuracy,
-        float(accuracy(*members, rule="logit")),
-        float(accuracy(*single, rule="logit")),
-    )
+    study, answers = tested.study, tested.sets[dataset]
+    assert answers.labels is not None
+    among = partial(of_its_classes, study, dataset, answers.labels)
+    ways = Collection(single=IndividualAccuracy(), joined=Accuracy(rule="logit"))
+    members = streamed(ways, among(answers.read()))
+    images = tested.store.dataset(protocol.features(study, tested.repetition, dataset))
+    of_soup = ((a.cpu(), b.cpu()) for a, b in logit_batches(soup, images))
+    mixed = streamed(Collection(soup=Accuracy(rule="logit")), among(of_soup))
+    return max(members["single"]), members["joined"], mixed["soup"]
 
 
 RECIPE = Recipe(

@@ -7,8 +7,8 @@ from statistics import fmean
 from typing import Any
 
 from tepui.methods import Method
-from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import LENGTHS, Protocol, protocol_of, settings
+from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
+from tepui.papers.sharpbalance.protocol import Protocol, compared, protocol_of, settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -87,9 +87,11 @@ def gain_over(
 ) -> Iterator[Record]:
     """Return SharpBalance's gain over a method, or over the best of the others.
 
-    It is the mean of differences between equal seeds.
+    It is the mean of differences between equal seeds; none where one is not there.
     """
     rival = other or best_other(accuracies)
+    if not {"sharpbalance", rival} <= {*accuracies}:
+        return
     yield averaged(
         map(sub, accuracies["sharpbalance"], accuracies[rival]),
         (*runs["sharpbalance"], *runs[rival]),
@@ -108,8 +110,8 @@ def best_other(accuracies: Accuracies) -> str:
         >>> best_other({"eoa": [95.0], "sharpbalance": [97.0], "sam_plus": [96.0]})
         'sam_plus'
     """
-    others = [method for method in accuracies if method != "sharpbalance"]
-    return max(others, key=lambda method: fmean(accuracies[method]))
+    others = [name for name in accuracies if not name.startswith("sharpbalance")]
+    return max(others, key=lambda method: fmean(accuracies[method]), default="")
 
 
 def severity_table(item: str, dataset: str) -> Recipe:
@@ -117,7 +119,7 @@ def severity_table(item: str, dataset: str) -> Recipe:
 
     def numbers(order: Order) -> Iterator[Numbers]:
         protocol = protocol_of(order, dataset)
-        runs = runs_of(protocol, protocol.methods())
+        runs = runs_of(protocol, compared(order, protocol, dataset))
         gain = partial(gain_over, "sam")
         yield accuracy_table(item, protocol, dataset, runs, gain, by_severity=True)
 
@@ -125,10 +127,10 @@ def severity_table(item: str, dataset: str) -> Recipe:
         title=f"accuracy on corrupted {dataset} at each severity",
         numbers=numbers,
         settings=lambda order: settings(order, [dataset]),
-        overrides=LENGTHS,
+        overrides=OVERRIDES,
     )
 
 
-def runs_of(protocol: Protocol, compared: Mapping[str, Method]) -> Runs:
+def runs_of(protocol: Protocol, methods: Mapping[str, Method]) -> Runs:
     """Return the ensembles of each method."""
-    return {name: protocol.trials(method) for name, method in compared.items()}
+    return {name: protocol.trials(method) for name, method in methods.items()}

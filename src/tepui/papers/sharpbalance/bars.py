@@ -6,12 +6,14 @@ A panel is a data set, clean or corrupted; every method has a bar in it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tepui.methods import Method, SharpBalance
+from tepui.methods import ExchangingMethod, Method
 from tepui.papers.published import printed
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
+from tepui.papers.sharpbalance.members import member_values
 from tepui.papers.sharpbalance.protocol import (
     Protocol,
     Protocols,
+    compared,
     protocol_of,
     settings,
     title_of,
@@ -46,8 +48,7 @@ class Bars(NamedTuple):
         for letter in order.panels:
             dataset = self.panels[letter].dataset
             protocol = protocol_of(order, dataset, self.protocols)
-            compared = order.choose(protocol.methods(), released(protocol, dataset))
-            for name, method in compared.items():
+            for name, method in compared(order, protocol, dataset).items():
                 yield self.bar(letter, protocol, name, method)
 
     def bar(
@@ -59,10 +60,14 @@ class Bars(NamedTuple):
 
         def records(store: Store) -> Iterator[Record]:
             part = "shifted" if corrupted else "clean"
+            # Members that exchange data depend on each other and are no pairs.
+            alone = not isinstance(method, ExchangingMethod)
+            stored = [store.logits(trial, test) for trial in runs] if alone else []
             return score_records(
                 [store.evaluation(trial, test)[part] for trial in runs],
                 METRICS,
                 runs,
+                member_values(stored, part) if alone else None,
                 item=f"{self.item}{letter}",
                 dataset=f"{dataset}_c" if corrupted else dataset,
                 architecture=self.architecture,
@@ -118,11 +123,3 @@ class Bars(NamedTuple):
             panels=tuple(self.panels),
             overrides=OVERRIDES,
         )
-
-
-def released(protocol: Protocol, dataset: str) -> dict[str, Method]:
-    """Return the released rule's sets, in batches that a graph can replay."""
-    method = SharpBalance.released(
-        dataset, rho=protocol.rho, stratified=True, off_by_one=False
-    )
-    return {"sharpbalance_released": method}

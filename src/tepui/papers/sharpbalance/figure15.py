@@ -45,5 +45,5 @@ RECIPE = Recipe(
     numbers=numbers,
     settings=lambda order: growing_settings(order, [DATASET]),
     draw=draw,
-    overrides=("epochs", "ensembles"),
+    overrides=("epochs", "ensembles", "methods"),
 )

@@ -80,5 +80,5 @@ RECIPE = Recipe(
     settings=lambda order: growing_settings(order, datasets(order)),
     draw=draw,
     panels=tuple(PANELS),
-    overrides=("epochs", "ensembles"),
+    overrides=("epochs", "ensembles", "methods"),
 )

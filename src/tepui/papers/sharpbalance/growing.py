@@ -17,7 +17,12 @@ from torch import Tensor
 from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Numbers, Order, Size
-from tepui.papers.sharpbalance.protocol import few_ensembles, protocol_of, settings
+from tepui.papers.sharpbalance.protocol import (
+    compared,
+    few_ensembles,
+    protocol_of,
+    settings,
+)
 from tepui.papers.sharpbalance.scores import Scored, score_records
 from tepui.studies import EvaluationSpec, Job, Record, Store, Trial, seeds
 
@@ -41,7 +46,7 @@ def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEn
     """Return an ensemble of some number of members per repetition."""
     protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
     largest = max(MEMBERS[order.size][dataset])
-    method = protocol.methods()[name]
+    method = (protocol.methods() | protocol.released(dataset))[name]
     if isinstance(method, ExchangingMethod):
         if members > 1:
             whole = protocol.trials(method, members=members)
@@ -84,8 +89,8 @@ def growing_numbers(
 ) -> Iterator[Numbers]:
     """Return metrics of every method by ensemble size."""
     protocol = protocol_of(order, dataset)
-    test = protocol.evaluation_spec()
-    for name in protocol.methods():
+    test = replace(protocol.evaluation_spec(), logits_read=True)
+    for name in compared(order, protocol, dataset):
         for members in MEMBERS[order.size][dataset]:
             several = groups(order, dataset, name, members)
             named = {"method": name, "at": {"ensemble_size": members}, **names}

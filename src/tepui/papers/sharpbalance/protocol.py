@@ -64,6 +64,13 @@ class Protocol(NamedTuple):
         values = {"rho": self.rho, "fraction": self.fraction, "switch_at": self.switch}
         return SharpBalance.paper(**{**values, **changes})
 
+    def released(self, dataset: str) -> dict[str, Method]:
+        """Return the released rule's sets, in batches that a graph can replay."""
+        method = SharpBalance.released(
+            dataset, rho=self.rho, stratified=True, off_by_one=False
+        )
+        return {"sharpbalance_released": method}
+
     def trials(
         self,
         method: Method,
@@ -142,6 +149,14 @@ PROTOCOLS: Protocols = {
     },
 }
 LENGTHS = ("epochs", "ensembles", "members")  # what an order can override
+
+
+def compared(order: Order, protocol: Protocol, dataset: str) -> dict[str, Method]:
+    """Return the methods that an order compares: the paper's three, or those it names.
+
+    The released rule's SharpBalance is trained only where it is named.
+    """
+    return order.choose(protocol.methods(), protocol.released(dataset))
 
 
 def protocol_of(

@@ -37,10 +37,12 @@ def score_records(
     scores: Sequence[Scored],
     metrics: Iterable[str],
     trials: Sequence[Trial],
+    members: Mapping[str, tuple[float, ...]] | None = None,
     **names: Any,
 ) -> Iterator[Record]:
-    """Return a record per metric, averaged over ensembles."""
+    """Return a record per metric, averaged over ensembles; some by member, too."""
     for metric in metrics:
         unit = METRICS[metric][1]
         values = metric_values(scores, metric)
-        yield averaged(values, trials, metric=metric, unit=unit, **names)
+        more = {"unit": unit, "members": (members or {}).get(metric, ()), **names}
+        yield averaged(values, trials, metric=metric, **more)

@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from tepui.methods import Method, SharpBalance
-from tepui.papers.recipe import Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, settings
+from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
+from tepui.papers.sharpbalance.protocol import compared, protocol_of, settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 from tepui.training import EpochRecord
 
@@ -28,7 +28,7 @@ History = Sequence[EpochRecord]
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return minutes of scoring and in all, and minutes per epoch of each method."""
     protocol = protocol_of(order, NAMES["dataset"])
-    for name, method in protocol.methods().items():
+    for name, method in compared(order, protocol, NAMES["dataset"]).items():
         yield times(name, method, protocol.trials(method))
 
 
@@ -39,7 +39,7 @@ def times(name: str, method: Method, runs: Sequence[Trial]) -> Numbers:
         histories = [store.run(trial).history for trial in runs]
         phases = {"whole_run": slice(None)}
         if isinstance(method, SharpBalance):
-            yield from cost_records(histories, runs)
+            yield from cost_records(name, histories, runs)
             switch = method.first_exchange(runs[0].training.epochs)
             phases = {
                 "before_switch": slice(switch),
@@ -60,7 +60,7 @@ def times(name: str, method: Method, runs: Sequence[Trial]) -> Numbers:
 
 
 def cost_records(
-    histories: Sequence[History], runs: Sequence[Trial]
+    method: str, histories: Sequence[History], runs: Sequence[Trial]
 ) -> Iterator[Record]:
     """Return what scoring costs beside all the rest."""
     scoring = [_minutes([e.exchange_seconds for e in epochs]) for epochs in histories]
@@ -78,7 +78,7 @@ def cost_records(
         ),
     }
     for metric, (values, unit) in columns.items():
-        names = {"method": "sharpbalance", "metric": metric, "unit": unit}
+        names = {"method": method, "metric": metric, "unit": unit}
         yield averaged(values, runs, **names, **NAMES)
 
 
@@ -91,5 +91,5 @@ RECIPE = Recipe(
     title="what scoring adds to the cost of training",
     numbers=numbers,
     settings=lambda order: settings(order, [NAMES["dataset"]]),
-    overrides=LENGTHS,
+    overrides=OVERRIDES,
 )

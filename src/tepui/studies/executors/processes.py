@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import NamedTuple
 
+from tepui.core.lease import first_free
 from tepui.studies.executors.base import POLL, Events, Retried, Started, Terms, died
 from tepui.studies.job import Advance, Ended, JobError, children_on_one_thread
-from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from tepui.core.checks import require
+from tepui.core.lease import first_free
+from tepui.core.types import check_fields
 from tepui.studies.executors.base import POLL, Events, Started, Terms, died, imported
 from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
-from tepui.studies.lease import first_free
 from tepui.studies.plan_file import Task
 
 # Ray starts in seconds, but took 43 on a loaded machine and gives up before by itself.
@@ -42,6 +43,7 @@ class Ray:
     gpus: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         shares = self.gpus is None or 0 <= self.gpus <= 1 or self.gpus == int(self.gpus)
         rule = "be a share of one GPU or a whole number of them"
         require(shares and (self.gpus or 0) >= 0, "ray.gpus", rule, self.gpus)

@@ -1,5 +1,6 @@
 """Work done by a Slurm cluster, submitted as an array of jobs."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from shutil import rmtree
 from typing import Any, Literal, get_args
 
 from tepui.core.checks import one_of, require
+from tepui.core.types import check_fields
 from tepui.studies.executors.base import Events, Retried, Started, Terms, died, imported
 from tepui.studies.job import Ended, JobError, children_on_one_thread
 from tepui.studies.plan_file import Task
@@ -42,12 +44,19 @@ class Slurm:
 
     def __post_init__(self) -> None:
         one_of("slurm.cluster", self.cluster, get_args(Cluster))
+        check_fields(self)
         require(self.minutes > 0, "slurm.minutes", "be positive", self.minutes)
+        # It stands in a script for the shell, where a line break begins a command.
+        named = self.partition is None or re.fullmatch(r"[\w.,-]+", self.partition)
+        rule = "hold only letters, digits and _ . , -"
+        require(bool(named), "slurm.partition", rule, self.partition)
 
     def run(self, tasks: Sequence[Task], terms: Terms) -> Events:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
         submitit = imported("submitit", "slurm")
         folder = tasks[0].plan.with_suffix("")  # of what jobs say
+        rule = "have a path without control characters, for Slurm's scripts"
+        require(str(folder).isprintable(), "store", rule, str(folder))
         queue = self._queue(submitit, folder, terms)
         local = self.cluster == "local"  # which has no queue of its own
         limit = terms.workers if local and terms.workers else len(tasks)

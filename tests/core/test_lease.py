@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,8 +9,9 @@ import time
 
 import pytest
 
-from tepui.studies import lease as module
-from tepui.studies.lease import LeaseLostError, leased
+from tepui.core import lease as module
+from tepui.core.lease import LeaseHeldError, LeaseLostError, leased
+from tepui.core.processes import host
 
 
 def numbers(folder):
@@ -107,7 +109,7 @@ def test_who_comes_late_does_not_succeed_with_a_number_that_is_history(tmp_path)
 HOLD = """
 import sys, time
 from pathlib import Path
-from tepui.studies.lease import leased
+from tepui.core.lease import leased
 with leased(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(1000)
@@ -128,7 +130,7 @@ def test_the_lease_of_a_killed_process_is_free_at_once_even_before_it_is_reaped(
 
 
 def test_another_process_with_the_number_of_the_holder_does_not_count(tmp_path):
-    holder = {"host": module._host(), "process": os.getpid(), "started": "long ago"}
+    holder = {"host": host(), "process": os.getpid(), "started": "long ago"}
     (tmp_path / "1").write_text(json.dumps(holder) + "\n")
     with leased(tmp_path, stale_after=1000):
         pass
@@ -140,3 +142,64 @@ def test_the_time_must_be_positive(tmp_path):
         leased(tmp_path, stale_after=0),
     ):
         pass
+
+
+def test_who_does_not_wait_is_told_who_holds_it(tmp_path):
+    folder = tmp_path / "run" / ".lease"
+    with (
+        leased(folder),
+        pytest.raises(LeaseHeldError, match=rf"run is in use by process {os.getpid()}"),
+        leased(folder, wait=False),
+    ):
+        pass
+    with leased(folder, wait=False):
+        assert numbers(folder) == ["2"]
+
+
+def test_a_process_of_this_host_that_lives_is_not_robbed_without_renewals(tmp_path):
+    with leased(tmp_path, stale_after=1000):
+        began = time.monotonic()
+        with pytest.raises(LeaseHeldError), leased(tmp_path, 0.01, wait=False):
+            pass
+        assert time.monotonic() - began < 1
+        assert module._is_over((tmp_path / "1").read_text()) is False
+
+
+def test_a_silent_holder_of_another_host_is_watched_before_it_is_robbed(tmp_path):
+    foreign(tmp_path)
+    began = time.monotonic()
+    with leased(tmp_path, stale_after=0.3, wait=False):
+        assert time.monotonic() - began > 0.3
+
+
+def test_a_renewal_from_another_host_is_a_sign_of_life(tmp_path):
+    foreign(tmp_path)
+
+    def renew():
+        time.sleep(0.2)
+        with (tmp_path / "1").open("a") as file:
+            file.write(".")
+
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    with (
+        pytest.raises(LeaseHeldError, match=r"by process .* on elsewhere"),
+        leased(tmp_path, stale_after=1000, wait=False),
+    ):
+        pass
+    renewing.join()
+
+
+@pytest.mark.parametrize("text", ["", "\n", "[]\n", '{"host": 1}\n', "\xff{\n.."])
+def test_a_damaged_lease_is_stale_after_its_time(text, tmp_path):
+    (tmp_path / "1").write_text(text)
+    with leased(tmp_path, stale_after=0.05):
+        assert numbers(tmp_path) == ["2"]
+
+
+def test_a_folder_that_is_gone_is_not_taken_for_a_lost_lease(tmp_path):
+    folder = tmp_path / "run" / ".lease"
+    with leased(folder) as lease:
+        shutil.rmtree(tmp_path / "run")
+        with pytest.raises(FileNotFoundError, match="run was removed or emptied while"):
+            lease.check()

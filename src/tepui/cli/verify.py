@@ -1,0 +1,80 @@
+"""``tepui verify``: whether files still hold what was written to them."""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from tepui.cli.console import console, table
+from tepui.cli.data import in_files
+from tepui.cli.parsing import known_spelling
+from tepui.data.files.installing import located
+from tepui.data.files.record import RECORD
+from tepui.studies.verifying import Finding
+from tepui.studies.verifying import verify as findings_in
+
+EXAMPLE = "tepui verify runs/digits"
+
+
+def verify(path: str, root: Path | None = None) -> None:
+    """Check that files hold what was written to them; exit code 1 if not.
+
+    Args:
+        path: The folder of a run, a store, a comparison, a study or a data set, or one
+            file; or the name of a data set, such as CIFAR10, whose parts are then read
+            as well.
+        root: The data folder, if a data set is named; the one TEPUI_DATA names by
+            default.
+    """
+    sets = dict(in_files())
+    name = known_spelling(path, sets)
+    if Path(path).exists() or name not in sets:
+        damaged = _shown(findings_in(path), path)
+    else:
+        folder = located(name, sets[name].origin, root)
+        damaged = _shown(findings_in(folder), f"{name} in {folder}")
+        if not (folder / RECORD).exists():
+            console().print("placed by hand, without a record of hashes")
+        for line in _read(sets[name], root):
+            console().print(line)
+    if damaged:
+        raise SystemExit(1)
+
+
+def _shown(findings: Sequence[Finding], title: str) -> int:
+    """Print what was found; return how many files are damaged."""
+    terminal = console()
+    damaged = [finding for finding in findings if finding.damage is not None]
+    terminal.print(_summary(findings, title))
+    if damaged:
+        rows = [(str(finding.file), str(finding.damage)) for finding in damaged]
+        terminal.print(table("damaged", ("file", "what is wrong"), rows))
+    else:
+        terminal.print("nothing is damaged")
+    return len(damaged)
+
+
+def _summary(findings: Sequence[Finding], title: str) -> Table:
+    files = Counter(finding.kind for finding in findings)
+    damaged = Counter(f.kind for f in findings if f.damage is not None)
+    rows = [(kind, str(n), str(damaged[kind])) for kind, n in sorted(files.items())]
+    numbers = ("files", "damaged")
+    return table(title, ("what", *numbers), rows, numbers=numbers)
+
+
+def _read(dataset: Any, root: Path | None) -> Iterator[str]:
+    """Open every part of a data set; say how much each holds, or that it is absent."""
+    train = inspect.signature(dataset).parameters.get("train")
+    if train is None:
+        for (kind, severity), copy in dataset(root).items():
+            yield f"{kind} {severity}: {len(copy)} samples"
+        return
+    if train.default:
+        try:
+            yield f"training part: {len(dataset(root, train=True))} samples"
+        except FileNotFoundError as error:
+            yield f"training part: absent ({error})"
+    yield f"test part: {len(dataset(root, train=False))} samples"

@@ -1,0 +1,41 @@
+"""What counts only where a person wrote it: on the command line.
+
+A configuration file may come from anybody. It names no function, since naming one is a
+request to run it; no recipe, which may be a module; no cluster, whose answers are
+unpickled; and no further file.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from tepui.cli.parsing import OF_FUNCTIONS, class_names, options_of
+from tepui.core.checks import require
+
+
+def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Raise if a value that must be written on the command line stands elsewhere.
+
+    Example:
+        >>> words = ["evaluate", "run", "--config", "run.yaml"]
+        >>> check_written({"metrics": ["mine.margin"]}, words)
+        Traceback (most recent call last):
+        ValueError: --metrics must be written on the command line, not in a file, got \
+'mine.margin'
+    """
+    found = {option: values.get(option.strip("-")) or () for option in OF_FUNCTIONS}
+    found["--ray.address"] = [getattr(values.get("ray"), "address", None)]
+    found["--config"] = values.get("config") or ()
+    found["items"] = values.get("items") or ()  # modules with recipes are imported
+    found["recipe"] = [values.get("recipe")]
+    for option, items in found.items():
+        written = {*words} | _written(option, words)
+        for item in items:
+            rule = "be written on the command line, not in a file"
+            require(item is None or str(item) in written, option, rule, item)
+
+
+def _written(option: str, words: Sequence[str]) -> set[str]:
+    """Return the values of an option, whole and by their items."""
+    values = [value for name, value in options_of(words) if name == option]
+    return {*values, *chain.from_iterable(class_names(option, v) for v in values)}

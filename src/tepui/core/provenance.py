@@ -1,0 +1,68 @@
+"""What a record says of the command that made it: no secrets, and paths for others.
+
+Secrets are never written. Absolute paths are kept in a run's own folder, which needs
+them to be found again, and left out of what is made to be shown.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+MASK = "***"
+_WORDS = r"token(?!i[sz])|passw|secret|credential|(?:api|access|private)[_-]?key|auth"
+_SECRET = rf"[\w.-]*(?:{_WORDS})[\w-]*"
+_OPTION = re.compile(rf"--{_SECRET}", re.IGNORECASE)
+_INSIDE = re.compile(rf"([\"']?{_SECRET}[\"']?\s*[=:]\s*)([\"']?)[^,}}\s\"'&]+\2", re.I)
+_IN_ADDRESS = re.compile(r"(\w+://)[^/\s@]+@")
+_ABSOLUTE = re.compile(r"(?<![\w.:/~-])(?:/[^/\s'\"=,:;]+)+/?")
+
+
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """Return the words of a command with the values of secret options masked.
+
+    Options are known by their names; names and passwords in addresses are masked too.
+
+    Example:
+        >>> without_secrets(["--hub.token", "hf_1", "--data", "https://me:pw@host/x"])
+        ['--hub.token', '***', '--data', 'https://***@host/x']
+        >>> without_secrets(["--password=1", '{"api_key": "2", "rho": 3}'])
+        ['--password=***', '{"api_key": "***", "rho": 3}']
+    """
+    masked, secret = [], False
+    for word in words:
+        hidden = MASK if secret and not word.startswith("--") else word
+        hidden = _INSIDE.sub(rf"\1\2{MASK}\2", hidden)
+        masked.append(_IN_ADDRESS.sub(rf"\1{MASK}@", hidden))
+        secret = _OPTION.fullmatch(word) is not None
+    return masked
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return a command as it is recorded."""
+    return shlex.join(without_secrets(words))
+
+
+def with_short_paths(text: str) -> str:
+    """Return a text in which absolute paths are relative, or only their last part.
+
+    Example:
+        >>> with_short_paths(f"--out {Path.cwd()}/runs/a --data /srv/photos")
+        '--out runs/a --data .../photos'
+    """
+    return _ABSOLUTE.sub(lambda match: short_path(match[0]), text)
+
+
+def short_path(path: str | Path) -> str:
+    """Return a path relative to the working folder, or its last part.
+
+    Example:
+        >>> short_path("runs/a"), short_path("/srv/photos/")
+        ('runs/a', '.../photos')
+    """
+    place = Path(path)
+    if not place.is_absolute():
+        return str(place)
+    here = Path.cwd()
+    inside = place.is_relative_to(here)
+    return str(place.relative_to(here)) if inside else f".../{place.name}"

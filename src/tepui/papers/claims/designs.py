@@ -1,0 +1,381 @@
+"""Studies that can decide the claims: at which size, how often, with which noise.
+
+``tests/papers/claims/test_power.py`` simulates them. Twins of a claim have its design.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from tepui.papers.claims.base import Claim
+from tepui.papers.published import published
+
+# The standard deviation of a comparison between units, by its name.
+Noise = Callable[[str], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """A study that can decide a claim."""
+
+    size: str  # at which it is run
+    n: int  # units of each comparison
+    noise: Noise
+    source: str  # where the noise comes from
+    unit: str = ""  # what n counts, where that is not the claim's usual unit
+    # comparisons whose effects are assumed, by name, where the paper prints no numbers
+    assumed: Mapping[str, float] = field(default_factory=dict)
+    region: tuple[float, float] = (0.0, math.inf)  # of what is assumed
+    fits: int = 1  # parameters that are fitted to the units: two for a line
+    without: tuple[str, ...] = ()  # figures and tables that the size does not have
+    note: str = ""
+
+
+def by_word(noise: Mapping[str, float]) -> Noise:
+    """Return the noise of the first word that is in a comparison's name."""
+    return lambda where: next(sd for word, sd in noise.items() if word in where)
+
+
+def product_of(*words: Iterable[str]) -> list[str]:
+    """Return names of all combinations of words.
+
+    Example:
+        >>> product_of(["ece", "nll"], ["of sam"])
+        ['ece of sam', 'nll of sam']
+    """
+    names = [""]
+    for several in words:
+        names = [f"{name} {word}".strip() for name in names for word in several]
+    return names
+
+
+@cache
+def _printed_errors() -> dict[tuple[str, str, str], float]:
+    """Return standard deviations between networks, by table, method and metric.
+
+    The paper prints standard errors over ten, rounded: at least half a digit.
+    """
+    rows = [row for row in published() if "n_models" in row]
+    return {
+        (row["item"].split("/")[1], row["method"], row["metric"]): math.sqrt(
+            row["n_models"]
+        )
+        * (row["sem"] or HALF_A_DIGIT)
+        for row in rows
+    }
+
+
+HALF_A_DIGIT = 5e-4
+_AGAINST = re.compile(r"(\w+) (?:against the|less|against) (\w+)[,:] (\w+)")
+_SHARPNESS = re.compile(r"(\w+) wins, its sharpness .*sharper by (\w+)")
+
+
+def of_networks(where: str) -> float:
+    """Return the noise of two networks' difference, from the paper's own errors."""
+    errors, table = _printed_errors(), re.search(r"table\d", where)
+    assert table is not None
+    if sharper := _SHARPNESS.match(where):
+        names = [sharper[1], "baseline"], sharper[2]
+    else:
+        against = _AGAINST.match(where)
+        assert against is not None
+        names = [against[1], against[2]], against[3]
+    methods, metric = names
+    return math.hypot(*(errors[table[0], method, metric] for method in methods))
+
+
+def design_of(claim: Claim) -> Design | None:
+    """Return the study that can decide a claim; None for claims that are computed."""
+    return DESIGNS.get(claim.original)
+
+
+# Differences between ensembles of three, ResNet-18 of width 32, 40 epochs on CIFAR-10,
+# by the paper's rule and the released one.
+BLOCKS = "decision 002: five blocks, both rules (8 degrees of freedom), CIFAR-10"
+# SharpBalance and SAM have their first half in common.
+BRANCHED = "sharpbalance against sam,"
+CORRUPTED = {BRANCHED: 0.25, "": 0.52}
+CLEAN = {BRANCHED: 0.115, "": 0.11}
+# Of single members, and of the jackknife's values of the improvement rate.
+MEMBER_ACCURACY = {"_c,": 0.62, "": 0.26}
+MEMBER_RATE = {"_c,": 0.0024 * math.sqrt(3), "": 0.0212 * math.sqrt(3)}
+
+
+def of_accuracy(where: str) -> float:
+    """Return the noise of two ensembles' accuracies, on clean or corrupted data."""
+    return by_word(CORRUPTED if "_c," in where else CLEAN)(where)
+
+
+SMALL = "committed results of size small"
+OWN_ERRORS = "the paper's standard errors over ten networks, without pairs"
+NO_TINY = "sharpbalance/figure7c", "sharpbalance/figure7f", "sharpbalance/table4"
+DEAR = "more than can be paid for"
+MEASURES = {
+    "der": 0.28,
+    "kl": 0.58,
+    "variance": 0.38,
+    "worst_case_linf der": 0.82,
+    "average_case der": 0.62,
+    "worst_case_linf kl": 1.01,
+    "average_case kl": 1.14,
+}
+SETS = ("imagenet_c1", "imagenet_c5", "inaturalist", "openimages_o")
+DESIGNS: Mapping[str, Design] = {
+    "sharpbalance/tradeoff": Design(
+        size="small",
+        n=80,
+        noise=by_word(
+            {
+                "worst_case_linf der": 0.64,
+                "average_case der": 0.62,
+                "worst_case_linf kl": 1.6,
+                "average_case kl": 0.9,
+                "kl": 0.48,
+                "variance": 0.99,
+                "der": 0.21,
+            }
+        ),
+        source=f"{SMALL}, figures 3 and 12, radii up to 0.2",
+        assumed=MEASURES,
+        fits=2,
+        note="eight radii of ten ensembles; printed: 0.28 for DER, the least of "
+        "figure 5; the other measures as in the results whose noise is taken",
+    ),
+    "sharpbalance/sam-individual": Design(
+        size="medium",
+        n=15,
+        unit="members",
+        noise=by_word(MEMBER_ACCURACY),
+        source="decision 002: fifteen pairs of members, CIFAR-10",
+        without=NO_TINY,
+    ),
+    "sharpbalance/sam-improvement": Design(
+        size="medium",
+        n=18,
+        unit="members",
+        noise=by_word(MEMBER_RATE),
+        source="decision 002: five pairs of ensembles, times the root of three",
+        without=NO_TINY,
+    ),
+    "sharpbalance/beta-width": Design(
+        size="small",
+        n=18,
+        noise=by_word({"": math.hypot(0.21, 0.21)}),
+        source=f"{SMALL}, figure 3, radii up to 0.2",
+        assumed={"beta at width 8 less 128": 0.30},
+        fits=2,
+        note="six radii of three ensembles; printed: 0.58 and 0.28",
+    ),
+    "sharpbalance/beta-sparsity": Design(
+        size="small",
+        n=36,
+        noise=by_word({"": math.hypot(0.21, 0.21)}),
+        source=f"{SMALL}, figure 3, radii up to 0.2",
+        assumed={"beta at sparsity 0.99 less 0": 0.17},
+        fits=2,
+        note="six radii of six ensembles; printed: 0.50 and 0.33",
+    ),
+    "sharpbalance/fisher-curvature": Design(
+        size="small",
+        n=3,
+        noise=by_word({"": 0.0055}),
+        source=f"{SMALL}, figure 14",
+        assumed={"rank correlation": 0.5},
+        note="plotted only, as a strong correlation",
+    ),
+    "sharpbalance/wins-ood": Design(
+        size="medium",
+        n=5,
+        noise=of_accuracy,
+        source=BLOCKS,
+        without=NO_TINY,
+    ),
+    "sharpbalance/wins-id": Design(
+        size="medium",
+        n=5,
+        noise=of_accuracy,
+        source=BLOCKS,
+        without=NO_TINY,
+    ),
+    "sharpbalance/other-networks": Design(
+        size="paper",
+        n=12,
+        noise=of_accuracy,
+        source=f"{BLOCKS}; pretrained networks may differ",
+    ),
+    "sharpbalance/gap-severity": Design(
+        size="medium",
+        n=5,
+        noise=by_word({"": 0.054}),
+        source=BLOCKS,
+        without=NO_TINY,
+    ),
+    "sharpbalance/gap-size": Design(
+        size="medium",
+        n=60,
+        noise=by_word({"": CORRUPTED[BRANCHED] / math.sqrt(5)}),
+        source=f"{BLOCKS}; of a lead, on sizes 2 to 5",
+        assumed=dict.fromkeys(product_of(["lead on"], ["7a", "7b", "7d", "7e"]), 0.065),
+        note=f"from 1.17 points at three members (figure 7b) to 1.30 at five; {DEAR}",
+    ),
+    "sharpbalance/gain-at-five": Design(
+        size="medium",
+        n=5,
+        noise=of_accuracy,
+        source=BLOCKS,
+        assumed={
+            f"{BRANCHED} cifar100_c, ": 1.17,
+            "sharpbalance against deep_ensemble, cifar100_c, ": 1.30,
+        },
+        note="1.30 points in the text, 1.17 at three members (figure 7b)",
+    ),
+    "sharpbalance/uncertainty-order": Design(
+        size="medium",
+        n=18,
+        noise=by_word(
+            {
+                "ece against sam": 0.0032,
+                "ece": 0.0069,
+                "nll against sam": 0.0168,
+                "nll": 0.0444,
+            }
+        ),
+        source=BLOCKS,
+        assumed={
+            f"{name} {size}": effect
+            for name, effect in {
+                "ece against sam": 0.005,
+                "ece against plain": 0.01,
+                "nll against sam": 0.02,
+                "nll against plain": 0.05,
+            }.items()
+            for size in (2, 3, 4, 5)
+        },
+        note="plotted only; what would matter is assumed",
+    ),
+    "sharpbalance/uncertainty-size": Design(
+        size="small",
+        n=24,
+        noise=by_word({"ece": 0.0034, "nll": 0.042}),
+        source=f"{SMALL}, figure 15",
+        assumed=dict.fromkeys(product_of(["ece"], ["plain", "sam", "balance"]), 0.003)
+        | dict.fromkeys(product_of(["nll"], ["plain", "sam", "balance"]), 0.04),
+        note="plotted only; about what the results show whose noise is taken",
+    ),
+    "sharpbalance/scoring-cost": Design(
+        size="small",
+        n=3,
+        noise=by_word({"": 0.011}),
+        source=f"{SMALL}, table 8, for 200 epochs",
+    ),
+    "sharpbalance/gsam": Design(
+        size="medium",
+        n=400,
+        noise=of_accuracy,
+        source=BLOCKS,
+        note=f"GSAM is ahead of SAM by 0.09 points on corrupted data; {DEAR}",
+    ),
+    "sharpbalance/eoa-sam-plus": Design(
+        size="medium",
+        n=10,
+        noise=of_accuracy,
+        source=BLOCKS,
+    ),
+    "sed/unique": Design(
+        size="small",
+        n=4,
+        noise=by_word({"": 0.12}),
+        source=f"{SMALL}, table 1",
+    ),
+    "sed/pds-over-bma": Design(
+        size="small",
+        n=400,
+        noise=by_word({"_c1": 0.0093, "_c5": 0.041, "": 0.10}),
+        source=f"{SMALL}, table 3, with the treatment off",
+        note=DEAR,
+    ),
+    "sed/best-detector": Design(
+        size="small",
+        n=5000,
+        noise=by_word({"_c1": 0.021, "_c5": 0.046, "": 0.115}),
+        source=f"{SMALL}, table 3, with the treatment off",
+        note=DEAR,
+    ),
+    "sed/aggregations": Design(
+        size="small",
+        n=3000,
+        noise=by_word({"imagenet_a": 3.2, "": 1.4}),
+        source=f"{SMALL}, table 2, with the treatment off",
+        note=DEAR,
+    ),
+    "sed/envelops-a2d": Design(
+        size="small",
+        n=60,
+        noise=by_word({"imagenet_a": 3.2, "": 0.65}),
+        source=f"{SMALL}, table 2, with the treatment off",
+        note=DEAR,
+    ),
+    "sed/lambda-jump": Design(
+        size="small",
+        n=50,
+        noise=by_word({"above pds": 0.078, "pds": 0.027, "above auroc": 0.17, "": 0.1}),
+        source=f"{SMALL}, figure 3",
+        assumed={
+            f"{name} {data}": 0.1
+            for name in product_of(["rise", "below", "above"], ["pds", "auroc"])
+            for data in SETS
+        },
+        note=f"plotted only; a tenth is assumed; {DEAR}",
+    ),
+    "sed/auroc-size": Design(
+        size="small",
+        n=12,
+        noise=by_word({"five against two": 0.022, "": 0.008}),
+        source=f"{SMALL}, figure 4",
+        assumed={"five against two": 0.03, "more against five": 0.01},
+        note="plotted only; 0.03 from two to five is assumed, then nothing, 0.01 from "
+        "what still counts",
+    ),
+    "sed/step-constant": Design(
+        size="small",
+        n=4,
+        noise=by_word({"": 0.0021}),
+        source=f"{SMALL}, figure 4",
+        assumed={"exponent": 0.0},
+        region=(-0.25, 0.25),
+    ),
+    "sed/naive-quadratic": Design(
+        size="small",
+        n=4,
+        noise=by_word({"": 0.017}),
+        source=f"{SMALL}, figure 4",
+        assumed={"a2d": 2.0, "divdis": 2.0},
+        region=(-math.inf, 2.25),
+    ),
+    "rethinking/baseline-flattest": Design(
+        size="paper",
+        n=50000,
+        noise=of_networks,
+        source=OWN_ERRORS,
+        note=f"90 comparisons, some of them of SAM sharpness within its noise; {DEAR}",
+    ),
+    "rethinking/baseline-worst": Design(
+        size="paper",
+        n=1000,
+        noise=of_networks,
+        source=OWN_ERRORS,
+        note=f"weight decay is ahead by a thousandth of accuracy; {DEAR}",
+    ),
+    "rethinking/safety-is-sharp": Design(
+        size="paper", n=20, noise=of_networks, source=OWN_ERRORS
+    ),
+    "rethinking/sam-sharpens": Design(
+        size="paper",
+        n=60,
+        noise=of_networks,
+        source=OWN_ERRORS,
+        note=f"SAM sharpness has half its mean as error; {DEAR}",
+    ),
+}

@@ -1,0 +1,96 @@
+"""Slopes of diversity on sharpness over SAM's radii, and whether SAM flattens."""
+
+from collections.abc import Iterator, Sequence
+
+from tepui.papers.claims.base import Checked, Finding
+from tepui.papers.claims.comparisons import apart, level, log_line
+from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
+
+SWEEPS = tuple(f"sharpbalance/figure{number}" for number in (3, 4))
+# The radius that table 1 chooses for every data set; beyond it members break.
+LARGEST_RADIUS = 0.2
+
+
+def tradeoff(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
+    """Slopes of diversity on sharpness are positive; each counts once.
+
+    Several panels show the same ensembles by the same measures.
+    """
+    shown = set()
+    for beta, line in slopes(evidence, items):
+        at = beta.record.at
+        measures = at.get("sharpness_measure"), at.get("diversity")
+        slope = beta.record.config_hash, line.effect, measures
+        if slope in shown:
+            continue
+        if beta.record.config_hash:
+            shown.add(slope)
+        yield line
+
+
+def slopes(evidence: Evidence, items: Sequence[str]) -> Iterator[tuple[Datum, Finding]]:
+    """Yield each slope of figures over radii: as printed, or fitted to ensembles."""
+    betas = evidence.find(items, metric="beta")
+    for beta in sorted(betas, key=lambda datum: datum.record.item):
+        if beta.size == PRINTED:
+            yield beta, level(beta, _slope_of(beta))
+        elif line := log_line(*_points(evidence, beta), _slope_of(beta)):
+            yield beta, line
+
+
+def _slope_of(beta: Datum) -> str:
+    """Return a slope in words; the usual measures, of figure 4, are not named."""
+    usual = {"sharpness_measure": "worst_case", "diversity": "der"}
+    rest = {k: v for k, v in beta.names.items() if (k, v) not in usual.items()}
+    return f"beta: {label(rest)}"
+
+
+def _points(evidence: Evidence, beta: Datum) -> tuple[list[Datum], list[Datum]]:
+    """Return sharpness and diversity of SAM's ensembles, up to the largest radius."""
+    record = beta.record
+    axes = {**record.at, "architecture": record.architecture, "method": "sam"}
+    measure, diversity = axes.pop("sharpness_measure"), axes.pop("diversity")
+    sharp = {"dataset": record.dataset, "sharpness_measure": measure}
+    diverse = {"dataset": f"{record.dataset}_c", "metric": diversity}
+    found = (
+        evidence.find([record.item], metric="sharpness", **sharp, **axes),
+        evidence.find([record.item], **diverse, **axes),
+    )
+    sharpness, diversities = (
+        [datum for datum in several if datum.names["rho"] <= LARGEST_RADIUS]
+        for several in found
+    )
+    return sharpness, diversities
+
+
+def sam_flattens(evidence: Evidence) -> Checked | None:
+    """Return whether SAM, at the paper's radius, lowers sharpness on every data set."""
+    lower = []
+    names = {"metric": "sharpness", "sharpness_measure": "worst_case"}
+    for _, points in evidence.groups(SWEEPS, ["method", "rho"], **names):
+        plain, flat = (
+            points.get(place) for place in (("deep_ensemble", 0), ("sam", 0.2))
+        )
+        if plain is not None and flat is not None:
+            lower.append((flat.record.value or 0.0) < (plain.record.value or 0.0))
+    if not lower:
+        return None
+    said = f"SAM lowers sharpness in {sum(lower)} of {len(lower)} panels"
+    return Checked(all(lower), said)
+
+
+def beta_falls(
+    evidence: Evidence, items: Sequence[str], axis: str, sign: int
+) -> Iterator[Finding]:
+    """Smaller networks have larger slopes: both ends of an axis."""
+    # The figure's text does not tell which printed slope belongs to which network:
+    # they were assigned by this very claim.
+    found = {
+        beta.names[axis]: line
+        for beta, line in slopes(evidence, items)
+        if axis in beta.names and beta.size != PRINTED
+    }
+    if len(found) > 1:
+        small, large = sorted(found, reverse=sign < 0)[:: len(found) - 1]
+        where = f"beta at {axis} {small:g} less {large:g}"
+        yield apart(found[small], found[large], where)

@@ -1,0 +1,184 @@
+"""Whether files still hold what was written to them.
+
+A run, a store, a comparison and a data set are folders; each file in them that tepui
+wrote is compared with the digest it carries, and what files say of each other with what
+is there.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+from tepui.core.checks import require
+from tepui.core.lease import LEASE
+from tepui.core.replacing import remains_in
+from tepui.core.storage import (
+    check_tensors,
+    read_document,
+    read_json,
+    read_lines,
+    tensors_kind,
+)
+from tepui.core.tensor_format import read_header
+from tepui.data.files.record import KIND as DATA_SET
+from tepui.data.files.record import RECORD, check_record
+from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
+from tepui.data.files.write_corrupted import MANIFEST
+from tepui.evaluation.shards import KIND as PREDICTIONS
+from tepui.evaluation.shards import PLAN
+from tepui.studies.comparison import FILE as COMPARISON
+from tepui.studies.comparison import KIND as COMPARISON_KIND
+from tepui.studies.comparison import read_comparison
+from tepui.studies.gallery import FILE as GALLERY
+from tepui.studies.gallery import KIND as GALLERY_KIND
+from tepui.studies.results import FILE as RESULTS
+from tepui.studies.results import KIND as RESULTS_KIND
+from tepui.studies.trained import (
+    EVALUATION,
+    EVALUATION_KIND,
+    SHARPNESS,
+    SHARPNESS_KIND,
+)
+from tepui.training.run_folder import RunFolder
+
+# What lies under these names is tepui's, and must be sealed.
+KINDS = {
+    "run.json": "run",
+    "checkpoint.json": "checkpoint",
+    "outcome.json": "outcome",
+    EVALUATION: EVALUATION_KIND,
+    SHARPNESS: SHARPNESS_KIND,
+    "measure-*.json": SHARPNESS_KIND,
+    "measure.json": "measures",
+    GALLERY: GALLERY_KIND,
+    COMPARISON: COMPARISON_KIND,
+    RESULTS: RESULTS_KIND,
+    "sweep.json": "sweep",
+    "claims.json": "claims",
+    PLAN: PREDICTIONS,
+    MANIFEST: CORRUPTIONS,
+    RECORD: DATA_SET,
+}
+UNSEALED = "files without a digest"
+LEFT_OVER = "remains of killed writers, which the next one removes"
+
+
+class Finding(NamedTuple):
+    """A file that :func:`verify` looked at.
+
+    Attributes:
+        file: The file.
+        kind: What it holds.
+        damage: What is wrong with it; None if nothing is.
+    """
+
+    file: Path
+    kind: str
+    damage: str | None = None
+
+
+def verify(path: str | Path) -> list[Finding]:
+    """Compare files with the digests that were written with them.
+
+    Args:
+        path: A file, or the folder of a run, a store, a comparison, the results of a
+            study or a data set; everything below it is looked at.
+
+    Returns:
+        What was found, in the order of the files; ``damage`` is None where a file is
+        as it was written.
+
+    Raises:
+        FileNotFoundError: If there is nothing.
+
+    Example:
+        >>> import tempfile, torch, tepui
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = ensemble.save(folder)
+        ...     [(finding.kind, finding.damage) for finding in verify(folder)]
+        [('ensemble', None)]
+    """
+    root = Path(path)
+    if root.is_file():
+        return [_file(root)]
+    if not root.is_dir():
+        raise FileNotFoundError(f"no file or folder {root}")
+    return [*_folder(root)]
+
+
+def _folder(folder: Path) -> Iterator[Finding]:
+    recorded: set[Path] = set()
+    if (folder / RECORD).is_file():
+        with suppress(ValueError):  # the record itself is looked at below
+            for file, damage in check_record(folder):
+                recorded.add(file)
+                yield Finding(file, f"file of a {DATA_SET}", damage)
+    remains = {*remains_in(folder)}
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            if not _is_lease(path):
+                yield from (f for f in _folder(path) if f.file not in recorded)
+        elif path in remains:
+            yield Finding(path, LEFT_OVER)
+        elif path not in recorded:
+            yield _file(path)
+
+
+def _file(file: Path) -> Finding:
+    """Return what is found in one file by its name and by what it says of itself."""
+    kind = next((k for name, k in KINDS.items() if fnmatch(file.name, name)), None)
+    try:
+        if file.suffix == ".jsonl":
+            kind = "log of epochs"
+            read_lines(file, "epoch")
+        elif file.suffix == ".json":
+            kind = kind or _kind_of_document(file)
+            if kind is not None:
+                read_document(file, kind)
+                _check_named(file, kind)
+        elif file.suffix == ".safetensors":
+            kind = _kind_of_tensors(file)
+            if kind is not None:
+                check_tensors(file, kind)
+        return Finding(file, kind or UNSEALED)
+    except (OSError, ValueError) as error:
+        return Finding(file, kind or f"{file.suffix} file", str(error))
+
+
+def _kind_of_document(file: Path) -> str | None:
+    """Return the kind that a document claims; None if it is not sealed."""
+    document = read_json(file)
+    sealed = isinstance(document, dict) and {"kind", "sha256"} & document.keys()
+    return str(document.get("kind")) if sealed else None
+
+
+def _kind_of_tensors(file: Path) -> str | None:
+    with file.open("rb") as stream:
+        metadata = read_header(stream, file).metadata
+    return tensors_kind(file) if "tepui" in metadata else None
+
+
+def _check_named(file: Path, kind: str) -> None:
+    """Raise unless what a document names is there."""
+    folder = file.parent
+    if kind == "checkpoint":
+        saved = RunFolder(folder).load_checkpoint()
+        assert saved is not None
+        for index in range(len(saved.digests)):
+            saved.file(index)
+    elif kind == "outcome":
+        there = RunFolder(folder).ensemble.is_file()
+        require(there, str(folder), "hold the ensemble of its ended run", "none")
+    elif kind == COMPARISON_KIND:
+        for trained in read_comparison(folder).ensembles():
+            there = (folder / trained.folder).is_dir()
+            require(
+                there, str(file), f"have the run {trained.folder} beside it", "none"
+            )
+
+
+def _is_lease(folder: Path) -> bool:
+    return folder.name.endswith(LEASE)

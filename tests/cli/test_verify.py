@@ -1,0 +1,166 @@
+"""``tepui verify``, and what the command line does when the disk does not work."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from damage_cases import comparison, evaluated, run
+from tepui.cli.main import main
+from tepui.data.files.record import RECORD
+
+FAST = ["--epochs", "1", "--members", "2", "--quiet", "--device", "cpu"]
+FAST += ["--model", "MLP", "--model.hidden", "[4]"]
+
+
+def test_a_run_is_verified(tmp_path, capsys):
+    run(tmp_path / "run")
+    main(["verify", str(tmp_path / "run")])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "member │ 2 │ 0" in shown
+    assert "nothing is damaged" in shown
+
+
+def test_damage_is_shown_and_the_exit_code_is_one(tmp_path, capsys):
+    folder = tmp_path / "[red]run"
+    folder.mkdir()
+    evaluated(folder)
+    file = folder / "logits.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", str(folder)])
+    assert stop.value.code == 1
+    shown = "".join(capsys.readouterr().out.split())
+    assert "[red]run" in shown
+    assert "itsdigestdiffers" in shown
+
+
+def test_nothing_to_verify_is_a_mistake(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", str(tmp_path / "none")])
+    assert stop.value.code == 2
+    assert "no file or folder" in capsys.readouterr().err
+
+
+def test_corrupted_copies_have_a_record(tmp_path, capsys):
+    main(["corrupt", "digits", "--out", str(tmp_path / "c"), "--types", "fog"])
+    assert (tmp_path / "c" / RECORD).is_file()
+    main(["verify", str(tmp_path / "c")])
+    (tmp_path / "c" / "labels.npy").write_bytes(b"x")
+    main(["corrupt", "--out", str(tmp_path / "c"), "--types", "contrast", "--resume"])
+    with pytest.raises(SystemExit):
+        main(["verify", str(tmp_path / "c")])
+    assert "labels.npy" in capsys.readouterr().out  # the damage was not recorded anew
+
+
+def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/[/x]", "runs/[bold]y"):
+        main(["train", *FAST, "--out", name])
+        assert f"in {name}" in capsys.readouterr().out
+        main(["evaluate", name, "--corruptions", "none", "--device", "cpu"])
+        main(["report", name])
+        assert f"report: {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", *FAST, "--out", "FILE/run"],
+        ["compare", *FAST, "--out", "FILE/run"],
+        ["measure", "RUN", "--out", "FILE/run"],
+        ["evaluate", "FILE/run", "--device", "cpu"],
+        ["report", "RUN", "--out", "FILE/run"],
+        ["corrupt", "--out", "FILE/run"],
+        ["reproduce", "sharpbalance/figure7a", "--size", "smoke", "--out", "FILE/x"],
+        ["claims", "--from", "RUN", "--out", "FILE/x"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_folder_that_cannot_be_written_ends_before_the_work(
+    words, tmp_path, capsys, monkeypatch
+):
+    """Even root cannot make a folder where a file lies."""
+
+    def forbidden(*_, **__):
+        raise AssertionError("data were read first")
+
+    monkeypatch.setattr("tepui.data.Digits.__init__", forbidden)
+    (tmp_path / "file").touch()
+    places = {"FILE": str(tmp_path / "file"), "RUN": str(tmp_path)}
+    written = [
+        word.replace("FILE", places["FILE"]).replace("RUN", places["RUN"])
+        for word in words
+    ]
+    with pytest.raises(SystemExit) as stop:
+        main(written)
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tepui: {tmp_path / 'file'}/")
+    assert "could not be written" in line
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+from tepui.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_full_disk_ends_in_a_sentence_and_a_run_that_can_go_on(tmp_path):
+    out, wide = tmp_path / "run", ["--model.hidden", "[100]"]
+    words = ["train", *FAST, *wide, "--epochs", "2", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert ".safetensors could not be written: file too large;" in done.stderr
+    left = [path for path in out.rglob("*") if path.name.endswith(".tmp")]
+    assert left == []
+    main([*words, "--resume"])
+    main(["verify", str(out)])
+    whole = tmp_path / "whole"
+    main([*words[:-1], str(whole)])
+    first, second = (path / "ensemble.safetensors" for path in (out, whole))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_comparison_cannot_lead_a_report_out_of_its_folder(tmp_path, capsys):
+    comparison(tmp_path)
+    text = (tmp_path / "comparison.json").read_text()
+    (tmp_path / "comparison.json").write_text(text.replace("SAM/0", "../.."))
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path)])
+    assert "digest differs" in capsys.readouterr().err
+
+
+def test_a_second_trainer_is_refused_with_the_name_of_the_first(tmp_path):
+    code = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from tepui.core.lease import LEASE, leased\n"
+        "with leased(Path(sys.argv[1]) / LEASE):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(1000)\n"
+    )
+    out = tmp_path / "run"
+    main(["train", *FAST, "--out", str(out), "--stop-after", "1", "--epochs", "2"])
+    command = [sys.executable, "-c", code, str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        try:
+            again = ["train", *FAST, "--out", str(out), "--epochs", "2", "--resume"]
+            with pytest.raises(SystemExit) as stop:
+                main(again)
+            assert f"in use by process {holder.pid}" in str(stop.value.__cause__)
+        finally:
+            holder.kill()
+    main(again)  # the dead do not block
+    shutil.rmtree(out)

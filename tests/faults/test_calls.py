@@ -1,0 +1,66 @@
+"""Bad calls of public callables end in words, not in somebody else's exception."""
+
+import inspect
+import warnings
+
+import pytest
+import torch
+
+import tepui
+from faults.calls import DOORS, bad_call, callables, called, example, outcome
+
+BLOCKS, EACH = 8, 60
+FINE = ("refused", "accepted", "at work")
+# What needs files that are not there: their examples are refused.
+FILES = ("nowhere", "not in", "not installed")
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_bad_calls_are_refused_in_our_words(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ends = {seed: outcome(seed) for seed in range(EACH * block, EACH * (block + 1))}
+    wrong = {seed: end for seed, end in ends.items() if end not in FINE}
+    assert wrong == {}, [(bad_call(seed)[0], bad_call(seed)[2]) for seed in wrong]
+
+
+def test_the_examples_are_valid(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    invalid = {}
+    for path, function in callables().items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                function(**example(path, function))
+        except (ImportError, OSError, ValueError) as error:
+            invalid[path] = str(error)
+    unexpected = {
+        path: message
+        for path, message in invalid.items()
+        if not any(word in message for word in FILES)
+    }
+    assert unexpected == {}
+
+
+def test_all_doors_are_tried_and_most_public_callables():
+    assert callables().keys() >= DOORS
+    public = {
+        id(getattr(package, name))
+        for package in (tepui, tepui.data, tepui.metrics, tepui.sharpness, tepui.theory)
+        for name in package.__all__
+        if inspect.isfunction(getattr(package, name))
+    }
+    tried = {id(function) for function in callables().values()}
+    assert len(public - tried) < 0.1 * len(public)
+
+
+def test_a_foreign_exception_would_be_noticed():
+    def foreign(size):
+        return torch.zeros(size)
+
+    def unnamed(size):
+        tepui.SGD(lr=size)
+
+    assert called(foreign, {"size": -1}, "size").startswith("foreign: RuntimeError")
+    assert called(unnamed, {"size": -1}, "size").startswith("unnamed: lr must be")
+    assert called(tepui.SGD, {"lr": -1}, "lr") == "refused"
+    assert called(tepui.SGD, {"lr": 1}, "lr") == "accepted"

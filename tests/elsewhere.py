@@ -7,7 +7,8 @@ import numpy as np
 
 SCRIPT = """
 import sys
-import numpy, onnxruntime
+import numpy
+import onnxruntime
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 given = numpy.load(sys.argv[2])
 names = [output.name for output in session.get_outputs()]
@@ -38,3 +39,36 @@ def answers_elsewhere(file, batches, folder):
         {k.split("/")[1]: found[k] for k in found if k.startswith(f"{number}/")}
         for number in range(len(named))
     ]
+
+
+def fields_of(prediction):
+    """Return what a graph of the same ensemble answers, by name."""
+    if prediction.task.name in ("classification", "multi_label"):
+        names = ("probs", "labels", "confidence", "epistemic")
+        fields = {name: getattr(prediction, name) for name in names}
+        return {**fields, "ood_score": prediction.ood_score()}
+    fields = {name: getattr(prediction, name) for name in ("mean", "std", "epistemic")}
+    lower, upper = (
+        prediction.conformal_interval
+        if prediction.conformity
+        else prediction.interval(0.9)
+    )
+    return {**fields, "lower": lower, "upper": upper}
+
+
+def check_same(answers, prediction):
+    """Check that labels are equal, and all else to 1e-5 of the largest number."""
+    expected = fields_of(prediction)
+    assert answers.keys() == expected.keys()
+    for name, wanted in expected.items():
+        if name == "labels":
+            assert answers[name].tolist() == wanted.tolist()
+        else:
+            atol = 1e-5 * max(1.0, float(wanted.abs().max()))
+            np.testing.assert_allclose(answers[name], wanted.numpy(), rtol=0, atol=atol)
+
+
+def check_elsewhere(file, inputs, prediction, folder):
+    """Check that onnxruntime alone answers what an ensemble predicted."""
+    (answers,) = answers_elsewhere(file, [inputs], folder)
+    check_same(answers, prediction)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, final, get_args
 
 from tepui.core.checks import one_of, require
-from tepui.core.storage import replacing
+from tepui.core.replacing import replacing
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.ensembles.ensemble import Ensemble

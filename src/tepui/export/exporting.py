@@ -1,14 +1,14 @@
 """From an ensemble to a file that other programs run."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, final
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.replacing import replacing
+from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.ensembles.ensemble import Ensemble
@@ -117,11 +117,9 @@ def export_ensemble(
         >>> done.sizes, max(done.differences.values()) < 1e-6
         ((1, 2, 5, 8), True)
     """
-    one_of("to", to, get_args(Format))
-    one_of("precision", precision, get_args(GraphPrecision))
+    check_types(export_ensemble, locals())
     allowed = TOLERANCES[precision] if tolerance is None else tolerance
-    positive = math.isfinite(allowed) and allowed > 0
-    require(positive, "tolerance", "be positive and finite", allowed)
+    require(allowed > 0, "tolerance", "be positive", allowed)
     path = Path(file)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")

@@ -58,6 +58,7 @@ def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Ten
     """Return the fields of a prediction that are worth a place in a graph.
 
     Example:
+        >>> import torch
         >>> from tepui.ensembles.number_prediction import NumberPrediction
         >>> sorted(answers(NumberPrediction(torch.zeros(2, 3, 1))))
         ['epistemic', 'mean', 'std']

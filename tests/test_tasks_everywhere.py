@@ -101,6 +101,9 @@ WALKS = {
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,
     "predict_shards": predict_shards,
+    "prediction_cost": lambda ensemble, path: evaluation.prediction_cost(
+        ensemble, DATA
+    ),
     "train": train,
     "uniform_soup": uniform_soup,
 }
@@ -147,6 +150,9 @@ def test_what_an_ensemble_itself_does_takes_no_softmax(no_softmax, tmp_path):
     for field in ("mean", "std", "epistemic"):
         assert getattr(out, field).shape == (48, 1)
     str(out)
+    with pytest.raises(ValueError, match="task must be one of classes"):
+        ensemble.calibrate(DATA)
+    ensemble.conformal(DATA, coverage=0.8)
     ensemble.save(tmp_path)
     loaded = tepui.load(tmp_path, factory=lambda: nn.Linear(4, 1))
     assert torch.equal(loaded.predict(X).mean, out.mean)

@@ -82,6 +82,11 @@ def predict_shards(ensemble, path):
     evaluation.write_predictions(shards, path / "out.csv")
 
 
+def prediction_cost(ensemble, path):
+    found = evaluation.prediction_cost(ensemble, DATA)
+    assert found.parameters == sum(p.numel() for p in ensemble.parameters())
+
+
 def refused(function):
     def walk(ensemble, path):
         with pytest.raises(ValueError, match="ensemble must choose between classes"):
@@ -101,9 +106,7 @@ WALKS = {
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,
     "predict_shards": predict_shards,
-    "prediction_cost": lambda ensemble, path: evaluation.prediction_cost(
-        ensemble, DATA
-    ),
+    "prediction_cost": prediction_cost,
     "train": train,
     "uniform_soup": uniform_soup,
 }

@@ -82,6 +82,11 @@ def predict_shards(ensemble, path):
     evaluation.write_predictions(shards, path / "out.csv")
 
 
+def prediction_cost(ensemble, path):
+    found = evaluation.prediction_cost(ensemble, DATA)
+    assert found.parameters == sum(p.numel() for p in ensemble.parameters())
+
+
 def refused(function):
     def walk(ensemble, path):
         with pytest.raises(ValueError, match="ensemble must choose between classes"):
@@ -101,6 +106,7 @@ WALKS = {
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,
     "predict_shards": predict_shards,
+    "prediction_cost": prediction_cost,
     "train": train,
     "uniform_soup": uniform_soup,
 }
@@ -147,6 +153,9 @@ def test_what_an_ensemble_itself_does_takes_no_softmax(no_softmax, tmp_path):
     for field in ("mean", "std", "epistemic"):
         assert getattr(out, field).shape == (48, 1)
     str(out)
+    with pytest.raises(ValueError, match="task must be one of classes"):
+        ensemble.calibrate(DATA)
+    ensemble.conformal(DATA, coverage=0.8)
     ensemble.save(tmp_path)
     loaded = tepui.load(tmp_path, factory=lambda: nn.Linear(4, 1))
     assert torch.equal(loaded.predict(X).mean, out.mean)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tepui
-from tepui.core.storage import write_json
+from tepui.core.storage import write_document
 from tepui.data import Arrays
 from tepui.losses import BinaryCrossEntropy, GaussianNLL
 from tepui.methods import DeepEnsemble
@@ -24,7 +24,8 @@ def run(path, data, loss):
     tepui.fit(ensemble, data, loss=loss, optimizer=tepui.SGD(lr=0.05), out=path, **how)
     found = tepui.evaluate(ensemble, data, ood={"far": Arrays(9 * X, data.targets)})
     about = given.tested_on(data, None, None)
-    write_json(path / "evaluation.json", {"about": about, **found.document()})
+    document = {"about": about, **found.document()}
+    write_document(path / "evaluation.json", "evaluation", document)
     return path
 
 

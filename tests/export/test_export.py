@@ -231,12 +231,33 @@ class ByLength(nn.Linear):
         return super().forward(x) + torch.zeros(len(x), 1)
 
 
-@pytest.mark.parametrize("kind", [ByValue, ByLength])
-def test_a_module_that_is_no_single_graph_is_refused_in_words(kind, tmp_path):
+class ByRows(nn.Linear):
+    def forward(self, x):
+        return super().forward(x[x.sum(1) > 0])
+
+
+class Unheard(nn.Linear):
+    def forward(self, x):
+        return super().forward(torch.special.bessel_j0(x))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (ByValue, r"one graph for batches of any size.*, but: "),
+        (ByLength, r"one graph for batches of any size.*, but: "),
+        (ByRows, r"one graph for batches of any size.*, but: "),
+        (Unheard, r"operations that ONNX has .*, but: .*bessel_j0"),
+    ],
+)
+def test_a_module_that_cannot_be_exported_is_refused_in_words(
+    kind, message, tmp_path, capfd
+):
     ensemble = tepui.Ensemble.build(lambda: kind(3, 2), members=2)
-    with pytest.raises(ValueError, match=r"one graph for batches of any size.*, but: "):
+    with pytest.raises(ValueError, match=message):
         export_ensemble(ensemble, torch.rand(6, 3), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_ensemble_is_left_as_it_was(tmp_path):

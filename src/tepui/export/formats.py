@@ -89,7 +89,8 @@ def _onnx_model(
                 output_names=outputs,
             )
     except Exception as error:
-        raise refused(error) from error
+        rule = "consist of operations that ONNX has (torch has more)"
+        raise refused(rule, error) from error
     assert exported is not None
     return exported.model_proto
 

@@ -1,6 +1,8 @@
 """What is exported: from raw inputs to what an ensemble says of them."""
 
 from copy import deepcopy
+from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -8,7 +10,7 @@ from tepui.data.arrays import Inputs, map_inputs
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import prepared_inputs
 from tepui.ensembles.prediction import Prediction
-from tepui.metrics import Rule
+from tepui.metrics import Calibration, Conformity, Rule
 
 OF_CLASSES = ("probs", "labels", "confidence", "epistemic")
 COVERAGE = 0.9
@@ -28,7 +30,7 @@ class Graph(nn.Module):
         self, ensemble: Ensemble, *, raw: bool, rule: Rule, coverage: float
     ) -> None:
         super().__init__()
-        self.ensemble = deepcopy(ensemble).cpu()
+        self.ensemble = _on_cpu(ensemble)
         self.raw, self.rule, self.coverage = raw, rule, coverage
         self.halves = False
         self.eval()
@@ -78,6 +80,21 @@ def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Ten
     else:
         return fields
     return {**fields, "lower": lower, "upper": upper}
+
+
+def _on_cpu(ensemble: Ensemble) -> Ensemble:
+    """Return a copy on the CPU, with what held-out data gave it."""
+    copied = deepcopy(ensemble).cpu()
+    calibration, conformity = copied.calibration, copied.conformity
+    if calibration is not None:
+        copied.calibration = replace(calibration, **_tensors_of(calibration))
+    if conformity is not None:
+        copied.conformity = replace(conformity, **_tensors_of(conformity))
+    return copied
+
+
+def _tensors_of(fitted: Calibration | Conformity) -> dict[str, Any]:
+    return {name: tensor.cpu() for name, tensor in fitted.tensors().items()}
 
 
 def _halved(tensor: Tensor) -> Tensor:

@@ -1,15 +1,21 @@
 """One graph of plain operations for batches of any size, or a reason why not."""
 
+import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 
 import torch
 from torch import Tensor
 
 from tepui.data.arrays import Inputs
 from tepui.export.graph import Graph
+
+ONE_GRAPH = (
+    "be one graph for batches of any size (no choice by values, no len(x) in a forward "
+    "pass)"
+)
 
 
 def traced(graph: Graph, inputs: Inputs) -> torch.export.ExportedProgram:
@@ -29,17 +35,17 @@ def traced(graph: Graph, inputs: Inputs) -> torch.export.ExportedProgram:
         except Exception as error:
             if shapes is not ways[-1]:
                 continue
-            raise refused(error) from error
+            raise refused(ONE_GRAPH, error) from error
     raise AssertionError("one way returns or raises")
 
 
-def refused(error: Exception) -> ValueError:
-    """Return what a tracer's complaint says, in one sentence."""
-    text = next((line for line in str(error).splitlines() if line.strip()), repr(error))
-    return ValueError(
-        "ensemble must have members that are one graph for batches of any size (no "
-        f"choice by values, no len(x) in a forward pass), but: {text.strip()}"
-    )
+def refused(rule: str, error: BaseException) -> ValueError:
+    """Return what a tracer complains of at bottom, in one sentence."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = (line.strip() for line in str(error).splitlines())
+    reason = next(filter(None, lines), repr(error))
+    return ValueError(f"members must {rule}, but: {reason}")
 
 
 def _free_axes(inputs: Inputs, tokens: bool) -> object:
@@ -57,14 +63,12 @@ def _free_axes(inputs: Inputs, tokens: bool) -> object:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back what exporters say of themselves, which is no user's concern."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Keep back what exporters say of themselves; what fails is told by its error."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            for kind in (DeprecationWarning, FutureWarning, UserWarning):
-                warnings.simplefilter("ignore", kind)
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        logging.disable(before)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import tepui
 from tepui import Task, evaluation, methods, sharpness
 from tepui.data import Arrays
+from tepui.export import export_ensemble
 from tepui.losses import MSE
 from tepui.methods import A2D, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 
@@ -87,6 +88,11 @@ def prediction_cost(ensemble, path):
     assert found.parameters == sum(p.numel() for p in ensemble.parameters())
 
 
+def exported(ensemble, path):
+    done = export_ensemble(ensemble, DATA, path / "numbers.pt2", to="torch")
+    assert set(done.differences) == {"mean", "std", "epistemic"}
+
+
 def refused(function):
     def walk(ensemble, path):
         with pytest.raises(ValueError, match="ensemble must choose between classes"):
@@ -102,6 +108,7 @@ def uniform_soup(ensemble, path):
 WALKS = {
     "aggregations": refused(tepui.aggregations),
     "evaluate": evaluate,
+    "export_ensemble": exported,
     "fit": fit,
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,

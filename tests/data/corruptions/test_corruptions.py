@@ -322,7 +322,7 @@ def test_frost_takes_the_photographs(photos, tmp_path):
         (("fogg", 1), "name must be one of gaussian_noise, .*, got 'fogg'.*'fog'"),
         (("contrast", 0), "severity must be an integer from 1 to 5, got 0"),
         (("contrast", 6), "severity must be an integer from 1 to 5, got 6"),
-        (("contrast", 1.5), "severity must be an integer from 1 to 5, got 1.5"),
+        (("contrast", 1.5), "severity must be an integer, got 1.5"),
     ],
 )
 def test_unknown_corruptions_are_refused(arguments, match):
@@ -346,7 +346,7 @@ def test_unknown_strength_is_refused():
         (torch.full((1, 1, 2, 2), 1.5), r"lie in \[0, 1\].* from 1.5 to 1.5"),
         (torch.full((1, 1, 2, 2), -0.5), r"lie in \[0, 1\].* from -0.5 to -0.5"),
         (torch.full((1, 1, 2, 2), torch.nan), r"lie in \[0, 1\].* from nan to nan"),
-        (np.zeros((1, 1, 2, 2)), "images must hold images in one tensor, got ndarray"),
+        (np.zeros((1, 1, 2, 2)), "images must be a tensor, got .*ndarray"),
     ],
 )
 def test_what_is_no_image_is_refused(images, match):

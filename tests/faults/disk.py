@@ -59,13 +59,16 @@ def _outcome(
     kind, own, message = json.loads(told.read_text())
     if wrong := _complaint(own, kind, message, folder, child, fault):
         return f"{WRONG}: {wrong}"
-    if fault == VANISHED and not work.is_dir():
+    if fault == VANISHED and kind:  # as the sentence says: again in a new folder
+        shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-    code = ended(forked(lambda: run(work), folder / "log of the second"))
+    log = folder / "log of the second"
+    code = ended(forked(lambda: run(work), log)) if kind else 0
+    after = f"(after {kind}: {message})"
     if code:
-        return f"{WRONG}: afterwards it ended in {code}: {last_words(folder / 'log of the second')} (after {kind}: {message})"
+        return f"{WRONG}: afterwards it ended in {code}: {last_words(log)} {after}"
     if wrong := differences(contents(work), whole.contents):
-        return f"{WRONG}: {wrong} (after {kind}: {message})"
+        return f"{WRONG}: {wrong} {after}"
     return "one sentence, then same bits" if kind else "went on, same bits"
 
 

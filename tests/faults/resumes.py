@@ -12,6 +12,7 @@ from faults.totals import WRONG
 from mutations import damaged
 from tepui.core import lease
 from tepui.studies import store
+from tepui.studies.verifying import verify
 from tepui.training import run_folder
 
 TURNS = ("training", "exchange", "checkpoint", "training", "predictions", "store")
@@ -60,8 +61,7 @@ def _resumed(name: str, folder: Path, file: Path, whole: dict[str, object]) -> s
     work, log = folder / "whole", folder / "log"
     code = ended(forked(lambda: _impatient(name, work), log), 60)
     if code == 0:
-        wrong = differences(contents(work), whole)
-        return f"{WRONG}: {wrong}" if wrong else "same bits"
+        return _end_of(work, file, whole)
     words = last_words(log)
     if code == BLOCKED:
         return f"{WRONG}: hang"
@@ -69,6 +69,15 @@ def _resumed(name: str, folder: Path, file: Path, whole: dict[str, object]) -> s
     if own and file.name in words:
         return "refused by name"
     return f"{WRONG}: {file.relative_to(work)}: {code} {words}"
+
+
+def _end_of(work: Path, file: Path, whole: dict[str, object]) -> str:
+    """Return what is left of damage after work that ended well."""
+    found = {finding.file for finding in verify(work) if finding.damage is not None}
+    if file in found:
+        return "not needed, found by tepui verify"
+    wrong = differences(contents(work), whole)
+    return f"{WRONG}: {wrong}" if wrong else "same bits"
 
 
 def _impatient(name: str, work: Path) -> None:

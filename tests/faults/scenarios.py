@@ -106,7 +106,7 @@ def started(folder: Path) -> None:
 
 def save(folder: Path) -> None:
     """Write an ensemble and a vocabulary."""
-    ensemble().save(folder / "saved")
+    ensemble().save(folder / "saved", overwrite=True)
     words = Tokenizer.build(["a cat sat", "a dog ran"], 12, buckets=4)
     words.save(folder / "words.json")
 

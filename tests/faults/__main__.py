@@ -28,7 +28,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=[*SUITES])
     parser.add_argument("--seeds", default="0:40", type=_range, help="FIRST:END")
     parser.add_argument("--workers", default=1, type=int, help="processes at a time")
-    parser.add_argument("--minutes", default=float("inf"), type=float, help="for each suite")
+    parser.add_argument(
+        "--minutes", default=float("inf"), type=float, help="for each suite"
+    )
     parser.add_argument("--totals", default="faults.json", type=Path)
     parser.add_argument("--again", action="store_true", help="what was wrong first")
     return parser.parse_args(words)

@@ -31,7 +31,9 @@ def forked(work: Callable[[], object], log: Path) -> int:
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM):
             handler = (
-                signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+                signal.default_int_handler
+                if number == signal.SIGINT
+                else signal.SIG_DFL
             )
             signal.signal(number, handler)
         torch.set_num_threads(1)

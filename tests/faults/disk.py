@@ -24,6 +24,7 @@ TURNS = (
     *("saving", "corrupted copies", "training", "checkpoint", "store", "predictions"),
     *("training", "exchange", "checkpoint", "evaluation", "predictions", "sweep"),
 )
+COMMAND = "SystemExit"
 OWN = (OSError, JobError, LeaseLostError)
 
 
@@ -50,13 +51,18 @@ def _outcome(
         last = draw.randint(1, whole.operations)
         ended(forked(lambda: _watched(run, work, _killing(last)), log))
     number, lasting = draw.randint(1, whole.operations), draw.random() < 0.5
-    faulty = _removing(number, work) if fault == VANISHED else _failing(number, fault, lasting)
+    faulty = (
+        _removing(number, work)
+        if fault == VANISHED
+        else _failing(number, fault, lasting)
+    )
     told = folder / "told.json"
     child = forked(lambda: _telling(lambda: _watched(run, work, faulty), told), log)
     code = ended(child)
     if not told.exists():
         return f"{WRONG}: ended in {code}: {last_words(log)}"
     kind, own, message = json.loads(told.read_text())
+    message = last_words(log) if kind == COMMAND else message
     if wrong := _complaint(own, kind, message, folder, child, fault):
         return f"{WRONG}: {wrong}"
     if fault == VANISHED and kind:  # as the sentence says: again in a new folder
@@ -99,14 +105,11 @@ def _telling(work: Callable[[], None], told: Path) -> None:
     except Exception as error:
         known = isinstance(error, OWN)
         found = [type(error).__name__, known, str(error)]
-    except SystemExit as end:  # a command that has told its log
-        known = end.code not in BY_SIGNAL
-        os.sync()
-        found = ["SystemExit", known, f"{told.parent} {end.code}"]
+    except SystemExit as end:  # a command, which has told its log
+        found = [COMMAND, end.code not in BY_SIGNAL, ""]
     else:
         found = ["", True, ""]
-    with open(os.open(told, os.O_WRONLY | os.O_CREAT), "w") as file:
-        file.write(json.dumps(found))
+    told.write_text(json.dumps(found))
 
 
 Act = Callable[[int, str, Path], None]

@@ -1,5 +1,6 @@
 """Damaged bytes in every kind of file that is read."""
 
+import os
 import resource
 import signal
 from functools import cache
@@ -22,7 +23,9 @@ def bound_memory() -> None:
     """Let this process take only so much memory more than it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, hard))
+    resource.setrlimit(
+        resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, hard)
+    )
 
 
 @cache
@@ -34,11 +37,11 @@ def _made(name: str, folder: Path) -> tuple[Path, bytes, object]:
 
 def outcome(seed: int, root: Path) -> tuple[str, str]:
     """Damage a file and read it; return what came of it."""
-    import os
-
     name = NAMES[seed % len(NAMES)]
     case = CASES[name]
-    file, content, whole = _made(name, root / f"files{os.getpid()}" / str(seed % len(NAMES)))
+    file, content, whole = _made(
+        name, root / f"files{os.getpid()}" / str(seed % len(NAMES))
+    )
     bound_memory()
     file.write_bytes(damaged(content, seed))
     signal.signal(signal.SIGALRM, _ring)

@@ -5,7 +5,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
@@ -49,7 +49,9 @@ def outcome(seed: int, root: Path) -> tuple[str, str]:
     try:
         disturb = _killed_ranks if name == RANKS else _killed
         whole = reference("training" if name == RANKS else name, root)
-        kind, wrong = disturb(name, number, folder, whole, random.Random(f"kills {seed}"))
+        kind, wrong = disturb(
+            name, number, folder, whole, random.Random(f"kills {seed}")
+        )
         wrong = wrong or _again(name, folder, whole)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -63,16 +65,13 @@ def _killed(
     whole: Reference,
     draw: random.Random,
 ) -> tuple[str, str]:
-    """Let a signal end a piece of work; return which, and what is wrong with its end."""
+    """Let a signal end some work; return which, and what is wrong with its end."""
     scenario, work = SCENARIOS[name], folder / "whole"
     work.mkdir()
     at_a_time = not scenario.in_this_process or draw.random() < 0.4
-    run: Callable[[], None] = lambda: scenario.work(work)
-    if not at_a_time:
-        last = draw.randint(1, whole.operations)
-        run = lambda: _dying(scenario, work, number, last)
+    last = 0 if at_a_time else draw.randint(1, whole.operations)
     log = folder / "log"
-    child = forked(run, log)
+    child = forked(lambda: dying(scenario, work, number, last), log)
     if at_a_time:
         time.sleep(draw.uniform(0, whole.seconds))
         _signal(child, number, everybody=draw.random() < 0.5)
@@ -83,21 +82,23 @@ def _killed(
     return kind, f"{number.name} ended in {code}: {last_words(log)}"
 
 
-def _dying(scenario: Scenario, folder: Path, number: int, last: int) -> None:
+def dying(scenario: Scenario, folder: Path, number: int, last: int) -> None:
+    """Work until a signal comes at the last of its file operations; 0 for none."""
+    if not last:
+        return scenario.work(folder)
+
     def act(operation_number: int, operation: str, path: Path) -> None:
         if operation_number == last:
             os.kill(os.getpid(), number)
 
     with at_operations(folder, act):
-        scenario.work(folder)
+        return scenario.work(folder)
 
 
 def _signal(child: int, number: int, *, everybody: bool) -> None:
     """Send a signal to a process or its whole group, if it is still there."""
-    try:
+    with suppress(ProcessLookupError):
         (os.killpg if everybody else os.kill)(child, number)
-    except ProcessLookupError:
-        pass
 
 
 def _again(name: str, folder: Path, whole: Reference) -> str:

@@ -2,11 +2,12 @@
 
 import random
 import shutil
+import signal
 from pathlib import Path
 from unittest import mock
 
 from faults.children import BLOCKED, ended, forked, last_words
-from faults.kills import _dying
+from faults.kills import dying
 from faults.scenarios import SCENARIOS, contents, differences, reference
 from faults.totals import WRONG
 from mutations import damaged
@@ -28,7 +29,12 @@ def half(name: str, number: int, root: Path) -> Path:
         made = root / "halves" / f"{name} {number} made"
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)
-        ended(forked(lambda: _dying(SCENARIOS[name], made, 9, last), root / "half.log"))
+        ended(
+            forked(
+                lambda: dying(SCENARIOS[name], made, signal.SIGKILL, last),
+                root / "half.log",
+            )
+        )
         made.rename(folder)
     return folder
 

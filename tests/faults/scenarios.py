@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 import tepui
 from damage_cases import DATA, LARGER, ensemble
@@ -39,8 +39,18 @@ SMALL = ["--members", "2", "--sharpness", "10", "--epochs", "2", "--ensembles", 
 SMALL += ["--corruptions", "none", "--model", "MLP", "--model.hidden", "[4]"]
 # Which checkpoint a member's file is of: interruptions make more of them.
 GENERATION = re.compile(r"(checkpoint/member\d+-)\d+")
+PAGES = (".html", ".svg", ".png", ".md")
 # Names, in documents, of what may differ between two undisturbed runs.
-TIMES = ("second", "timeline", "environment", "sha256", "folder", "generation", "cost", "memory")
+TIMES = (
+    "second",
+    "timeline",
+    "environment",
+    "sha256",
+    "folder",
+    "generation",
+    "cost",
+    "memory",
+)
 
 
 def fit(folder: Path, method: Any, **how: Any) -> None:
@@ -225,13 +235,24 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def _content(file: Path) -> Any:
-    if file.suffix == ".safetensors":
-        with safe_open(file, "pt") as opened:
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        return {name: (t.dtype, t.shape, bytes(raw_bytes(t).numpy())) for name, t in tensors.items()}
-    if file.suffix in (".json", ".jsonl"):
-        return [_timeless(json.loads(line)) for line in _documents(file)]
-    return "page" if file.suffix in (".html", ".svg", ".png", ".md") else file.read_bytes()
+    try:
+        if file.suffix == ".safetensors":
+            return _tensors(file)
+        if file.suffix in (".json", ".jsonl"):
+            return [_timeless(json.loads(line)) for line in _documents(file)]
+    except (SafetensorError, ValueError):
+        return "damaged", file.read_bytes()
+    return "page" if file.suffix in PAGES else file.read_bytes()
+
+
+def _tensors(file: Path) -> dict[str, Any]:
+    with safe_open(file, "pt") as opened:
+        names = [*opened.keys()]
+        tensors = {name: opened.get_tensor(name) for name in names}
+    return {
+        name: (t.dtype, t.shape, raw_bytes(t).numpy().tobytes())
+        for name, t in tensors.items()
+    }
 
 
 def _documents(file: Path) -> list[str]:

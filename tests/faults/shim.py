@@ -44,12 +44,14 @@ def at_operations(folder: Path, act: Act) -> Iterator[None]:
 
     def count(operation: str, path: Any) -> None:
         nonlocal number
-        place = os.path.abspath(os.fspath(path))
+        place = str(Path(path).absolute())
         if place == below or place.startswith(below + os.sep):
             number += 1
             act(number, operation, Path(place))
 
-    def open_file(file: Any, mode: str = "r", buffering: int = -1, *more: Any, **how: Any):
+    def open_file(
+        file: Any, mode: str = "r", buffering: int = -1, *more: Any, **how: Any
+    ):
         if isinstance(file, int) or not set(mode) & set("wax+"):
             return opened(file, mode, buffering, *more, **how)
         count("open", file)
@@ -66,7 +68,7 @@ def at_operations(folder: Path, act: Act) -> Iterator[None]:
         return os_open(path, flags, *more, **how)
 
     def sync(descriptor: int) -> None:
-        count("fsync", os.readlink(f"/proc/self/fd/{descriptor}"))
+        count("fsync", Path(f"/proc/self/fd/{descriptor}").readlink())
         fsync(descriptor)
 
     def of_path(name: str) -> Callable[..., Any]:

@@ -86,7 +86,9 @@ def held(cycle: int, seconds: float) -> Cycle:
     """Return what this process holds."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     mebibytes = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    files, threads = (len(os.listdir(f"/proc/self/{name}")) for name in ("fd", "task"))
+    files, threads = (
+        len([*Path(f"/proc/self/{name}").iterdir()]) for name in ("fd", "task")
+    )
     return Cycle(cycle, round(mebibytes, 2), files, threads, round(seconds, 2))
 
 

@@ -89,7 +89,9 @@ def _readable(found: dict[str, dict[str, object]]) -> str:
     """Return JSON with a line for every count."""
     suites = []
     for suite, parts in found.items():
-        lines = [f"    {json.dumps(name)}: {_list(part)}" for name, part in parts.items()]
+        lines = [
+            f"    {json.dumps(name)}: {_list(part)}" for name, part in parts.items()
+        ]
         suites.append(f"  {json.dumps(suite)}: {{\n" + ",\n".join(lines) + "\n  }")
     return "{\n" + ",\n".join(suites) + "\n}"
 

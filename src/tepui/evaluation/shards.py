@@ -178,9 +178,9 @@ def predict_shards(
     """Write an ensemble's predictions for a data set, shard after shard.
 
     Shards that are there already are checked and left alone, so that the same call
-    goes on where one was killed. Of ``world`` processes that write into the same folder, each is
-    given its ``rank`` and takes every ``world``-th shard. Neither kills nor their
-    number change what is written.
+    goes on where one was killed. Of ``world`` processes that write into the same
+    folder, each is given its ``rank`` and takes every ``world``-th shard. Neither kills
+    nor their number change what is written.
 
     Args:
         ensemble: What predicts, where it lies.

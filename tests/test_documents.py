@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elsewhere import check_elsewhere
 from tepui.papers.recipe import PAPERS, Diagram, names
 
 ROOT = Path(__file__).parent.parent
@@ -24,8 +25,11 @@ EXAMPLES = [
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_example_runs(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "example", "exec"), {"__name__": "example"})
+    space = {"__name__": "example"}
+    exec(compile(code, "example", "exec"), space)
     assert capsys.readouterr().out
+    for file in tmp_path.glob("*.onnx"):
+        check_elsewhere(file, space["raw"], space["out"], tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

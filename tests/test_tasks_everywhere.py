@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import tepui
 from tepui import Task, evaluation, methods, sharpness
 from tepui.data import Arrays
+from tepui.export import export_ensemble
 from tepui.losses import MSE
 from tepui.methods import A2D, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 
@@ -82,6 +83,16 @@ def predict_shards(ensemble, path):
     evaluation.write_predictions(shards, path / "out.csv")
 
 
+def prediction_cost(ensemble, path):
+    found = evaluation.prediction_cost(ensemble, DATA)
+    assert found.parameters == sum(p.numel() for p in ensemble.parameters())
+
+
+def exported(ensemble, path):
+    done = export_ensemble(ensemble, DATA, path / "numbers.pt2", to="torch")
+    assert set(done.differences) == {"mean", "std", "epistemic"}
+
+
 def refused(function):
     def walk(ensemble, path):
         with pytest.raises(ValueError, match="ensemble must choose between classes"):
@@ -97,10 +108,12 @@ def uniform_soup(ensemble, path):
 WALKS = {
     "aggregations": refused(tepui.aggregations),
     "evaluate": evaluate,
+    "export_ensemble": exported,
     "fit": fit,
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,
     "predict_shards": predict_shards,
+    "prediction_cost": prediction_cost,
     "train": train,
     "uniform_soup": uniform_soup,
 }
@@ -147,6 +160,9 @@ def test_what_an_ensemble_itself_does_takes_no_softmax(no_softmax, tmp_path):
     for field in ("mean", "std", "epistemic"):
         assert getattr(out, field).shape == (48, 1)
     str(out)
+    with pytest.raises(ValueError, match="task must be one of classes"):
+        ensemble.calibrate(DATA)
+    ensemble.conformal(DATA, coverage=0.8)
     ensemble.save(tmp_path)
     loaded = tepui.load(tmp_path, factory=lambda: nn.Linear(4, 1))
     assert torch.equal(loaded.predict(X).mean, out.mean)

@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+import tepui
 from tepui import Ensemble, Task
 from tepui.core.storage import read_tensors
 from tepui.data import Arrays
 from tepui.evaluation import predict_shards, write_predictions
+from tepui.evaluation.shards import KIND
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
 LABELED = Arrays(X, torch.arange(20) % 3)
@@ -92,3 +94,41 @@ def test_bad_calls_are_refused(tmp_path):
     found.file(1).unlink()
     with pytest.raises(ValueError, match="hold all shards"):
         write_predictions(found, tmp_path / "other.csv")
+
+
+@pytest.mark.filterwarnings("ignore:dataset")
+@pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
+def test_tables_hold_calibrated_answers_and_sets(tmp_path, method):
+    """As predict gives them at once."""
+    noise = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
+    x = X.repeat(3, 1)
+    data = Arrays(x, (x + noise)[:, :3].argmax(1))
+    ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=1)
+    how = {"method": tepui.methods.DeepEnsemble(), "epochs": 30, "progress": "none"}
+    tepui.fit(ensemble, Arrays(data.inputs, data.inputs[:, :3].argmax(1)), **how)
+    ensemble.calibrate(data, method=method)
+    ensemble.conformal(data, coverage=0.8)
+    options = {"shard_size": 16, "logits_in": "float32"}
+    found = predict_shards(ensemble, data, tmp_path / "parts", **options)
+    out = ensemble.predict(data)
+    file = write_predictions(found, tmp_path / "out.safetensors")
+    tensors, _ = read_tensors(file, KIND)
+    torch.testing.assert_close(tensors["confidence"], out.confidence)
+    torch.testing.assert_close(tensors["probability"], out.probs)
+    assert torch.equal(tensors["prediction"], out.labels)
+    assert torch.equal(tensors["in_set"], out.sets)
+    ensemble.calibration = None
+    with pytest.raises(ValueError, match="ensemble must be what"):
+        predict_shards(ensemble, data, tmp_path / "parts", **options)
+
+
+def test_tables_hold_intervals_of_promised_coverage(tmp_path):
+    x = torch.randn(60, 4)
+    data = Arrays(x, x.sum(1))
+    ensemble = Ensemble.build(lambda: nn.Linear(4, 1), members=2, seed=1)
+    ensemble.task = Task("regression")
+    ensemble.conformal(data, coverage=0.8)
+    found = predict_shards(ensemble, data, tmp_path / "parts", shard_size=16)
+    lower, upper = ensemble.predict(data).conformal_interval
+    assert torch.equal(found.statistics()["conformal_lower"], lower)
+    assert torch.equal(found.statistics()["conformal_upper"], upper)

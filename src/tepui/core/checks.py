@@ -60,6 +60,11 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
     )
 
 
+def have_values() -> bool:
+    """Return whether tensors have values; none do while a graph is traced."""
+    return not torch.compiler.is_compiling()
+
+
 def logits_shape(
     logits: Tensor, *, min_members: int = 1, first_sample: int = 0
 ) -> None:
@@ -73,6 +78,8 @@ def logits_shape(
     rule = "hold at least one sample and one class"
     require(samples > 0 and classes > 0, "logits", rule, shape)
     # A NaN makes the sum one; finding it takes a copy, the sum does not.
+    if not have_values():
+        return
     if torch.isnan(logits.detach().sum()) and (bad := torch.isnan(logits)).any():
         member, sample, _ = bad.nonzero()[0].tolist()
         raise ValueError(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.checks import have_values, require
 from tepui.core.types import check_types
 
 Inputs = Tensor | Mapping[str, Tensor]
@@ -162,8 +162,10 @@ class Normalize:
         """
         images = to_float(images)
         axes = max(0, images.ndim - 2)
-        mean = _channels(self.mean, axes, images.dtype, images.device)
-        std = _channels(self.std, axes, images.dtype, images.device)
+        # What is traced into a graph has no values, and must not be kept.
+        along = _channels if have_values() else _channels.__wrapped__
+        mean = along(self.mean, axes, images.dtype, images.device)
+        std = along(self.std, axes, images.dtype, images.device)
         return (images - mean) / std
 
 

@@ -8,7 +8,6 @@ from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED, member_seeds, seeded
@@ -25,20 +24,13 @@ from tepui.ensembles.building import (
     factories_for,
     warn_of_identical,
 )
-from tepui.ensembles.held_out import fitted_calibration, fitted_conformity, held_out
 from tepui.ensembles.inputs import input_batches
+from tepui.ensembles.meaning import Meaningful
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
-from tepui.metrics import (
-    Calibration,
-    CalibrationMethod,
-    Conformity,
-    IntervalScoreName,
-    Rule,
-    SetScore,
-)
+from tepui.metrics import Rule
 from tepui.metrics.calibrators import stored_calibration
-from tepui.metrics.conformal import check_coverage, stored_conformity
+from tepui.metrics.conformal import stored_conformity
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (
     chunks,
@@ -63,16 +55,7 @@ KIND = "ensemble"
 EXTRACTOR = "extractor"
 
 
-class _Meaning:
-    """What outputs mean, shared by an ensemble and its heads."""
-
-    task: Task | None = None
-    calibration: Calibration | None = None
-    conformity: Conformity | None = None
-    trained_on: tuple[str, ...] = ()
-
-
-class Ensemble(nn.Module):
+class Ensemble(Meaningful):
     """Members that predict together.
 
     Args:
@@ -108,7 +91,6 @@ class Ensemble(nn.Module):
     ) -> None:
         check_types(Ensemble.__init__, locals())
         super().__init__()
-        self._meaning = _Meaning()
         self.task = task
         self.preparation = None
         self.extractor = None if extractor is None else frozen(extractor)
@@ -210,161 +192,6 @@ class Ensemble(nn.Module):
         heads._meaning = self._meaning
         return heads
 
-    @property
-    def task(self) -> Task | None:
-        """What outputs mean: what the loss of ``fit`` says, or what is set here.
-
-        None where nobody has said: two outputs or more per sample are then taken for
-        logits of classes, and anything else is refused.
-        """
-        return self._meaning.task
-
-    @task.setter
-    def task(self, task: Task | None) -> None:
-        fits = task is None or isinstance(task, Task)
-        rule = "be a tepui.Task, such as Task('regression'), or None"
-        require(fits, "task", rule, task)
-        self._meaning.task = task
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """What ``predict`` applies to logits, see :meth:`calibrate`; None for nothing.
-
-        To set it forgets the sets and intervals that :meth:`conformal` made, which
-        hold for the probabilities as they were.
-        """
-        return self._meaning.calibration
-
-    @calibration.setter
-    def calibration(self, calibration: Calibration | None) -> None:
-        self._meaning.calibration = calibration
-        self._meaning.conformity = None
-
-    @property
-    def conformity(self) -> Conformity | None:
-        """What makes sets and intervals of predictions, see :meth:`conformal`."""
-        return self._meaning.conformity
-
-    @conformity.setter
-    def conformity(self, conformity: Conformity | None) -> None:
-        self._meaning.conformity = conformity
-
-    @property
-    def trained_on(self) -> tuple[str, ...]:
-        """By what ``fit`` knows its training data again; empty before it."""
-        return self._meaning.trained_on
-
-    @trained_on.setter
-    def trained_on(self, hashes: Sequence[str]) -> None:
-        self._meaning.trained_on = tuple(hashes)
-
-    def calibrate(
-        self,
-        dataset: Dataset[Any],
-        method: CalibrationMethod = "temperature",
-        *,
-        rule: Rule = "probability",
-        batch_size: int = 1024,
-        workers: int = 0,
-    ) -> Calibration:
-        """Make probabilities mean what they say, by held-out data.
-
-        From then on ``predict`` applies it, :meth:`save` keeps it and ``evaluate``
-        shows what it changes. ``fit`` forgets it.
-
-        Args:
-            dataset: Data that members were not trained on, with labels.
-            method: ``"temperature"``, one factor of all logits; ``"vector"``, a factor
-                and an offset for each class; ``"isotonic"``, a rising map of each
-                class's probability, which changes the ensemble's probabilities and
-                leaves members, and so how far they disagree, as they are.
-            rule: How members are combined, ``"probability"`` or ``"logit"``; it is the
-                one to predict with.
-            batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
-
-        Returns:
-            The calibration, which is also :attr:`calibration`; None there undoes it.
-
-        Raises:
-            ValueError: If outputs are not logits of classes, or an option is unknown.
-
-        Example:
-            >>> import tepui
-            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
-            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
-            >>> _ = ensemble.calibrate(data, "vector")
-            >>> ensemble.predict(data.inputs).probs.shape
-            torch.Size([30, 3])
-        """
-        one_of("method", method, get_args(CalibrationMethod))
-        held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
-        self.calibration = fitted_calibration(held, method, rule)
-        return self.calibration
-
-    def conformal(
-        self,
-        dataset: Dataset[Any],
-        coverage: float = 0.9,
-        score: SetScore | IntervalScoreName | None = None,
-        *,
-        rule: Rule = "probability",
-        seed: int | None = None,
-        batch_size: int = 1024,
-        workers: int = 0,
-    ) -> Conformity:
-        """Make sets of classes, or intervals of numbers, that hold as often as told.
-
-        For new samples that are exchangeable with the held-out ones, ``sets`` and
-        ``conformal_interval`` of a prediction hold the truth with a probability of at
-        least ``coverage``. Under a shift they need not, as ``evaluate`` shows. Take
-        other data than for :meth:`calibrate`, which must come first.
-
-        Args:
-            dataset: Data that members were not trained on, with targets.
-            coverage: How often the truth shall be held, in (0, 1).
-            score: Of classes ``"threshold"`` (the default), ``"aps"`` or ``"raps"``; of
-                numbers ``"residual"``, ``"normalized"`` by the predicted standard
-                deviation, or ``"quantile"``, by default what the task has. See
-                :class:`tepui.metrics.ConformalSets` and
-                :class:`tepui.metrics.ConformalIntervals`.
-            rule: How members are combined; it is the one to predict with.
-            seed: For ``"aps"`` and ``"raps"``: draw random numbers, so that the
-                coverage is met closely. Without it sets depend on the sample alone.
-            batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
-
-        Returns:
-            What makes sets or intervals, which is also :attr:`conformity`.
-
-        Raises:
-            ValueError: If the coverage lies outside (0, 1), or the score is not one of
-                the task.
-
-        Example:
-            >>> import tepui
-            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
-            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
-            >>> _ = ensemble.conformal(data, coverage=0.8)
-            >>> ensemble.predict(data.inputs).sets.shape
-            torch.Size([30, 3])
-        """
-        check_coverage(coverage)
-        one_of("rule", rule, get_args(Rule))
-        self._check_rule(rule)
-        held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
-        self.conformity = fitted_conformity(
-            held, coverage, score, rule, seed, self.calibration
-        )
-        return self.conformity
-
-    def _check_rule(self, rule: Rule) -> None:
-        if self.calibration is not None:
-            own = self.calibration.rule
-            wanted = f"be {own!r}, for which the ensemble is calibrated"
-            fits = rule == own
-            require(fits, "rule", f"{wanted} (calibration = None undoes it)", rule)
-
     def __len__(self) -> int:
         return len(self.members)
 
@@ -465,17 +292,29 @@ class Ensemble(nn.Module):
             batch_size=batch_size,
             workers=workers,
             device=device_of(self),
-            dtype=self._dtype,
+            dtype=self.dtype,
         )
         place = _place_of(inputs)
         parts = []
         for batch in batches:
             with evaluating(self), torch.no_grad(), refusal_named(batch):
                 parts.append(self(batch).to(place))
+        return self.predicted(torch.cat(parts, dim=1), rule)
+
+    def predicted(self, outputs: Tensor, rule: Rule = "probability") -> Prediction:
+        """Return what outputs of the members predict, calibrated.
+
+        Args:
+            outputs: What :meth:`forward` returned, ``(members, samples, outputs, …)``.
+            rule: How members are combined; of no effect on numbers.
+
+        Returns:
+            The prediction, as :meth:`predict` makes it of inputs.
+        """
         classes = () if self.preparation is None else self.preparation.classes
-        outputs, joint = calibrated(torch.cat(parts, dim=1), self.calibration)
+        changed, joint = calibrated(outputs, self.calibration)
         return prediction_of(
-            outputs,
+            changed,
             self.task,
             rule=rule,
             classes=classes,
@@ -484,7 +323,7 @@ class Ensemble(nn.Module):
         )
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
         """The type that members compute in."""
         tensors = (*self.parameters(), *self.buffers())
         kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())

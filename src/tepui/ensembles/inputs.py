@@ -45,10 +45,10 @@ def input_batches(
     Floating numbers of numpy's come in the type that members compute in.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
-    given = _as_data(inputs, preparation, dtype)
+    given = as_data(inputs, preparation, dtype)
     if isinstance(given, Tensor | Mapping):
         for chunk in chunks(given, batch_size):
-            yield _prepared(inputs_to(chunk, device), preparation, raw)
+            yield prepared_inputs(inputs_to(chunk, device), preparation, raw)
         return
     rule = "be False for data sets and loaders, which prepare their samples themselves"
     prepares_itself = given is inputs
@@ -81,7 +81,7 @@ def files_of(inputs: Any) -> list[Path] | None:
     return None
 
 
-def _as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -> Any:
+def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -> Any:
     """Return tensors, a data set or a loader in the place of any kind of inputs."""
     if isinstance(inputs, Tensor | np.ndarray):
         return _tensor(inputs, dtype)
@@ -110,7 +110,10 @@ def _as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -
     return inputs
 
 
-def _prepared(inputs: Inputs, preparation: Preparation | None, raw: bool) -> Inputs:
+def prepared_inputs(
+    inputs: Inputs, preparation: Preparation | None, raw: bool
+) -> Inputs:
+    """Return numbers as a model sees them: bytes, and what is raw, prepared."""
     tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
     stored = isinstance(inputs, Tensor) and inputs.dtype == torch.uint8
     if not (raw or stored):

@@ -120,7 +120,7 @@ def _columns(
                 columns["class"] = [classes[label] for label in tensor.tolist()]
             continue
         count = tensor.shape[1]
-        known = len(classes) == count and name.startswith("prob")
+        known = len(classes) == count and name in ("probability", "in_set")
         for number, values in enumerate(tensor.T.tolist()):
             part = classes[number] if known else number
             columns[name if count == 1 else f"{name}_{part}"] = values
@@ -133,7 +133,7 @@ def _named(
     """Return what a shard holds by plain names, with probabilities where it can."""
     found = {NAMES.get(name, name): part for name, part in shard.items()}
     logits = found.pop("logits", None)
-    if logits is not None and "label" in shard:
+    if logits is not None and "label" in shard and "probability" not in found:
         assert predictions.rule in get_args(Rule)
         rule: Any = predictions.rule
         found["probability"] = ensemble_probs(logits.float(), rule=rule)

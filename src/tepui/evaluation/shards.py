@@ -32,10 +32,12 @@ from tepui.core.types import check_types
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import calibrated, prediction_of
+from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.dataset_logits import logit_batches, task_on
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
-from tepui.metrics import Rule
+from tepui.metrics import ConformalIntervals, ConformalSets, Rule
 from tepui.metrics.chunks import regrouped
 from tepui.modules.running import device_of
 
@@ -243,12 +245,13 @@ def predict_shards(
         span = plan.rows(number)
         rows = torch.arange(span.start, span.stop).split(batch_size)
         batches = logit_batches(ensemble, dataset, batch_size, workers, precision, rows)
-        tensors = _shard(batches, task, choice, rule, logits_in)
+        tensors = _shard(ensemble, batches, task, choice, rule, logits_in)
         write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
 
 def _shard(
+    ensemble: Ensemble,
     batches: Iterator[tuple[Tensor, Tensor]],
     task: Task,
     choice: bool,
@@ -256,15 +259,44 @@ def _shard(
     logits_in: LogitType,
 ) -> dict[str, Tensor]:
     parts, kept = [], []
-    for logits, labels in regrouped(batches) if choice else batches:
+    for outputs, labels in regrouped(batches) if choice else batches:
+        logits, joint = calibrated(outputs, ensemble.calibration)
+        out = prediction_of(
+            logits, task, rule=rule, joint=joint, conformity=ensemble.conformity
+        )
         if choice:
-            parts.append(sample_statistics(logits, labels, rule=rule))
+            found = _of_choice(logits, joint, labels, rule)
         else:
-            parts.append(task_statistics(logits, labels, task, rule=rule))
+            found = task_statistics(logits, labels, task, rule=rule)
+        parts.append(found | _promised(out))
         if logits_in != "none":
+            if joint is not None:
+                parts[-1]["probability"] = out.probs
             kept.append(within(logits, TYPES[logits_in]).cpu())
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     return tensors | ({"logits": torch.cat(kept, dim=1)} if kept else {})
+
+
+def _of_choice(
+    logits: Tensor, joint: Tensor | None, labels: Tensor, rule: Rule
+) -> dict[str, Tensor]:
+    """Return the statistics of calibrated logits, or of a calibrated whole."""
+    found = sample_statistics(logits, labels, rule=rule)
+    if joint is None:
+        return found
+    whole = sample_statistics(joint, labels)
+    names = ("prediction", "confidence", "label_probability")
+    return found | {name: whole[name] for name in names}
+
+
+def _promised(out: Prediction) -> dict[str, Tensor]:
+    """Return the sets or intervals of a promised coverage, if there is a promise."""
+    if isinstance(out.conformity, ConformalSets):
+        return {"in_set": out.sets}
+    if isinstance(out.conformity, ConformalIntervals):
+        lower, upper = out.conformal_interval
+        return {"conformal_lower": lower, "conformal_upper": upper}
+    return {}
 
 
 def _begin(plan: ShardedPredictions) -> None:
@@ -280,8 +312,16 @@ def _begin(plan: ShardedPredictions) -> None:
 
 
 def weights_digest(ensemble: Ensemble) -> str:
-    """Return a hash of all weights."""
-    return _digest(ensemble.state_dict())
+    """Return a hash of all weights, and of what is done to outputs."""
+    tensors = dict(ensemble.state_dict())
+    calibration, conformity = ensemble.calibration, ensemble.conformity
+    if calibration is not None:
+        about = f"{calibration.method} by {calibration.rule}"
+        tensors |= {f"{about} {n}": t for n, t in calibration.tensors().items()}
+    if conformity is not None:
+        about = str(conformity.document())
+        tensors |= {f"{about} {n}": t for n, t in conformity.tensors().items()}
+    return _digest(tensors)
 
 
 def data_digest(dataset: Dataset[Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import have_values, one_of, require
 from tepui.metrics.aggregate import ensemble_probs
 from tepui.metrics.chunks import Rule, check_logits, dtype_of, samples_at_once
 from tepui.metrics.isotonic import isotonic_maps, mapped
@@ -194,9 +194,10 @@ class Isotonic:
             Shape ``(1, samples, classes)``.
         """
         _check_classes(logits, len(self.x))
+        runs = logits.split(samples_at_once(logits), 1) if have_values() else [logits]
         parts = [
             mapped(ensemble_probs(part, rule=self.rule), self.x, self.y, self.least)
-            for part in logits.split(samples_at_once(logits), dim=1)
+            for part in runs
         ]
         return torch.cat(parts).log().unsqueeze(0)
 

@@ -13,7 +13,13 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import labels_match, logits_shape, one_of, require
+from tepui.core.checks import (
+    have_values,
+    labels_match,
+    logits_shape,
+    one_of,
+    require,
+)
 
 Rule = Literal["probability", "logit", "vote"]
 """How members are combined: mean probability, softmax of the mean logits, or votes."""
@@ -236,7 +242,7 @@ def check_logits(
     """Check logits, and labels if there are any, as every metric does on entry."""
     logits_shape(logits, min_members=min_members)
     # A finite sum has finite terms; only a sum that overflows needs a closer look.
-    if not math.isfinite(float(logits.detach().sum())):
+    if have_values() and not math.isfinite(float(logits.detach().sum())):
         low, high = (float(bound) for bound in torch.aminmax(logits.detach()))
         finite = math.isfinite(low) and math.isfinite(high)
         wanted = "be finite (a large negative number stands for an impossible class)"
@@ -258,6 +264,9 @@ def wide(values: Tensor) -> Tensor:
 
 def chunks_of(logits: Tensor, labels: Tensor | None = None) -> Iterator[Chunk]:
     """Yield runs of samples, without gradient, in at least 32 bits."""
+    if not have_values():  # a graph takes any number of samples, all at once
+        yield Chunk(logits.to(dtype_of(logits)), labels)
+        return
     samples = samples_at_once(logits)
     for start in range(0, logits.shape[1], samples):
         part = logits.detach()[:, start : start + samples].to(dtype_of(logits))

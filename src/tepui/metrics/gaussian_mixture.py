@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import have_values, require
 from tepui.metrics.targets import check_levels, check_variances, member_tensors
 
 _HALVINGS = {torch.float32: 40, torch.float64: 70}
+_HALVINGS_IN_GRAPHS = 26  # enough for float32 next to the bracket's width
 
 
 def gaussian_quantiles(
@@ -40,13 +41,23 @@ def gaussian_quantiles(
     check_variances(spreads)
     wanted = given.to(values)
     centers, scales = values.unsqueeze(-1), spreads.sqrt().unsqueeze(-1)
-    by_member: Tensor = centers + scales * torch.special.ndtri(wanted)
+    by_member: Tensor = centers + scales * _standard(levels, values)
     low, high = by_member.amin(0), by_member.amax(0)
-    for _ in range(_HALVINGS[values.dtype]):
+    halvings = _HALVINGS[values.dtype] if have_values() else _HALVINGS_IN_GRAPHS
+    for _ in range(halvings):
         middle = low + (high - low) / 2
         short = torch.special.ndtr((middle - centers) / scales).mean(0) < wanted
         low, high = torch.where(short, middle, low), torch.where(short, high, middle)
     return high
+
+
+def _standard(levels: Sequence[float], like: Tensor) -> Tensor:
+    """Return quantiles of the standard normal distribution, which are plain numbers.
+
+    So a graph that is traced holds them as constants.
+    """
+    at = (torch.tensor(level, dtype=like.dtype) for level in levels)
+    return like.new_tensor([torch.special.ndtri(level).item() for level in at])
 
 
 def mixture_log_density(means: Tensor, variances: Tensor, targets: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tepui.core.checks import have_values
 from tepui.metrics import chunks
 from tepui.metrics.binning import sorted_rows
 
@@ -57,7 +58,7 @@ def mapped(probs: Tensor, x: Tensor, y: Tensor, floor: float) -> Tensor:
     """Return probabilities after the maps, their rows summing to one."""
     columns = probs.T.contiguous()
     x, y = x.to(columns), y.to(columns)
-    right = torch.searchsorted(x, columns).clamp_(1, max(1, x.shape[1] - 1))
+    right = _first_not_below(x, columns).clamp_(1, max(1, x.shape[1] - 1))
     left = right - 1
     right = right.clamp_(max=x.shape[1] - 1)
     low, high = x.gather(1, left), x.gather(1, right)
@@ -65,6 +66,14 @@ def mapped(probs: Tensor, x: Tensor, y: Tensor, floor: float) -> Tensor:
     values = torch.lerp(y.gather(1, left), y.gather(1, right), share)
     values = values.clamp_(min=floor).T
     return values / values.sum(-1, keepdim=True)
+
+
+def _first_not_below(x: Tensor, columns: Tensor) -> Tensor:
+    """Return where each value would stand among the points of its row."""
+    if have_values():
+        return torch.searchsorted(x, columns)
+    # Graphs for other programs have no search; so many points lie below.
+    return (x.unsqueeze(1) < columns.unsqueeze(2)).sum(-1)
 
 
 def _map(ordered: Any, hits: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import have_values, require
 from tepui.metrics.chunks import dtype_of, wide
 from tepui.metrics.streaming import Streaming
 
@@ -76,7 +76,7 @@ def check_numbers(name: str, values: Tensor) -> None:
     require(values.ndim > 0, name, "have shape (samples, …)", shape)
     require(values.is_floating_point(), name, "be floating point", values.dtype)
     require(values.numel() > 0, name, "hold at least one sample", shape)
-    if not math.isfinite(float(values.detach().sum())):
+    if have_values() and not math.isfinite(float(values.detach().sum())):
         low, high = (float(bound) for bound in torch.aminmax(values.detach()))
         finite = math.isfinite(low) and math.isfinite(high)
         require(finite, name, "be finite", (low, high))
@@ -84,8 +84,9 @@ def check_numbers(name: str, values: Tensor) -> None:
 
 def check_variances(variances: Tensor) -> None:
     """Check that variances are positive."""
-    least = float(variances.detach().min())
-    require(least > 0, "variances", "be positive", least)
+    if have_values():
+        least = float(variances.detach().min())
+        require(least > 0, "variances", "be positive", least)
 
 
 def check_levels(levels: Sequence[float]) -> Tensor:

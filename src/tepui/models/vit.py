@@ -118,7 +118,7 @@ class _Tokens(nn.Module):
         patches = self.positions.num_embeddings - 1
         rule = f"hold images of {patches} patches"
         require(tokens.shape[1] == patches, "x", rule, tuple(x.shape))
-        places = torch.arange(patches + 1, device=x.device).expand(len(x), -1)
+        places = torch.arange(patches + 1, device=x.device).expand(x.shape[0], -1)
         tokens = torch.cat([self.first(torch.zeros_like(places[:, :1])), tokens], 1)
         placed: Tensor = tokens + self.positions(places)
         return placed

@@ -54,7 +54,7 @@ EXTENTS: dict[Size, Extent] = {
     "smoke": Extent(
         rho=(0.05, 0.2),
         fraction=(0.4,),
-        switch=(0.5, 1.0),
+        switch=(0.5, 0.75),
         held_out=0.25,
         samples=ALL,
         shortened=2,

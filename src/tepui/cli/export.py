@@ -1,0 +1,68 @@
+"""``tepui export``: a trained ensemble as one file that other programs run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from tepui.cli.architecture import fitted
+from tepui.cli.console import console
+from tepui.cli.datasets import Data, tested_part
+from tepui.ensembles.ensemble import load, preparation_in
+
+EXAMPLE = "tepui export runs/sam --to onnx --out sam.onnx"
+
+
+def export(
+    run: Path,
+    to: Literal["onnx", "torch"] = "onnx",
+    out: Path | None = None,
+    data: Data | None = None,
+    model: Callable[[], nn.Module] | None = None,
+    rule: Literal["probability", "logit", "vote"] = "probability",
+    coverage: float = 0.9,
+    precision: Literal["float32", "float16"] = "float32",
+    tolerance: float | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a trained ensemble as one graph for onnxruntime or torch, without tepui.
+
+    Args:
+        run: The folder of a run, or of a saved ensemble.
+        to: A graph for onnxruntime and its kin, or a program of torch.export.
+        out: The file; by default ensemble.onnx or ensemble.pt2 in the folder of the
+            run.
+        data: The data set on whose test part the graph is compared with the ensemble
+            before it is written. Required if the run was trained on anything but
+            digits.
+        model: The members' architecture, needed only for models tepui does not know.
+        rule: How members are combined.
+        coverage: Of intervals of numbers, unless the ensemble has conformal ones.
+        precision: What members compute in.
+        tolerance: The largest difference from the ensemble that is allowed; 1e-4 by
+            default, in float16 0.02.
+        overwrite: Replace an existing file.
+    """
+    from tepui.export import export_ensemble
+
+    file = run / ("ensemble.onnx" if to == "onnx" else "ensemble.pt2")
+    file = file if out is None else out
+    if file.exists() and not overwrite:
+        raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    known = preparation_in(run)
+    samples = tested_part(data, run)
+    samples = samples if known is None else known.dataset(samples)
+    ensemble = load(run, None if model is None else fitted(model, samples))
+    exported = export_ensemble(
+        ensemble,
+        samples,
+        file,
+        to=to,
+        rule=rule,
+        coverage=coverage,
+        precision=precision,
+        tolerance=tolerance,
+        overwrite=overwrite,
+    )
+    console().print(str(exported), markup=False, highlight=False)

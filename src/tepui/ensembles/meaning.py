@@ -1,0 +1,196 @@
+"""What an ensemble's outputs mean, and what held-out data made of them.
+
+An ensemble and its heads share it: both hold the same members.
+"""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import torch  # noqa: F401 - the examples use it
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.core.checks import one_of, require
+from tepui.core.task import Task
+from tepui.ensembles.held_out import fitted_calibration, fitted_conformity, held_out
+from tepui.metrics import (
+    Calibration,
+    CalibrationMethod,
+    Conformity,
+    IntervalScoreName,
+    Rule,
+    SetScore,
+)
+from tepui.metrics.conformal import check_coverage
+
+
+class Meaning:
+    """What is known of outputs beside the members themselves."""
+
+    task: Task | None = None
+    calibration: Calibration | None = None
+    conformity: Conformity | None = None
+    trained_on: tuple[str, ...] = ()
+
+
+class Meaningful(nn.Module):
+    """A module whose outputs have a meaning, see :class:`Ensemble`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._meaning = Meaning()
+
+    @property
+    def task(self) -> Task | None:
+        """What outputs mean: what the loss of ``fit`` says, or what is set here.
+
+        None where nobody has said: two outputs or more per sample are then taken for
+        logits of classes, and anything else is refused.
+        """
+        return self._meaning.task
+
+    @task.setter
+    def task(self, task: Task | None) -> None:
+        fits = task is None or isinstance(task, Task)
+        rule = "be a tepui.Task, such as Task('regression'), or None"
+        require(fits, "task", rule, task)
+        self._meaning.task = task
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What ``predict`` applies to logits, see :meth:`calibrate`; None for nothing.
+
+        To set it forgets the sets and intervals that :meth:`conformal` made, which
+        hold for the probabilities as they were.
+        """
+        return self._meaning.calibration
+
+    @calibration.setter
+    def calibration(self, calibration: Calibration | None) -> None:
+        self._meaning.calibration = calibration
+        self._meaning.conformity = None
+
+    @property
+    def conformity(self) -> Conformity | None:
+        """What makes sets and intervals of predictions, see :meth:`conformal`."""
+        return self._meaning.conformity
+
+    @conformity.setter
+    def conformity(self, conformity: Conformity | None) -> None:
+        self._meaning.conformity = conformity
+
+    @property
+    def trained_on(self) -> tuple[str, ...]:
+        """By what ``fit`` knows its training data again; empty before it."""
+        return self._meaning.trained_on
+
+    @trained_on.setter
+    def trained_on(self, hashes: Sequence[str]) -> None:
+        self._meaning.trained_on = tuple(hashes)
+
+    def calibrate(
+        self,
+        dataset: Dataset[Any],
+        method: CalibrationMethod = "temperature",
+        *,
+        rule: Rule = "probability",
+        batch_size: int = 1024,
+        workers: int = 0,
+    ) -> Calibration:
+        """Make probabilities mean what they say, by held-out data.
+
+        From then on ``predict`` applies it, :meth:`save` keeps it and ``evaluate``
+        shows what it changes. ``fit`` forgets it.
+
+        Args:
+            dataset: Data that members were not trained on, with labels.
+            method: ``"temperature"``, one factor of all logits; ``"vector"``, a factor
+                and an offset for each class; ``"isotonic"``, a rising map of each
+                class's probability, which changes the ensemble's probabilities and
+                leaves members, and so how far they disagree, as they are.
+            rule: How members are combined, ``"probability"`` or ``"logit"``; it is the
+                one to predict with.
+            batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
+
+        Returns:
+            The calibration, which is also :attr:`calibration`; None there undoes it.
+
+        Raises:
+            ValueError: If outputs are not logits of classes, or an option is unknown.
+
+        Example:
+            >>> import tepui
+            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+            >>> ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+            >>> _ = ensemble.calibrate(data, "vector")
+            >>> ensemble.predict(data.inputs).probs.shape
+            torch.Size([30, 3])
+        """
+        one_of("method", method, get_args(CalibrationMethod))
+        held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
+        self.calibration = fitted_calibration(held, method, rule)
+        return self.calibration
+
+    def conformal(
+        self,
+        dataset: Dataset[Any],
+        coverage: float = 0.9,
+        score: SetScore | IntervalScoreName | None = None,
+        *,
+        rule: Rule = "probability",
+        seed: int | None = None,
+        batch_size: int = 1024,
+        workers: int = 0,
+    ) -> Conformity:
+        """Make sets of classes, or intervals of numbers, that hold as often as told.
+
+        For new samples that are exchangeable with the held-out ones, ``sets`` and
+        ``conformal_interval`` of a prediction hold the truth with a probability of at
+        least ``coverage``. Under a shift they need not, as ``evaluate`` shows. Take
+        other data than for :meth:`calibrate`, which must come first.
+
+        Args:
+            dataset: Data that members were not trained on, with targets.
+            coverage: How often the truth shall be held, in (0, 1).
+            score: Of classes ``"threshold"`` (the default), ``"aps"`` or ``"raps"``; of
+                numbers ``"residual"``, ``"normalized"`` by the predicted standard
+                deviation, or ``"quantile"``, by default what the task has. See
+                :class:`tepui.metrics.ConformalSets` and
+                :class:`tepui.metrics.ConformalIntervals`.
+            rule: How members are combined; it is the one to predict with.
+            seed: For ``"aps"`` and ``"raps"``: draw random numbers, so that the
+                coverage is met closely. Without it sets depend on the sample alone.
+            batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
+
+        Returns:
+            What makes sets or intervals, which is also :attr:`conformity`.
+
+        Raises:
+            ValueError: If the coverage lies outside (0, 1), or the score is not one of
+                the task.
+
+        Example:
+            >>> import tepui
+            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+            >>> ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+            >>> _ = ensemble.conformal(data, coverage=0.8)
+            >>> ensemble.predict(data.inputs).sets.shape
+            torch.Size([30, 3])
+        """
+        check_coverage(coverage)
+        one_of("rule", rule, get_args(Rule))
+        self._check_rule(rule)
+        held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
+        self.conformity = fitted_conformity(
+            held, coverage, score, rule, seed, self.calibration
+        )
+        return self.conformity
+
+    def _check_rule(self, rule: Rule) -> None:
+        if self.calibration is not None:
+            own = self.calibration.rule
+            wanted = f"be {own!r}, for which the ensemble is calibrated"
+            fits = rule == own
+            require(fits, "rule", f"{wanted} (calibration = None undoes it)", rule)

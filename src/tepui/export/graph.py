@@ -1,0 +1,101 @@
+"""What is exported: from raw inputs to what an ensemble says of them."""
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from tepui.data.arrays import Inputs, map_inputs
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.inputs import prepared_inputs
+from tepui.ensembles.prediction import Prediction
+from tepui.metrics import Calibration, Conformity, Rule
+
+OF_CLASSES = ("probs", "labels", "confidence", "epistemic")
+COVERAGE = 0.9
+
+
+class Graph(nn.Module):
+    """An ensemble as a function of raw inputs that returns tensors by name.
+
+    Args:
+        ensemble: Copied to the CPU, in eval mode.
+        raw: Whether numbers that are not bytes are to be prepared too.
+        rule: How members are combined.
+        coverage: Of intervals, unless held-out data gave the ensemble its own.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, *, raw: bool, rule: Rule, coverage: float
+    ) -> None:
+        super().__init__()
+        self.ensemble = _on_cpu(ensemble)
+        self.raw, self.rule, self.coverage = raw, rule, coverage
+        self.halves = False
+        self.eval()
+
+    def halved(self) -> "Graph":
+        """Return a graph whose members compute in float16, and nothing else does."""
+        graph = deepcopy(self)
+        graph.ensemble.half()
+        graph.halves = True
+        return graph
+
+    def forward(self, inputs: Inputs) -> dict[str, Tensor]:
+        """Return what the task has to say of each sample."""
+        seen = prepared_inputs(inputs, self.ensemble.preparation, self.raw)
+        if self.halves:
+            outputs = self.ensemble(map_inputs(_halved, seen)).float()
+        else:
+            outputs = self.ensemble(seen)
+        return answers(self.ensemble.predicted(outputs, self.rule), self.coverage)
+
+    def predict(self, inputs: Inputs) -> Prediction:
+        """Return what the ensemble itself predicts, all checks included."""
+        return self.ensemble.predict(inputs, raw=self.raw, rule=self.rule)
+
+
+def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Tensor]:
+    """Return the fields of a prediction that are worth a place in a graph.
+
+    Example:
+        >>> import torch
+        >>> from tepui.ensembles.number_prediction import NumberPrediction
+        >>> sorted(answers(NumberPrediction(torch.zeros(2, 3, 1))))
+        ['epistemic', 'mean', 'std']
+    """
+    name = prediction.task.name
+    if name in ("classification", "multi_label"):
+        fields = {field: getattr(prediction, field) for field in OF_CLASSES}
+        return {**fields, "ood_score": prediction.ood_score()}
+    if name == "unknown":
+        return {"mean": prediction.mean, "spread": prediction.spread}
+    points = ("median",) if name == "quantiles" else ("mean", "std")
+    fields = {field: getattr(prediction, field) for field in (*points, "epistemic")}
+    if prediction.conformity is not None:
+        lower, upper = prediction.conformal_interval
+    elif name != "regression":
+        lower, upper = prediction.interval(coverage)
+    else:
+        return fields
+    return {**fields, "lower": lower, "upper": upper}
+
+
+def _on_cpu(ensemble: Ensemble) -> Ensemble:
+    """Return a copy on the CPU, with what held-out data gave it."""
+    copied = deepcopy(ensemble).cpu()
+    calibration, conformity = copied.calibration, copied.conformity
+    if calibration is not None:
+        copied.calibration = replace(calibration, **_tensors_of(calibration))
+    if conformity is not None:
+        copied.conformity = replace(conformity, **_tensors_of(conformity))
+    return copied
+
+
+def _tensors_of(fitted: Calibration | Conformity) -> dict[str, Any]:
+    return {name: tensor.cpu() for name, tensor in fitted.tensors().items()}
+
+
+def _halved(tensor: Tensor) -> Tensor:
+    return tensor.half() if tensor.is_floating_point() else tensor

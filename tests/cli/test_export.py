@@ -1,0 +1,49 @@
+"""``tepui export``: a run as one file, compared before it is written."""
+
+import pytest
+import torch
+
+import tepui
+from tepui.cli.main import main
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("export") / "run"
+    main(["train", *SMALL, "--epochs", "1", "--out", str(out)])
+    return out
+
+
+def test_a_run_becomes_one_file(run, tmp_path, capsys):
+    file = tmp_path / "digits.pt2"
+    words = ["export", str(run), "--to", "torch", "--out", str(file)]
+    main(words)
+    assert "largest difference from the ensemble" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    test = tepui.data.Digits(train=False)
+    with torch.no_grad():
+        found = torch.export.load(file).module()(test.inputs[:9])  # as they are stored
+    expected = tepui.load(run).predict(test)
+    assert torch.equal(found["labels"], expected.labels[:9])
+    torch.testing.assert_close(found["probs"], expected.probs[:9], rtol=0, atol=1e-5)
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "pass --overwrite to replace it" in capsys.readouterr().err
+
+
+def test_a_difference_beyond_the_tolerance_ends_in_words(run, capsys):
+    options = ["--to", "torch", "--precision", "float16", "--tolerance", "1e-9"]
+    with pytest.raises(SystemExit):
+        main(["export", str(run), *options])
+    assert "must differ from the ensemble's by at most 1e-09" in capsys.readouterr().err
+    assert not (run / "ensemble.pt2").exists()
+
+
+def test_help_shows_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["export", "--help"])
+    shown = capsys.readouterr().out
+    assert "tepui export runs/sam --to onnx --out sam.onnx" in shown

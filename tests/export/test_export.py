@@ -1,0 +1,273 @@
+"""One file answers like the ensemble, in a process that knows neither tepui nor torch.
+
+What an ensemble says is the reference; no exported graph is compared with another.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Subset
+
+import tepui
+from elsewhere import answers_elsewhere, check_same
+from tepui.data import Arrays, Normalize, Texts
+from tepui.data.preparation import preparation_of
+from tepui.export import export_ensemble
+from tepui.models import ConvNet, ResNet18, ViTTiny
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+SIZES = (1, 2, 7)
+BYTES = torch.randint(0, 256, (24, 1, 8, 8), dtype=torch.uint8)
+IMAGES = Arrays(
+    BYTES, torch.arange(24) % 10, Normalize((0.3,), (0.4,)), tuple("abcdefghij")
+)
+TABLE = {"city": torch.randint(0, 5, (24,)), "numbers": 9 * torch.randn(24, 3)}
+CITIES = Arrays(TABLE, torch.arange(24) % 2, classes=("no", "yes"))
+NUMBERS = Arrays(
+    100 * torch.rand(24, 3), torch.rand(24, 2), Normalize((50.0,) * 3, (30.0,) * 3)
+)
+WORDS = ["a good day", "a bad day", "what a kind and good word", "bad", "cruel", "good"]
+TEXTS = Texts(WORDS * 4, [1, 0, 1, 0, 0, 1] * 4, classes=("bad", "good"))
+
+
+class Tabular(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.city, self.norm = nn.Embedding(5, 4), nn.BatchNorm1d(3)
+        self.head = nn.Sequential(nn.Linear(7, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def forward(self, city, numbers):
+        return self.head(torch.cat([self.city(city), self.norm(numbers)], 1))
+
+
+class Bag(nn.Module):
+    def __init__(self):
+        super().__init__()
+        size = len(TEXTS.tokenizer)
+        self.words, self.head = nn.Embedding(size, 6), nn.Linear(6, 2)
+
+    def forward(self, input_ids, attention_mask):
+        mask = attention_mask[..., None].to(self.words.weight.dtype)
+        return self.head((self.words(input_ids) * mask).sum(1) / mask.sum(1))
+
+
+@dataclass
+class Case:
+    make: Any
+    data: Any
+    task: str = "classification"
+    calibration: str | None = None
+    conformal: bool = False
+    options: dict = field(default_factory=dict)
+
+    def ensemble(self, members=2):
+        made = tepui.Ensemble.build(
+            self.make, members=members, seed=3, task=tepui.Task(self.task)
+        )
+        made.preparation = preparation_of(self.data)
+        with (
+            torch.no_grad()
+        ):  # statistics of BatchNorm that are not those it began with
+            made(self.data.prepare(self.data.raw(torch.arange(24))))
+        if self.calibration:
+            made.calibrate(self.data, self.calibration)
+        if self.conformal:
+            made.conformal(self.data, 0.7)
+        return made
+
+
+def small_vit():
+    return ViTTiny(depth=1, in_channels=1, image_size=8, patch_size=4)
+
+
+CASES = {
+    "ConvNet": Case(ConvNet, IMAGES, calibration="temperature"),
+    "intervals": Case(lambda: nn.Linear(3, 4), NUMBERS, "gaussian", conformal=True),
+    "text": Case(Bag, TEXTS),
+}
+slow = pytest.mark.slow
+LABELS = Case(lambda: nn.Linear(3, 2), NUMBERS, "multi_label")
+LARGE = {
+    "tabular": Case(Tabular, CITIES, calibration="vector"),
+    "labels": LABELS,
+    "ViT": Case(small_vit, IMAGES),
+    "ResNet18": Case(lambda: ResNet18(in_channels=1), IMAGES),
+    "mixture": Case(lambda: nn.Linear(3, 4), NUMBERS, "gaussian"),
+}
+EVERY = [
+    *(pytest.param(case, id=name) for name, case in CASES.items()),
+    *(pytest.param(case, id=name, marks=slow) for name, case in LARGE.items()),
+]
+
+
+def rows(inputs, size):
+    index = torch.arange(size) + 5
+    if isinstance(inputs, dict):
+        return {name: tensor[index] for name, tensor in inputs.items()}
+    return inputs[index]
+
+
+@pytest.mark.parametrize("case", EVERY)
+def test_onnxruntime_alone_gives_the_same_answers(case, tmp_path):
+    ensemble = case.ensemble()
+    file = tmp_path / "model.onnx"
+    exported = export_ensemble(ensemble, case.data, file)
+    assert max(exported.differences.values()) < 1e-5
+    assert len(exported.sizes) > 2
+    batches = [rows(case.data.inputs, size) for size in SIZES]
+    found = answers_elsewhere(file, batches, tmp_path)
+    for batch, answers in zip(batches, found, strict=True):
+        check_same(answers, ensemble.predict(batch, raw=True))
+
+
+def test_texts_of_other_lengths_go_through_the_same_file(tmp_path):
+    ensemble = CASES["text"].ensemble()
+    file = tmp_path / "model.onnx"
+    export_ensemble(ensemble, ["a good day", "bad"], file)
+    texts = ["good and kind and good and kind and good and kind"]
+    batch = ensemble.preparation.texts(texts)
+    (found,) = answers_elsewhere(file, [batch], tmp_path)
+    wanted = ensemble.predict(texts).probs.numpy()
+    np.testing.assert_allclose(found["probs"], wanted, rtol=0, atol=1e-5)
+
+
+def test_the_file_says_what_it_is_and_nothing_of_its_sources(tmp_path):
+    file = tmp_path / "model.onnx"
+    export_ensemble(CASES["ConvNet"].ensemble(members=1), IMAGES, file)
+    assert b".py" not in file.read_bytes()
+    model = onnx.load(file)
+    onnx.checker.check_model(model)
+    about = {prop.key: prop.value for prop in model.metadata_props}
+    assert about["task"] == "classification"
+    assert json.loads(about["classes"]) == list("abcdefghij")
+    assert about["tepui"] == tepui.__version__
+    assert (about["members"], about["calibration"]) == ("1", "temperature")
+    (given,) = model.graph.input
+    shape = [d.dim_param or d.dim_value for d in given.type.tensor_type.shape.dim]
+    assert (given.name, shape) == ("inputs", ["batch", 1, 8, 8])
+    assert given.type.tensor_type.elem_type == onnx.TensorProto.UINT8
+
+
+def test_torch_runs_a_program_of_its_own(tmp_path):
+    case = Case(ConvNet, IMAGES, calibration="isotonic")
+    ensemble, file = case.ensemble(), tmp_path / "model.pt2"
+    export_ensemble(ensemble, IMAGES, file, to="torch")
+    about = {"tepui.json": ""}
+    program = torch.export.load(file, extra_files=about)
+    assert json.loads(about["tepui.json"])["calibration"] == "isotonic"
+    for size in SIZES:
+        batch = rows(BYTES, size)
+        with torch.no_grad():
+            answers = program.module()(batch)
+        expected = ensemble.predict(batch)
+        torch.testing.assert_close(answers["probs"], expected.probs, rtol=0, atol=1e-5)
+        assert torch.equal(answers["labels"], expected.labels)
+
+
+@slow
+def test_members_in_float16_have_a_tolerance_of_their_own(tmp_path):
+    ensemble = CASES["ConvNet"].ensemble()
+    half, whole = tmp_path / "half.onnx", tmp_path / "whole.onnx"
+    exported = export_ensemble(ensemble, IMAGES, half, precision="float16")
+    assert 1e-6 < max(exported.differences.values()) < exported.tolerance == 2e-2
+    export_ensemble(ensemble, IMAGES, whole)
+    assert half.stat().st_size < 0.7 * whole.stat().st_size
+    (found,) = answers_elsewhere(half, [rows(BYTES, 7)], tmp_path)
+    wanted = ensemble.predict(rows(BYTES, 7)).probs.numpy()
+    np.testing.assert_allclose(found["probs"], wanted, rtol=0, atol=2e-2)
+
+
+def test_a_shared_extractor_runs_once(tmp_path):
+    body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten()).eval()
+    ensemble = tepui.Ensemble.on_features(body, lambda: nn.Linear(144, 3), 3)
+    file = tmp_path / "model.onnx"
+    export_ensemble(ensemble, torch.rand(4, 1, 8, 8), file)
+    operations = [node.op_type for node in onnx.load(file).graph.node]
+    assert operations.count("Conv") == 1
+    assert operations.count("Gemm") == 3
+
+
+def test_what_differs_too_much_is_not_written(tmp_path):
+    file = tmp_path / "model.pt2"
+    ensemble = LABELS.ensemble()
+    with pytest.raises(ValueError, match=r"'probs' must differ .* at most 1e-09 .*got"):
+        export_ensemble(
+            *(ensemble, NUMBERS, file),
+            to="torch",
+            precision="float16",
+            tolerance=1e-9,
+        )
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="tolerance must be positive"):
+        export_ensemble(ensemble, NUMBERS, file, to="torch", tolerance=0.0)
+
+
+def test_nothing_is_overwritten_silently(tmp_path):
+    file = tmp_path / "model.pt2"
+    file.write_text("mine")
+    ensemble = LABELS.ensemble()
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        export_ensemble(ensemble, NUMBERS, file, to="torch")
+    assert file.read_text() == "mine"
+    export_ensemble(ensemble, Subset(NUMBERS, [3]), file, to="torch", overwrite=True)
+    assert set(torch.export.load(file).module()(NUMBERS.inputs)) >= {"probs", "labels"}
+
+
+class ByValue(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else super().forward(-x)
+
+
+class ByLength(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + torch.zeros(len(x), 1)
+
+
+class ByRows(nn.Linear):
+    def forward(self, x):
+        return super().forward(x[x.sum(1) > 0])
+
+
+class Unheard(nn.Linear):
+    def forward(self, x):
+        return super().forward(torch.special.bessel_j0(x))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (ByValue, r"one graph for batches of any size.*, but: "),
+        (ByLength, r"one graph for batches of any size.*, but: "),
+        (ByRows, r"one graph for batches of any size.*, but: "),
+        (Unheard, r"operations that ONNX has .*, but: .*bessel_j0"),
+    ],
+)
+def test_a_module_that_cannot_be_exported_is_refused_in_words(
+    kind, message, tmp_path, capfd
+):
+    ensemble = tepui.Ensemble.build(lambda: kind(3, 2), members=2)
+    with pytest.raises(ValueError, match=message):
+        export_ensemble(ensemble, torch.rand(6, 3), tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_ensemble_is_left_as_it_was(tmp_path):
+    ensemble = LABELS.ensemble().train()
+    before = {n: t.clone() for n, t in ensemble.state_dict().items()}
+    export_ensemble(
+        *(ensemble, NUMBERS, tmp_path / "a.pt2"), to="torch", precision="float16"
+    )
+    assert ensemble.training
+    after = ensemble.state_dict()
+    assert all(torch.equal(before[n], after[n]) for n in before)
+    raw = ensemble.predict(NUMBERS.inputs, raw=True).probs
+    assert not isinstance(raw, torch._subclasses.FakeTensor)  # nothing traced is kept

@@ -26,7 +26,7 @@ from study_cases import EXAM, MEASURE, TRIAL
 from tepui.cli.main import main
 from tepui.core.lease import LEASE
 from tepui.core.storage import raw_bytes
-from tepui.data import Tokenizer, corrupted
+from tepui.data import corrupted
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.evaluation.shards import predict_shards
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
@@ -115,10 +115,8 @@ def started(folder: Path) -> None:
 
 
 def save(folder: Path) -> None:
-    """Write an ensemble and a vocabulary."""
+    """Write an ensemble."""
     ensemble().save(folder / "saved", overwrite=True)
-    words = Tokenizer.build(["a cat sat", "a dog ran"], 12, buckets=4)
-    words.save(folder / "words.json")
 
 
 def copies(folder: Path) -> None:

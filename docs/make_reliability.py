@@ -12,7 +12,8 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent / "tests")]
 
 from make_claims import filled
 
@@ -21,7 +22,6 @@ from faults.suites import SUITES
 from faults.totals import WRONG, Totals, read_totals
 from tepui.core.replacing import write_bytes
 
-DOCS = Path(__file__).parent
 SETTLED = 20  # cycles after which nothing may grow
 GOALS = {
     "kills": 1000,

@@ -13,6 +13,8 @@ from tepui.core.replacing import write_bytes
 
 WRONG = "WRONG"  # the beginning of every outcome that must not be
 
+LONGEST = 500  # characters that are kept of such an outcome
+
 
 @dataclass
 class Totals:
@@ -26,7 +28,7 @@ class Totals:
     def add(self, seed: int, group: str, end: str) -> None:
         """Count what came of a seed."""
         if end.startswith(WRONG):
-            self.wrong[seed] = group, end
+            self.wrong[seed] = group, end[:LONGEST]
             end = WRONG
         self.seeds.add(seed)
         self.counts[group, end] += 1

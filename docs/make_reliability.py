@@ -4,23 +4,20 @@ PYTHONPATH=src:tests python3 docs/make_reliability.py
 """
 
 import csv
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-DOCS = Path(__file__).parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent / "tests")]
-
 from make_claims import filled
 
 from damage_cases import CASES
 from faults.suites import SUITES
 from faults.totals import WRONG, Totals, read_totals
 from tepui.core.replacing import write_bytes
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+DOCS = Path(__file__).parent
 
 SETTLED = 20  # cycles after which nothing may grow
 GOALS = {
@@ -35,10 +32,8 @@ IN_DETAIL = ("kills", "disk", "resumes")
 
 def main() -> None:
     page = DOCS / "reliability.md"
-    totals, cycles = (
-        read_totals(DOCS / "reliability.json"),
-        read_cycles(DOCS / "soak.csv"),
-    )
+    totals = read_totals(DOCS / "reliability.json")
+    cycles = read_cycles(DOCS / "soak.csv")
     text = page.read_text()
     for name, part in parts(totals, cycles).items():
         text = filled(text, name, part)

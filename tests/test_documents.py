@@ -62,8 +62,9 @@ def test_the_tables_of_our_own_studies_are_those_of_their_results():
         assert table in page
 
 
-def test_the_page_of_reliability_shows_the_committed_totals():
+def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):
     docs = ROOT / "docs"
+    monkeypatch.syspath_prepend(docs)
     made = runpy.run_path(str(docs / "make_reliability.py"))
     totals = made["read_totals"](docs / "reliability.json")
     cycles = made["read_cycles"](docs / "soak.csv")

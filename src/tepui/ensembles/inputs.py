@@ -181,6 +181,7 @@ def _is_array(value: Any) -> bool:
 def _tensor(
     value: Tensor | np.ndarray[Any, Any], dtype: torch.dtype | None = None
 ) -> Tensor:
+    require(value.ndim > 0, "inputs", "be several samples", "a single number")
     if isinstance(value, Tensor):
         return value
     numbers = value.dtype.kind in "uifb"

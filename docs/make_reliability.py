@@ -56,8 +56,8 @@ def suites_table(totals: dict[str, Totals]) -> str:
     rows = ["| suite | tried | aim | outcomes | days |", "|---|--:|--:|---|---|"]
     for name, suite in SUITES.items():
         found = totals.get(name, Totals())
-        ends = ", ".join(
-            f"{end} {n:,}" for end, n in sorted(found.by_outcome().items())
+        ends = "; ".join(
+            f"{n:,} {end}" for end, n in sorted(found.by_outcome().items())
         )
         days = sorted(found.days)
         shown = " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "–"

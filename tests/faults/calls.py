@@ -487,7 +487,7 @@ ALSO_NAMED = {
     "module": (*DATA, "model"),
     "modules": (*DATA, "member"),
     "outputs": ("targets",),
-    "targets": ("labels", "outputs", "inputs", "dataset"),
+    "targets": ("labels", "outputs", "inputs", "dataset", "means", "probs"),
     "inputs": ("targets", "dataset", "logits", "samples", "must exist", "no image"),
     "loss": ("losses", "targets"),
     "labels": ("logits",),

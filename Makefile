@@ -6,7 +6,7 @@ SOURCES := src tests benchmarks
 # One process per core; each computes on one thread (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: demo test test-all lint types docs bench format clean
+.PHONY: demo test test-all test-faults lint types docs bench format clean
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
 	$(BIN)/tepui compare $(ARGS)
@@ -16,6 +16,9 @@ test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
 
 test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reaches
 	$(PYTEST) -m "slow or not slow" --cov --cov-report=term $(ARGS)
+
+test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
+	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)

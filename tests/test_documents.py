@@ -62,6 +62,18 @@ def test_the_tables_of_our_own_studies_are_those_of_their_results():
         assert table in page
 
 
+def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):
+    docs = ROOT / "docs"
+    monkeypatch.syspath_prepend(docs)
+    made = runpy.run_path(str(docs / "make_reliability.py"))
+    totals = made["read_totals"](docs / "reliability.json")
+    cycles = made["read_cycles"](docs / "soak.csv")
+    page = (docs / "reliability.md").read_text()
+    for part in made["parts"](totals, cycles).values():
+        assert part in page
+    assert not any(found.wrong for found in totals.values())
+
+
 def test_readme_shows_every_command():
     from tepui.cli.main import COMMANDS
 

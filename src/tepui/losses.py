@@ -24,7 +24,7 @@ from tepui.core.task import (
     UNKNOWN,
     Task,
 )
-from tepui.core.types import check_fields
+from tepui.core.types import check_fields, check_types
 
 __all__ = [
     "MSE",
@@ -201,7 +201,8 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
         are at least 1e-6.
 
     Raises:
-        ValueError: If there is an odd number of outputs.
+        ValueError: If there is an odd number of outputs, they are complex, or have no
+            such axis.
 
     Example:
         >>> import torch
@@ -209,6 +210,9 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
         >>> mean, log_variance
         (tensor([[5.]]), tensor([[-1.]]))
     """
+    check_types(gaussian_parameters, locals())
+    require(axis >= 0, "axis", "be at least 0", axis)
+    require(not outputs.is_complex(), "outputs", "be real", outputs.dtype)
     even = outputs.ndim > axis and outputs.shape[axis] % 2 == 0
     rule = "be a mean and a log-variance for each number, 2 * numbers in all"
     require(even, "outputs", rule, f"shape {tuple(outputs.shape)}")

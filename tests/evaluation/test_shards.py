@@ -168,6 +168,8 @@ def test_a_damaged_shard_or_document_is_refused(ensemble, tmp_path):
     found.file(0).write_bytes(content)
     with pytest.raises(ValueError, match="its digest differs"):
         found.statistics()
+    with pytest.raises(ValueError, match=r"shard-000000\.safetensors .*digest differs"):
+        predicted(ensemble, tmp_path)
     os.truncate(tmp_path / "predictions.json", 20)
     with pytest.raises(ValueError, match=r"predictions\.json must be a JSON document"):
         ShardedPredictions.open(tmp_path)

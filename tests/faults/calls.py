@@ -29,6 +29,7 @@ from torch.utils.data import Dataset
 import tepui
 from tepui import data, methods, studies, testing, theory
 from tepui.data import Arrays
+from tepui.ensembles import ClassPrediction
 from tepui.metrics import Chunk
 from tepui.sharpness import Measurement
 
@@ -184,7 +185,15 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "state": dict,
     "test": lambda: studies.Samples(data.Digits, part="test"),
     "lr": lambda: 0.1,
+    "coverage": lambda: 0.8,
+    "lower": lambda: torch.zeros(8, 2),
+    "upper": lambda: torch.ones(8, 2),
+    "means": lambda: torch.zeros(3, 8, 2),
+    "variances": lambda: torch.ones(3, 8, 2),
+    "probs": lambda: logits()[0].softmax(1),
 }
+NUMBERS = {"targets": lambda: torch.full((8, 2), 0.5)}
+LABELS = {"targets": lambda: (torch.arange(32) % 3 == 0).float().view(8, 4)}
 OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.fit": {"progress": lambda: "none", "loss": tepui.losses.CrossEntropy},
     "tepui.hyperparameter_grid": {"lr": lambda: (0.1, 0.2), "values": lambda: OMITTED},
@@ -192,6 +201,21 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.restrict_classes": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.subset_accuracy": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.size_curve": {"labels": lambda: torch.arange(8) % 4},
+    "tepui.losses.binary_cross_entropy": LABELS,
+    "tepui.losses.squared_error": {"targets": lambda: torch.zeros(8, 4)},
+    "tepui.losses.gaussian_nll": NUMBERS,
+    "tepui.metrics.gaussian_nll": NUMBERS,
+    "tepui.metrics.gaussian_crps": NUMBERS,
+    "tepui.metrics.interval_coverage": NUMBERS,
+    "tepui.metrics.interval_score": NUMBERS,
+    "tepui.metrics.label_ece": LABELS,
+    "tepui.metrics.mean_average_precision": LABELS,
+    "tepui.metrics.rmse": NUMBERS,
+    "tepui.metrics.sample_crps": NUMBERS,
+    "tepui.Task": {"name": lambda: "quantiles", "levels": lambda: (0.1, 0.9)},
+    "tepui.metrics.pixels": {"outputs": logits},
+    "tepui.ensembles.ClassPrediction": {"outputs": logits},
+    "tepui.ensembles.LabelPrediction": {"outputs": logits},
     "tepui.papers.look_up": {"name": lambda: "sharpbalance/figure7"},
     "tepui.models.Frozen": {"layers": lambda: [network()]},
     "tepui.studies.Samples": {"dataset": lambda: data.Digits},
@@ -281,7 +305,7 @@ def _predict(inputs: Any, rule: Any = "probability", batch_size: Any = 1024) -> 
 
 
 def _ood_score(score: Any = "pds") -> Any:
-    return tepui.Prediction(logits()).ood_score(score)
+    return ClassPrediction(logits()).ood_score(score)
 
 
 def _has_an_example(path: str, item: Any) -> bool:
@@ -463,8 +487,8 @@ ALSO_NAMED = {
     "module": (*DATA, "model"),
     "modules": (*DATA, "member"),
     "outputs": ("targets",),
-    "targets": ("labels", "outputs", "inputs", "dataset"),
-    "inputs": ("targets", "dataset", "logits", "samples", "must exist"),
+    "targets": ("labels", "outputs", "inputs", "dataset", "means", "probs"),
+    "inputs": ("targets", "dataset", "logits", "samples", "must exist", "no image"),
     "loss": ("losses", "targets"),
     "labels": ("logits",),
     "logits": ("labels", "mask"),
@@ -473,7 +497,9 @@ ALSO_NAMED = {
     "mean": ("std",),
     "factory": ("module", "member"),
     "types": ("name", "severities"),
-    "name": ("types", "corruption"),
+    "name": ("types", "corruption", "task", "levels"),
+    "levels": ("task",),
+    "axis": ("outputs",),
     "method": ("members", "base"),
     "size": ("members",),
     "k": ("eta", "setting"),

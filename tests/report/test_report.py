@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from report_cases import shown
+from tepui.report import page as page_module
 from tepui.report import printed_table, write_report
 from tepui.report.drawing import as_png, as_svg
 from tepui.report.figures import (
@@ -17,6 +18,7 @@ from tepui.report.figures import (
     reliability_diagram,
     sharpness_and_diversity,
 )
+from tepui.report.markup import Drawing
 from tepui.report.page import render, sections_of
 from tepui.report.tables import COLUMNS, cell, rows
 from tepui.studies import Comparison, Estimate, MethodResult, Trained
@@ -186,6 +188,20 @@ def test_page_is_whole_and_refers_to_nothing_outside(tmp_path):
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     stems = ("accuracy", "severity", "sharpness", "reliability")
     assert names == {f"{s}.{kind}" for s in stems for kind in ("png", "svg")}
+
+
+def test_figures_do_not_stay_in_memory(tmp_path, monkeypatch):
+    drawn = []
+
+    def noted(*arguments):
+        found = sections_of(*arguments)
+        drawn.extend(p.figure for s in found for p in s.parts if isinstance(p, Drawing))
+        return found
+
+    monkeypatch.setattr(page_module, "sections_of", noted)
+    write_report(shown(comparison()), tmp_path)
+    assert len(drawn) == 4
+    assert not any(figure.axes for figure in drawn)
 
 
 def test_page_shows_only_what_was_measured(tmp_path):

@@ -87,7 +87,7 @@ def killed_once(folder, executor, caplog):
         carry_out(WORK, store, workers=2, executor=executor, advance=steps.append)
     assert not [*folder.glob("marks/*")], "nobody was killed"
     assert sum(steps) == left
-    assert not [*(store.path / FOLDER).glob("*.pickle")]
+    assert not [*(store.path / FOLDER).iterdir()]
     return store
 
 
@@ -136,7 +136,7 @@ def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):
     message = rf"SAM \(\w+\): its worker {how}.*, 2 times \(retries: 1\)"
     with pytest.raises(JobError, match=message):
         carry_out(WORK[::2], store, workers=2, retries=1, executor=executor)
-    assert not [*(store.path / FOLDER).glob("*.pickle")]
+    assert not [*(store.path / FOLDER).iterdir()]
 
 
 def test_a_failing_task_is_no_death_and_is_named(tmp_path):

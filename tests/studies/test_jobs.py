@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from study_cases import EXAM, MEASURE, TRIAL
+from tepui.core.processes import mark
 from tepui.data import Digits
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
 from tepui.studies.executors import Ray
 from tepui.studies.job import THREADS_VARIABLE, Job, JobError
 from tepui.studies.jobs import carry_out, merged
+from tepui.studies.plan_file import FOLDER, planned, remove_abandoned
 from tepui.studies.specifications import Samples
 from tepui.studies.store import Store
 
@@ -28,6 +30,22 @@ CONVOLUTIONS = [
     for seeds in ((3, 4), (5, 6))
 ]
 ALL = [*WORK, *CONVOLUTIONS]
+
+
+def test_plans_of_dead_drivers_are_removed_though_nothing_is_left_to_do(tmp_path):
+    """Workers of this machine end with their driver; jobs in a queue may yet start."""
+    store, plans = Store(tmp_path, device="cpu"), tmp_path / FOLDER
+    with planned([Job(TRIAL)], store, outlives_driver=False) as (task,):
+        assert task.plan.parent == plans
+        remove_abandoned(store)
+        assert task.plan.exists()
+        dead = mark().rpartition("-")[0] + "-0"  # started at another time
+        copied = plans / task.plan.name.replace(mark(), dead)
+        copied.write_bytes(task.plan.read_bytes())
+        queued = plans / f"{dead}-0.pickle"
+        queued.touch()
+    carry_out([], store)
+    assert [*plans.iterdir()] == [queued]
 
 
 def files(folder):

@@ -84,6 +84,7 @@ def files_of(inputs: Any) -> list[Path] | None:
 def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -> Any:
     """Return tensors, a data set or a loader in the place of any kind of inputs."""
     if isinstance(inputs, Tensor | np.ndarray):
+        require(inputs.ndim > 0, "inputs", "be several samples", "a single number")
         return _tensor(inputs, dtype)
     if isinstance(inputs, Mapping):
         fits = len(inputs) > 0 and all(map(_is_array, inputs.values()))

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.ensembles.ensemble import Ensemble
-from tepui.modules.running import device_of, evaluating
+from tepui.modules.running import device_of, evaluating, refusal_named
 
 _WARM_UP, _REPEATS, _ENOUGH_SECONDS = 2, 20, 0.5
 
@@ -53,6 +53,9 @@ def prediction_cost(ensemble: Ensemble, dataset: Dataset[Any]) -> PredictionCost
     Returns:
         What it costs there.
 
+    Raises:
+        ValueError: If the ensemble does not accept the sample.
+
     Example:
         >>> import tepui
         >>> data = tepui.data.Arrays(torch.randn(5, 4), torch.arange(5) % 3)
@@ -64,7 +67,7 @@ def prediction_cost(ensemble: Ensemble, dataset: Dataset[Any]) -> PredictionCost
     device = device_of(ensemble)
     (batch,) = at_rows(dataset, [torch.zeros(1).long()], device=device)
     with evaluating(ensemble), torch.no_grad():
-        with FlopCounterMode(display=False) as counter:
+        with FlopCounterMode(display=False) as counter, refusal_named(batch.inputs):
             ensemble(batch.inputs)
         seconds, peak = _timed(ensemble, batch.inputs, device)
     # The state has a tensor once for each member; parameters and buffers are unique.

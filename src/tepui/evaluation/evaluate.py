@@ -142,6 +142,11 @@ def evaluate(
     unmasked = f"be left out for the task {str(task)!r}"
     require(choice or isinstance(classes, str), "classes", unmasked, "a mask")
     one_of("logits_in", logits_in, get_args(LogitType))
+    needed = (
+        "be None, or how processes reach each other (tepui.training.exchange_here())"
+    )
+    reached = exchange is None or hasattr(exchange, "writer")
+    require(reached, "exchange", needed, exchange)
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")

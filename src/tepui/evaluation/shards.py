@@ -20,6 +20,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.storage import (
+    check_tensors,
     raw_bytes,
     read_document,
     read_tensors,
@@ -178,10 +179,10 @@ def predict_shards(
 ) -> ShardedPredictions:
     """Write an ensemble's predictions for a data set, shard after shard.
 
-    Shards that are there already are left alone, so that the same call goes on where
-    one was killed. Of ``world`` processes that write into the same folder, each is
-    given its ``rank`` and takes every ``world``-th shard. Neither kills nor their
-    number change what is written.
+    Shards that are there already are checked and left alone, so that the same call
+    goes on where one was killed. Of ``world`` processes that write into the same
+    folder, each is given its ``rank`` and takes every ``world``-th shard. Neither kills
+    nor their number change what is written.
 
     Args:
         ensemble: What predicts, where it lies.
@@ -239,6 +240,7 @@ def predict_shards(
     _begin(plan)
     for number in range(rank, plan.num_shards, world):
         if plan.file(number).exists():
+            check_tensors(plan.file(number), KIND)
             continue
         span = plan.rows(number)
         rows = torch.arange(span.start, span.stop).split(batch_size)

@@ -57,6 +57,8 @@ def restrict_classes(
         >>> restrict_classes(torch.eye(4), torch.tensor([3, 1, 1, 3]), mask)[1]
         tensor([1, 0, 0, 1])
     """
+    rule = "have classes along their last axis"
+    require(logits.ndim > 0, "logits", rule, f"shape {tuple(logits.shape)}")
     classes = logits.shape[-1]
     class_mask(mask, classes)
     class_indices(labels, classes)

@@ -50,12 +50,15 @@ def write_report(
     """
     folder = Path(folder)
     sections = sections_of(reports, numbers, whole_paths)
-    for drawing in (p for s in sections for p in s.parts if isinstance(p, Drawing)):
+    drawings = [p for s in sections for p in s.parts if isinstance(p, Drawing)]
+    for drawing in drawings:
         file = folder / "figures" / drawing.name
         write_bytes(Path(f"{file}.svg"), as_svg(drawing.figure).encode())
         write_bytes(Path(f"{file}.png"), as_png(drawing.figure))
     page = folder / PAGE
     write_bytes(page, render(reports.title, sections).encode())
+    for drawing in drawings:
+        drawing.figure.clear()  # it and its axes refer to each other, and stay long
     return page
 
 

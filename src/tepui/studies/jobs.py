@@ -18,7 +18,7 @@ from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.executors.base import Events, Retried, Started, Terms
 from tepui.studies.given import Request
 from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
-from tepui.studies.plan_file import planned
+from tepui.studies.plan_file import planned, remove_abandoned
 from tepui.studies.progress import Progress
 from tepui.studies.store import Store
 from tepui.training import LocalExchange, exchange_here
@@ -91,6 +91,7 @@ def carry_out(
             members of one ensemble together.
     """
     terms = Terms(store.device, workers, retries)
+    remove_abandoned(store)
     left = []
     for job in with_beginnings(merged(jobs)):
         if job.steps_left(store):
@@ -170,7 +171,12 @@ def _elsewhere(
 ) -> Events:
     progress = Progress(work, store, advance)
     with (
-        planned(work, store, tolerated) as tasks,
+        planned(
+            work,
+            store,
+            tolerated,
+            outlives_driver=not isinstance(executor, Processes),
+        ) as tasks,
         closing(executor.run(tasks, terms)) as events,
     ):
         for event in events:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tepui.core.processes import is_over, mark
-from tepui.core.replacing import ABANDONED, write_bytes
+from tepui.core.replacing import ABANDONED, remove_remains, write_bytes
 from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
 from tepui.studies.store import Store
 
@@ -67,16 +67,24 @@ class Task:
 
 @contextmanager
 def planned(
-    jobs: Sequence[Job], store: Store, tolerated: Errors = ()
+    jobs: Sequence[Job],
+    store: Store,
+    tolerated: Errors = (),
+    *,
+    outlives_driver: bool = True,
 ) -> Iterator[list[Task]]:
     """Write a plan, which is there as long as the block, and yield its tasks.
+
+    Workers that end with this process need no plan after it: theirs has the name of a
+    temporary file, which is removed at once when its writer is dead.
 
     Raises:
         ValueError: If a job cannot be sent to another process.
     """
     name = f"{mark()}-{uuid.uuid4().hex[:8]}.pickle"
+    if not outlives_driver:
+        name = f".{uuid.uuid4().hex[:8]}.{mark()}.tmp"
     file = (store.path / FOLDER / name).absolute()
-    _remove_abandoned(file.parent)
     try:
         work = pickle.dumps((store, tuple(jobs), tolerated))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -95,8 +103,14 @@ def planned(
         file.unlink(missing_ok=True)
 
 
-def _remove_abandoned(folder: Path) -> None:
-    """Remove plans of drivers that died on this host, whose jobs had a day to start."""
+def remove_abandoned(store: Store) -> None:
+    """Remove plans of drivers that died on this host.
+
+    Jobs in the queue of a cluster outlive their driver: they have a day to start.
+    """
+    folder = store.path / FOLDER
+    if folder.is_dir():
+        remove_remains(folder)
     for file in folder.glob("*-*-*-*.pickle"):
         with suppress(OSError, ValueError):
             old = file.stat().st_mtime < time.time() - ABANDONED

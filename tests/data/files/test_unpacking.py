@@ -132,6 +132,15 @@ def test_a_damaged_member_of_a_zip_is_refused(tmp_path):
         unpack(archive, tmp_path / "out")
 
 
+def test_a_name_in_a_zip_that_is_no_text_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as zipped:
+        zipped.writestr("é.txt", "a")
+    content = (tmp_path / "x.zip").read_bytes().replace("é".encode(), b"\xff\xfe")
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.zip must be a valid archive: 'utf-8'"):
+        unpack(tmp_path / "x.zip", tmp_path / "out")
+
+
 def test_an_encrypted_zip_is_refused(tmp_path):
     archive = encrypted(make_zip(tmp_path / "x.zip", FILES))
     with pytest.raises(ValueError, match=r"x\.zip must be a valid .*: .*encrypted"):

@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -51,6 +53,21 @@ def test_arrays_have_the_published_layout(clean, copies, tmp_path):
     assert labels.tolist() == [2, 0, 1] * 20
     third = corrupt(clean.inputs, "fog", 3, seed=3).permute(0, 2, 3, 1)
     np.testing.assert_array_equal(images[24:36], third)
+
+
+@pytest.mark.parametrize("layout", ["arrays", "folders"])
+@pytest.mark.parametrize("last", [CELLS[4], CELLS[-1]])
+def test_a_folder_that_vanishes_meanwhile_is_noticed(layout, last, copies, tmp_path):
+    folder = tmp_path / "x"
+
+    def remove(cell):
+        if cell == last:
+            shutil.rmtree(folder)
+            folder.mkdir()
+
+    with pytest.raises(FileNotFoundError, match=r"x(/fog.*|/contrast.*)? (was|could)"):
+        write_corrupted(copies, folder, layout=layout, done=remove)
+    assert not (folder / RECORD).exists()
 
 
 def test_arrays_read_back_are_those_made(clean, copies, tmp_path):

@@ -26,6 +26,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     OSError,
+    UnicodeDecodeError,  # a name that is no text
     RuntimeError,  # a password is needed, or the compression is unknown
 )
 

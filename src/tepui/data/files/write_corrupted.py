@@ -74,6 +74,7 @@ def write_corrupted(
         _write_arrays(copies, folder, done)
     else:
         _write_folders(copies, folder, classes, done)
+    _check_there(folder)
     write_record(folder, {"manifest": MANIFEST})
 
 
@@ -119,6 +120,15 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
         require(recorded == value, name, rule, value)
 
 
+def _check_there(folder: Path) -> None:
+    """Raise if the folder was removed since its manifest was written."""
+    if not (folder / MANIFEST).is_file():
+        raise FileNotFoundError(
+            f"{folder} was removed or emptied while copies were written to it; start "
+            "again in a new folder"
+        )
+
+
 def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
     if not (folder / LABELS).exists():
         labels = np.tile(copies.dataset.targets.cpu().numpy(), len(SEVERITIES))
@@ -130,6 +140,7 @@ def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
             for severity in SEVERITIES:
                 done((name, severity))
             continue
+        _check_there(folder)
         with replacing(folder / f"{name}.npy") as temporary:
             _write_array(copies, name, folder / f"{name}.npy", temporary, done)
 
@@ -158,6 +169,7 @@ def _write_folders(
         final = folder / name / str(severity)
         if not final.exists():
             copy = copies[name, severity]
+            _check_there(folder)
             temporary = final.with_name(f".{severity}.{mark()}.tmp")
             try:
                 with writing(final):

@@ -49,6 +49,7 @@ def plan_table(
         unpriced = max(unpriced, price.unpriced)
     numbers = (*COUNTS, *PRICES)
     shown = table("what there is to do", (heading, *numbers), rows, numbers=numbers)
+    shown.columns[0].no_wrap = True
     missing = f"; without {unpriced} ensembles whose data are unknown or yet to be made"
     shown.caption = HOW + (missing if unpriced else "")
     return shown

@@ -174,6 +174,12 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str]]] = {
     "reproduce": (["reproduce"], {"items": SEVERAL, "methods": SEVERAL, **STUDIES}),
     "claims": (["claims"], {"from": WORDS, "folder": WORDS, "json": WORDS}),
     "sweep": (["sweep"], {"recipe": WORDS, "grid": SEVERAL, **STUDIES}),
+    "predict": (
+        ["predict", "nowhere"],
+        {"data": ONE, "model": ONE, "rule": WORDS, "out": WORDS},
+    ),
+    "export": (["export", "nowhere"], {"data": ONE, "model": ONE, "to": WORDS}),
+    "verify": (["verify", "nowhere"], {"path": WORDS}),
 }
 # Where classes of the list take classes or functions themselves.
 HOSTS = {

@@ -94,7 +94,7 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match="cropped must keep the shape of images"):
         corrupt(images, cropped, 1)
     data = Arrays(images, torch.arange(2))
-    with pytest.raises(ValueError, match="types must have different names"):
+    with pytest.raises(ValueError, match="must name each copy once"):
         corrupted(data, types=[salt, salt])
     with pytest.raises(ValueError, match="severity must be an integer"):
         corrupted(data, types=[salt], severities=(0,))

@@ -147,6 +147,8 @@ def _check_use(
     checked.must(f"split into {samples} samples", together == samples, together)
     ensemble = Ensemble.build(factory, members=2)
     with checked.must_manage("train and evaluate members"), warnings.catch_warnings():
+        # After one epoch members may well have learned nothing.
+        warnings.filterwarnings("ignore", "member .* may not have learned")
         fit(
             ensemble,
             first,
@@ -157,6 +159,5 @@ def _check_use(
             device="cpu",
             progress="none",
         )
-        # After one epoch members may well have learned nothing.
         warnings.simplefilter("ignore", UserWarning)
         evaluate(ensemble, second)

@@ -1,5 +1,6 @@
 """Small data, a small network and short runs that methods are tried on."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -73,19 +74,18 @@ def fitted(
     ensemble = Ensemble.build(lambda: factory().to(dtype), members=members, seed=seed)
     if method.needs_unlabeled:
         how["unlabeled"] = images(1, dtype)
-    return fit(
-        ensemble,
-        images(dtype=dtype),
-        method=method,
-        **{
-            "epochs": 2,
-            "batch_size": BATCH,
-            "optimizer": OPTIMIZER,
-            "device": "cpu",
-            "progress": "none",
-            **how,
-        },
-    )
+    settings = {
+        "epochs": 2,
+        "batch_size": BATCH,
+        "optimizer": OPTIMIZER,
+        "device": "cpu",
+        "progress": "none",
+        **how,
+    }
+    with warnings.catch_warnings():
+        # In so short a run members may well have learned nothing.
+        warnings.filterwarnings("ignore", "member .* may not have learned")
+        return fit(ensemble, images(dtype=dtype), method=method, **settings)
 
 
 def driven(

@@ -366,7 +366,5 @@ def test_the_width_of_what_is_predicted_is_named():
     ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
     with pytest.raises(ValueError, match=r"model must accept samples of shape \(5,\)"):
         ensemble.predict(torch.zeros(2, 5))
-    with pytest.raises(
-        ValueError, match="inputs must be a tensor, a numpy array, .* got list of int"
-    ):
+    with pytest.raises(ValueError, match=r"inputs must be a tensor, .* list of int"):
         ensemble.predict([1, 2])

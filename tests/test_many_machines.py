@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from processes import LAUNCHER, environment_here
-from tepui.cli.main import _read, main
+from tepui.cli.main import main, read
 from tepui.cli.parsing import normalized
 from tepui.studies.executors.ray import PATIENCE
 
@@ -46,7 +46,7 @@ def test_the_page_has_commands_for_every_executor():
 @pytest.mark.parametrize("command", QUICK)
 def test_quick_commands_of_the_page(command, tmp_path, monkeypatch, capsys):
     run(command, tmp_path, monkeypatch)
-    assert "hours on an H200" in capsys.readouterr().out.replace("\n", " ")
+    assert "hours on an" in capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_commands_of_the_page_for_two_ranks(tmp_path):
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in HERE])
 def test_commands_for_a_cluster_are_understood(command):
-    _, values = _read(normalized(shlex.split(command)[1:]))
+    _, values = read(normalized(shlex.split(command)[1:]))
     assert values["executor"] in LIBRARIES
 
 
@@ -107,7 +107,7 @@ def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
     assert mounts.keys() == claimed
     words = [*container["command"], *container["args"]]
     assert words[0] == "tepui"
-    _, values = _read(normalized(words[1:]))
+    _, values = read(normalized(words[1:]))
     (folder,) = mounts.values()
     assert all(str(values[name]).startswith(folder) for name in ("store", "out"))
 

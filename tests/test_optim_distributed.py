@@ -144,7 +144,7 @@ def gathered():
     distributed.all_gather_object(every, state)
     member = started()
     member.load_state_dict(every[0])
-    return tepui.Ensemble([member]).predict(x).logits
+    return tepui.Ensemble([member]).logits(x)
 
 
 results = {name: carried_out(*case) for name, case in cases.items()}
@@ -290,6 +290,6 @@ def test_members_trained_in_parts_become_an_ensemble(ranks):
     net = started()
     optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
     optimizer.step(closure_of(net, optimizer, *data()))
-    expected = tepui.Ensemble([net]).predict(data()[0]).logits
+    expected = tepui.Ensemble([net]).logits(data()[0])
     for rank in ranks:
         close(rank["predicted"], expected)

@@ -14,7 +14,7 @@ FUNCTIONS = {
     for name in metrics.__all__
     if inspect.isfunction(function := getattr(metrics, name))
     and {"logits"} <= inspect.signature(function).parameters.keys() - {"metric"}
-    and name not in ("reliability", "size_curve", "temperature")
+    and name not in ("fit_calibration", "reliability", "size_curve", "temperature")
 }
 RULES = {
     (name, rule)

@@ -132,7 +132,7 @@ def test_a_trial_and_an_exam_never_share_a_name():
 
 def made_in(module):
     """Return a class of this name, as if another module had defined it."""
-    return type("Digits", (Digits,), {"__module__": module})
+    return type("Numerals", (Digits,), {"__module__": module})
 
 
 def test_classes_of_the_same_name_are_told_apart():
@@ -144,7 +144,7 @@ def test_classes_of_the_same_name_are_told_apart():
 
 def test_values_of_classes_of_the_same_name_are_told_apart():
     def method(module):
-        kind = type("SAM", (SAM,), {"__module__": module})
+        kind = type("Twin", (SAM,), {"__module__": module})
         return dataclasses.dataclass(frozen=True, kw_only=True)(kind)(rho=0.1)
 
     names = {changed(method=method(module)).digest for module in ("mine", "other")}

@@ -176,9 +176,11 @@ def test_a_rank_reads_the_samples_of_its_own_shards(ranks, alone):
                 found = rank["loaded"][name][key]
                 assert torch.equal(found, expected[key]), (name, key)
         if name == "undivided":
-            assert read == [all_read] * len(ranks)
+            # Only the writer looks at two samples after training.
+            assert read == [all_read, *[all_read - 2] * (len(ranks) - 1)]
         else:
-            assert max(read) < all_read * (1 / len(ranks) + 0.1), (name, read)
+            # Beside its shards a rank reads a few samples before and after training.
+            assert max(read) < all_read * (1 / len(ranks) + 0.15), (name, read)
 
 
 def resumed_bits(folder):

@@ -51,7 +51,11 @@ def assert_same_folders(first, second):
     )
     assert next(configs) == next(configs)
     names = (
-        {re.sub(r"-\d+", "", p.name) for p in folder.rglob("*")}
+        {
+            re.sub(r"-\d+", "", p.name)
+            for p in folder.rglob("*")
+            if ".lease" not in p.parts  # a lease counts its holders
+        }
         for folder in (first, second)
     )
     assert next(names) == next(names)

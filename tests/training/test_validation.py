@@ -127,6 +127,7 @@ def test_a_method_finishes_the_weights_that_are_kept(keep):
         assert torch.equal(one / 2, other)
 
 
+@pytest.mark.filterwarnings("ignore:member .* may not have learned")
 def test_last_are_the_weights_of_the_last_epoch():
     run, watcher = watched(images(12), epochs=3, validation=0.25, **ROUGH)
     assert run.best_epochs == ()
@@ -134,6 +135,7 @@ def test_last_are_the_weights_of_the_last_epoch():
         assert_same_bits(member, watcher.copies[-1][index])
 
 
+@pytest.mark.filterwarnings("ignore:member .* may not have learned")
 def test_best_weights_are_those_saved(tmp_path):
     run = fitted(
         images(12),

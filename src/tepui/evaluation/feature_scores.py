@@ -77,7 +77,8 @@ class FeatureDetectors:
             >>> detectors = FeatureDetectors.fit(ensemble, data, k=3)
             >>> far = {"far": tepui.data.Arrays(data.inputs + 9, data.targets)}
             >>> found = tepui.evaluate(ensemble, data, ood=far, detectors=detectors)
-            >>> found.ood["far"]["mahalanobis"].auroc
+            >>> far = found.ood["far"]
+            >>> far["mahalanobis"].auroc
             1.0
         """
         require(num_samples > 0, "num_samples", "be positive", num_samples)

@@ -98,8 +98,9 @@ def verify(path: str | Path) -> list[Finding]:
         >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = ensemble.save(folder)
-        ...     [(finding.kind, finding.damage) for finding in verify(folder)]
-        [('ensemble', None)]
+        ...     (found,) = verify(folder)
+        >>> found.kind, found.damage
+        ('ensemble', None)
     """
     root = Path(path)
     if root.is_file():

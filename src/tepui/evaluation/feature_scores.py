@@ -74,6 +74,7 @@ class FeatureDetectors:
             >>> import tepui
             >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
             >>> ensemble = Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+            >>> from tepui.evaluation import FeatureDetectors
             >>> detectors = FeatureDetectors.fit(ensemble, data, k=3)
             >>> far = {"far": tepui.data.Arrays(data.inputs + 9, data.targets)}
             >>> found = tepui.evaluate(ensemble, data, ood=far, detectors=detectors)

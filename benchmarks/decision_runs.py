@@ -4,6 +4,7 @@ An ensemble's first half is trained once, and several methods go on from there.
 """
 
 import argparse
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tepui.training.run_folder import RunFolder, environment_of
 MEMBERS = 3
 SEVERITIES = (1, 3, 5)
 CLEAN = ("clean", 0)
+COPIES = "test_copies.safetensors"
 
 Exam = Mapping[tuple[str, int], Arrays]
 Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
@@ -125,6 +127,22 @@ def recorded(run: tepui.Run) -> dict[str, Any]:
         "epoch_seconds": [round(record.seconds, 3) for record in run.history],
         "exchange_seconds": sum(r.exchange_seconds or 0 for r in run.history),
         "sets": dict(run.summary),
+    }
+
+
+def found_of(
+    run: tepui.Run, held_out: Arrays, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Return what is known of a run, and what its ensemble scores in the exam."""
+    began = time.monotonic()
+    test = cifar10(arguments, train=False).to(the_device())
+    outputs = logits_of(run.ensemble, exam_of(test, arguments.out / COPIES))
+    on_held_out = dataset_logits(run.ensemble, held_out.to(the_device()))
+    return {
+        **recorded(run),
+        **examined(outputs),
+        "scaled": examined_at_best_temperature(outputs, on_held_out),
+        "exam_seconds": round(time.monotonic() - began, 3),
     }
 
 

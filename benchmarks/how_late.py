@@ -10,32 +10,23 @@ what is there already is not trained again:
 import argparse
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from decision_runs import (
     add_options,
     begin,
-    cifar10,
-    exam_of,
-    examined,
-    examined_at_best_temperature,
+    found_of,
     go_on,
-    logits_of,
     passed_on,
-    recorded,
-    the_device,
     training_and_held_out,
 )
 
 import tepui
 from tepui.core.storage import write_json
-from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.training.run_folder import to_jsonable
 
-COPIES = "test_copies.safetensors"
 RHO = 0.05
 BLOCKS = (7, 8, 9, 10, 11)
 STARTS = (0.25, 0.5, 0.7, 0.85, 0.9)
@@ -85,10 +76,6 @@ def examine(
     arguments: argparse.Namespace, arm: str, run: tepui.Run, held_out: tepui.data.Arrays
 ) -> None:
     """Examine an ensemble and write down what was found."""
-    began = time.monotonic()
-    test = cifar10(arguments, train=False).to(the_device())
-    outputs = logits_of(run.ensemble, exam_of(test, arguments.out / COPIES))
-    on_held_out = dataset_logits(run.ensemble, held_out.to(the_device()))
     found: dict[str, Any] = {
         "arm": arm,
         "block": arguments.block,
@@ -96,10 +83,7 @@ def examine(
         "epochs": arguments.epochs,
         "begins": begins(ARMS[arm], arguments.epochs),
         "described": to_jsonable(ARMS[arm]),
-        **recorded(run),
-        **examined(outputs),
-        "scaled": examined_at_best_temperature(outputs, on_held_out),
-        "exam_seconds": round(time.monotonic() - began, 3),
+        **found_of(run, held_out, arguments),
     }
     write_json(result_of(arguments.out, arguments.block, arm), found)
 

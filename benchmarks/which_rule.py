@@ -20,20 +20,13 @@ from typing import Any
 from decision_runs import (
     add_options,
     begin,
-    cifar10,
-    exam_of,
-    examined,
-    examined_at_best_temperature,
+    found_of,
     go_on,
-    logits_of,
     passed_on,
-    recorded,
-    the_device,
     training_and_held_out,
 )
 
 from tepui.core.storage import write_json
-from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.training.run_folder import RunFolder, to_jsonable
 
@@ -105,11 +98,6 @@ def train(arguments: argparse.Namespace) -> None:
         begin(data, method, job.folder, until=epochs // 2, **how)
         return
     run = go_on(data, method, job.folder, job.first_half.folder, **how)
-    began = time.monotonic()
-    test = cifar10(arguments, train=False).to(the_device())
-    exam = exam_of(test, arguments.out / "test_copies.safetensors")
-    outputs = logits_of(run.ensemble, exam)
-    on_held_out = dataset_logits(run.ensemble, held_out.to(the_device()))
     found: dict[str, Any] = {
         "arm": job.arm,
         "block": job.block,
@@ -117,10 +105,7 @@ def train(arguments: argparse.Namespace) -> None:
         "epochs": epochs,
         "described": to_jsonable(method),
         "branched_from": None if job.arm == job.family else job.family,
-        **recorded(run),
-        **examined(outputs),
-        "scaled": examined_at_best_temperature(outputs, on_held_out),
-        "exam_seconds": round(time.monotonic() - began, 3),
+        **found_of(run, held_out, arguments),
     }
     write_json(job.result, found)
 

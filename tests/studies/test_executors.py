@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,9 +135,16 @@ def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):
         pytest.importorskip(library)
     store = store_in(tmp_path, times=9)
     message = rf"SAM \(\w+\): its worker {how}.*, 2 times \(retries: 1\)"
-    with pytest.raises(JobError, match=message):
+    with pytest.raises(JobError, match=message) as raised:
         carry_out(WORK[::2], store, workers=2, retries=1, executor=executor)
-    assert not [*(store.path / FOLDER).iterdir()]
+    left = [*(store.path / FOLDER).iterdir()]
+    if isinstance(executor, Slurm):  # the folder of the log that the message names
+        (folder,) = left
+        log = Path(re.search(r"see (\S+)\)", str(raised.value))[1])
+        assert log.is_file()
+        assert log.is_relative_to(folder)
+    else:
+        assert not left
 
 
 def test_a_failing_task_is_no_death_and_is_named(tmp_path):

@@ -231,7 +231,8 @@ from study_cases import EXAM, TRIAL
 from tepui.studies.store import Store
 from tepui.studies import Job, carry_out
 if __name__ == "__main__":
-    trials = [replace(TRIAL, seeds=(n, n + 1)).trained_with(epochs=30) for n in range(4)]
+    longer = TRIAL.trained_with(epochs=30)
+    trials = [replace(longer, seeds=(n, n + 1)) for n in range(4)]
     work = [Job(trial, (EXAM,)) for trial in trials]
     def advance(steps):
         print("step", flush=True)

@@ -20,6 +20,7 @@ from tepui.core.checks import require
 from tepui.core.processes import mark
 from tepui.core.replacing import (
     check_writable,
+    is_free,
     remove_remains,
     replacing,
     write_bytes,
@@ -103,7 +104,7 @@ def digest(*tensors: Tensor) -> str:
 def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
     """Write the manifest, or check that the existing one says the same."""
     manifest = folder / MANIFEST
-    if not folder.exists() or not any(folder.iterdir()):
+    if is_free(folder):
         write_document(manifest, KIND, about)
         return
     if not resume:

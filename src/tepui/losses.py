@@ -79,6 +79,7 @@ def cross_entropy(
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
+    _check_outputs(outputs)
     floats = targets.is_floating_point()
     wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
     if targets.shape != wanted and outputs.ndim > 1:
@@ -141,6 +142,7 @@ def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
         >>> binary_cross_entropy(torch.zeros(2, 3), torch.ones(2, 3))
         tensor([0.6931, 0.6931])
     """
+    _check_outputs(outputs)
     wanted = like_outputs(targets, outputs)
     losses = F.binary_cross_entropy_with_logits(outputs, wanted, reduction="none")
     return _of_samples(losses)
@@ -279,6 +281,9 @@ def pinball(outputs: Tensor, targets: Tensor, levels: tuple[float, ...]) -> Tens
         >>> pinball(torch.zeros(2, 1), torch.tensor([1.0, -1.0]), (0.9,))
         tensor([0.9000, 0.1000])
     """
+    _check_outputs(outputs)
+    inside = len(levels) > 0 and all(0 < level < 1 for level in levels)
+    require(inside, "levels", "lie in (0, 1), at least one", tuple(levels))
     fits = outputs.ndim > 1 and outputs.shape[1] % len(levels) == 0
     rule = f"be one for each of {len(levels)} levels and each number"
     require(fits, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -364,6 +369,11 @@ def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
     rule = f"have the shape of the outputs, {tuple(outputs.shape)}"
     require(targets.shape == outputs.shape, "targets", rule, tuple(targets.shape))
     return targets.to(outputs.dtype)
+
+
+def _check_outputs(outputs: Tensor) -> None:
+    floats = outputs.is_floating_point()
+    require(floats, "outputs", "be floating point", outputs.dtype)
 
 
 def _of_samples(losses: Tensor) -> Tensor:

@@ -87,8 +87,8 @@ def without_nan(values: Tensor, kind: str) -> Tensor:
         where = bad.nonzero()[0].tolist()
         first = where[0] if len(where) == 1 else tuple(where)
         raise ValueError(
-            f"model must not give NaN, got {int(bad.sum())} NaN value(s) of "
-            f"{values.numel()}, the first at {kind} {first}"
+            f"values that the model gives must not be NaN, got {int(bad.sum())} NaN "
+            f"value(s) of {values.numel()}, the first at {kind} {first}"
         )
     return values
 

@@ -27,6 +27,7 @@ from tepui.core.replacing import (
     writing,
 )
 from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
 from tepui.data.corruptions.copies import SEVERITIES, Corrupted
 from tepui.data.files.record import write_record
@@ -65,6 +66,7 @@ def write_corrupted(
         ValueError: If ``out`` was written from something else, a severity is missing,
             or images or classes do not suit the layout.
     """
+    check_types(write_corrupted, locals())
     folder = Path(out)
     rule = "be 1 to 5"
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)

@@ -142,7 +142,6 @@ def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
         >>> binary_cross_entropy(torch.zeros(2, 3), torch.ones(2, 3))
         tensor([0.6931, 0.6931])
     """
-    _check_outputs(outputs)
     wanted = like_outputs(targets, outputs)
     losses = F.binary_cross_entropy_with_logits(outputs, wanted, reduction="none")
     return _of_samples(losses)
@@ -203,8 +202,8 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
         are at least 1e-6.
 
     Raises:
-        ValueError: If there is an odd number of outputs, they are complex, or have no
-            such axis.
+        ValueError: If there is an odd number of outputs, they are not floating point,
+            or have no such axis.
 
     Example:
         >>> import torch
@@ -214,7 +213,7 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
     """
     check_types(gaussian_parameters, locals())
     require(axis >= 0, "axis", "be at least 0", axis)
-    require(not outputs.is_complex(), "outputs", "be real", outputs.dtype)
+    _check_outputs(outputs)
     even = outputs.ndim > axis and outputs.shape[axis] % 2 == 0
     rule = "be a mean and a log-variance for each number, 2 * numbers in all"
     require(even, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -281,7 +280,6 @@ def pinball(outputs: Tensor, targets: Tensor, levels: tuple[float, ...]) -> Tens
         >>> pinball(torch.zeros(2, 1), torch.tensor([1.0, -1.0]), (0.9,))
         tensor([0.9000, 0.1000])
     """
-    _check_outputs(outputs)
     inside = len(levels) > 0 and all(0 < level < 1 for level in levels)
     require(inside, "levels", "lie in (0, 1), at least one", tuple(levels))
     fits = outputs.ndim > 1 and outputs.shape[1] % len(levels) == 0
@@ -364,6 +362,7 @@ def task_of(loss: Loss) -> Task:
 
 def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
     """Return targets in the shape and type of outputs, refusing any other shape."""
+    _check_outputs(outputs)
     if targets.ndim == outputs.ndim - 1 and outputs.shape[1] == 1:
         targets = targets.unsqueeze(1)
     rule = f"have the shape of the outputs, {tuple(outputs.shape)}"

@@ -16,14 +16,13 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
-import torch._dynamo  # not in the middle of a call, where patience may end
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -36,8 +35,13 @@ from tepui.evaluation import predict_shards
 from tepui.metrics import Chunk
 from tepui.sharpness import Measurement
 
-# Seconds after which a call counts as at work on what it was asked for.
+# Seconds of computing after which a call counts as at work on what it was asked for.
 PATIENCE = 5
+# What functions import when they are called: not in the middle of a call, where
+# patience may end and leave half a module.
+for late in ("torch._dynamo", "scipy.stats", "sklearn.datasets", "transformers"):
+    with suppress(ImportError):
+        importlib.import_module(late)
 SOURCE = str(Path(tepui.__file__).parent)
 REFUSALS = (ValueError, TypeError, OSError, ImportError, tepui.TrainingDiverged)
 # Where users come in first: types are checked there too.
@@ -577,6 +581,7 @@ ALSO_NAMED = {
         *("labels", "outputs", "inputs", "dataset", "means", "probs", "quantiles"),
     ),
     "files": ("targets",),
+    "pretrained": ("name",),
     "texts": ("targets",),
     "extractor": DATA,
     "out": ("must exist", "is not empty"),
@@ -618,10 +623,10 @@ def _patience() -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise TimeoutError("the test's patience ended")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from tepui.losses import (
     gaussian_nll,
     gaussian_parameters,
     pinball,
+    squared_error,
 )
 from tepui.metrics import (
     conformal_quantile,
@@ -26,6 +28,7 @@ from tepui.metrics import (
 )
 from tepui.sharpness import mean_of
 from tepui.studies import paired_difference
+from tepui.theory import unroll_sam
 
 
 def ensemble():
@@ -58,7 +61,15 @@ CALLS = {
     "no such axis": (lambda: gaussian_parameters(PAIRS, -1), "axis must be at least 0"),
     "complex": (
         lambda: gaussian_nll(PAIRS.to(torch.complex64), torch.zeros(3)),
-        "outputs must be real",
+        r"outputs must be floating point, got torch\.complex64",
+    ),
+    "whole numbers": (
+        lambda: squared_error(PAIRS.long(), PAIRS),
+        r"outputs must be floating point, got torch\.int64",
+    ),
+    "true means": (
+        lambda: gaussian_nll(PAIRS.bool(), torch.zeros(3, 2)),
+        r"outputs must be floating point, got torch\.bool",
     ),
     "other samples": (
         lambda: prediction_cost(ensemble(), NARROW),
@@ -116,6 +127,12 @@ CALLS = {
     "infinite difference": (
         lambda: paired_difference([math.inf, 1.0], [0.0, 0.0]),
         r"first and second must differ by finite numbers, got \[inf, 1\.0\]",
+    ),
+    "lost gram": (
+        lambda: unroll_sam(
+            np.eye(3) * math.nan, np.ones(3), np.zeros(3), num_steps=2, eta=0.1, rho=0.1
+        ),
+        "gram must hold finite numbers, got '9 that are not'",
     ),
     "lost values": (
         lambda: mean_of(torch.full((5,), math.nan), {}),

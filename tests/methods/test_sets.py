@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tepui.methods.sets import extreme_samples, random_samples, sharpness_aware_set
@@ -36,6 +36,7 @@ def test_sets_equal_brute_force(shape, leftover):
         assert found == brute_force_set(selected, member, leftover)
 
 
+@example([0.0] * 100, 290, True)
 @given(
     st.lists(st.sampled_from([0.0, 1e-30, 1.0, 2.0, 5.0]), min_size=1, max_size=40),
     st.integers(0, 1000),

@@ -39,7 +39,9 @@ from tepui.sharpness import Measurement
 PATIENCE = 5
 # What functions import when they are called: not in the middle of a call, where
 # patience may end and leave half a module.
-for late in ("torch._dynamo", "scipy.stats", "sklearn.datasets", "transformers"):
+LATE = ("torch._dynamo", "torch._decomp.decompositions_for_jvp")
+LATE += ("scipy.stats", "sklearn.datasets", "transformers")
+for late in LATE:
     with suppress(ImportError):
         importlib.import_module(late)
 SOURCE = str(Path(tepui.__file__).parent)
@@ -612,6 +614,7 @@ ALSO_NAMED = {
     "folder": ("must exist", "must hold", "no file", "No such file"),
     "validation": DATA,
     "rho": ("model",),
+    "step": ("model",),
     "sharpness": ("diversity",),
 }
 

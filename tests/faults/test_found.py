@@ -134,6 +134,10 @@ CALLS = {
         ),
         "gram must hold finite numbers, got '9 that are not'",
     ),
+    "no values": (
+        lambda: mean_of(torch.tensor(1.0), {}),
+        r"^values must hold at least one, got \(\)",
+    ),
     "lost values": (
         lambda: mean_of(torch.full((5,), math.nan), {}),
         r"^values that the model gives must not be NaN, got 5 NaN value\(s\) of 5",

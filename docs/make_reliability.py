@@ -80,7 +80,7 @@ def effect(kills: Totals) -> str:
     return (
         f"Of {found.total() + late:,} kills {found.total():,} came before the end of "
         f"what they were to kill, {found['SIGKILL']:,} of them SIGKILL; the other "
-        f"{late:,} count in no aim.\n"
+        f'{late:,} ("ended before") count in no aim.\n'
     )
 
 
@@ -119,7 +119,7 @@ def soak_words(cycles: list[dict[str, float]]) -> str:
     files = sorted({int(row["open_files"]) for row in settled})
     threads = sorted({int(row["threads"]) for row in settled})
     return (
-        f"{len(cycles)} cycles so far. After the first {SETTLED}: open files "
+        f"{len(cycles)} cycles. After the first {SETTLED}: open files "
         f"{_span(files)}, threads {_span(threads)}, memory "
         f"{min(row['resident_mib'] for row in settled):.0f} to "
         f"{max(row['resident_mib'] for row in settled):.0f} MiB, on average "

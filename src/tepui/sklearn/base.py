@@ -41,6 +41,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
 
     n_features_in_: int
     ensemble_: Ensemble
+    _flat: bool = True  # whether targets had one axis
 
     def __init__(
         self,
@@ -111,9 +112,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
         """Let a new ensemble learn from checked data."""
         inputs = torch.tensor(X)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        factory = self._own_factory() or self._default_factory()
+        factory = partial(self._member, inputs.dtype)
         ensemble = Ensemble.build(factory, self.members, int(seed))
-        ensemble.to(inputs.dtype)
         method = DeepEnsemble() if self.method is None else self.method
         loss = self._loss
         ensemble.task = task_of(loss)
@@ -148,19 +148,12 @@ class EnsembleEstimator(BaseEstimator, ABC):
     def _outputs(self) -> int:
         """How many outputs a network has."""
 
-    def _own_factory(self) -> Callable[[], nn.Module] | None:
-        """Return what makes a member where that is the user's own code."""
-        if self.model is None:
-            return None
-        return partial(self.model, self.n_features_in_, self._outputs)
-
-    def _default_factory(self) -> Callable[[], nn.Module]:
-        return partial(
-            MLP,
-            in_features=self.n_features_in_,
-            hidden=tuple(self.hidden),
-            num_classes=self._outputs,
-        )
+    def _member(self, dtype: torch.dtype) -> nn.Module:
+        """Return a new network, which computes in a type."""
+        features, outputs = self.n_features_in_, self._outputs
+        if self.model is not None:
+            return self.model(features, outputs).to(dtype)
+        return MLP(features, tuple(self.hidden), outputs).to(dtype)
 
     def _predicted(self, X: Any) -> Any:
         """Return the ensemble's prediction, whose fields depend on the loss."""

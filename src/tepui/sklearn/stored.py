@@ -6,6 +6,7 @@ fixed list are read; code of your own is given again when an estimator is loaded
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,8 +51,9 @@ def write_estimator(estimator: "EnsembleEstimator", folder: Path) -> Path:
         "estimator": type(estimator).__name__,
         "parameters": {name: described(value) for name, value in parameters.items()},
         "ensemble": tensors_digest(folder / ENSEMBLE),
+        "wide": estimator.ensemble_.dtype == torch.float64,
         "features": estimator.n_features_in_,
-        "flat": getattr(estimator, "_flat", True),
+        "flat": estimator._flat,
         "learned": {
             name: {"values": array.tolist(), "type": array.dtype.str}
             for name, array in learned.items()
@@ -88,7 +90,9 @@ def read_estimator(
         rule = "describe the ensemble beside it"
         same = document["ensemble"] == tensors_digest(folder / ENSEMBLE)
         require(same, str(file), rule, "another one's digest")
-    ensemble = load(folder, estimator._own_factory())
+        dtype = torch.float64 if document["wide"] else torch.float32
+    own = None if estimator.model is None else partial(estimator._member, dtype)
+    ensemble = load(folder, own)
     estimator.ensemble_ = ensemble.to(estimator.device)
     return estimator
 

@@ -30,7 +30,10 @@ CONFIGS = {
         {"n_embd": 8, "n_layer": 2, "n_head": 2, "vocab_size": 20, "pad_token_id": 0},
     ),
     "vit": ("image", PICTURE),
-    "deit": ("image", PICTURE),
+    "convnext": (
+        "image",
+        {"hidden_sizes": [4, 8], "depths": [1, 1], "num_stages": 2, "patch_size": 2},
+    ),
     "resnet": (
         "image",
         {"embedding_size": 4, "hidden_sizes": [4, 8], "depths": [1, 1]},

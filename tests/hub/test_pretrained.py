@@ -101,7 +101,7 @@ def test_nothing_is_overwritten_unasked(ensemble, tmp_path):
     assert (tmp_path / "README.md").read_text() != "mine"
 
 
-@pytest.mark.parametrize("name", ["runs/mine/there", "mine", "../mine", "a/", ""])
+@pytest.mark.parametrize("name", ["runs/mine/there", "mine", "../mine", "a/"])
 def test_what_is_neither_folder_nor_repository_is_refused(name, hub, monkeypatch):
     monkeypatch.chdir(Path(__file__).parent)
     with pytest.raises(ValueError, match="name must be a folder, or owner/name on"):

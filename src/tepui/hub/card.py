@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 
 from tepui.core.checks import require
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.metrics import ConformalSets
 from tepui.modules.state import description
 
 USE = """```py
@@ -114,12 +114,12 @@ def _metadata(
 def _about(ensemble: Ensemble) -> Iterator[str]:
     """Yield what an ensemble is, and how it treats what it is given."""
     kinds = sorted({_kind_of(member) for member in ensemble.heads.members})
-    task = _task_of(ensemble)
+    task = "not named" if ensemble.task is None else str(ensemble.task)
     rows = {
         "members": str(len(ensemble)),
         "model": ", ".join(kinds),
         "parameters": f"{sum(p.numel() for p in ensemble.parameters()):,}",
-        "task": str(task),
+        "task": task,
         "made with": f"tepui {__version__}",
     }
     preparation = ensemble.preparation
@@ -130,7 +130,8 @@ def _about(ensemble: Ensemble) -> Iterator[str]:
     if ensemble.calibration is not None:
         rows["calibrated by"] = ensemble.calibration.method
     if ensemble.conformity is not None:
-        kind = "sets" if task == CLASSIFICATION else "intervals"
+        sets = isinstance(ensemble.conformity, ConformalSets)
+        kind = "sets" if sets else "intervals"
         rows[f"conformal {kind}"] = (
             f"for a coverage of {ensemble.conformity.coverage:g}"
         )
@@ -175,10 +176,6 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
 
 def _known(values: Mapping[str, float]) -> list[tuple[str, float]]:
     return [(name, value) for name, value in values.items() if math.isfinite(value)]
-
-
-def _task_of(ensemble: Ensemble) -> Task | str:
-    return "not named" if ensemble.task is None else ensemble.task
 
 
 def _kind_of(member: Any) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
+from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
-from tepui.models.base import Composed, Model
+from tepui.models.base import Composed, Model, positive
 from tepui.models.foreign_code import require_no_code
 from tepui.models.preprocess import Preprocess
 from tepui.models.resize import Resize
@@ -57,11 +57,14 @@ def from_timm(
 
     Raises:
         ImportError: If timm is not installed.
-        ValueError: If the name or an option leads to weights other than timm's own,
-            which could hold code, the model does not end in a linear classifier, or
-            ``preprocess`` asks for what no layer of ours does.
+        ValueError: If timm has no such model or cannot reach its weights, the name or
+            an option leads to weights other than timm's own, which could hold code,
+            the model does not end in a linear classifier, or ``preprocess`` asks for
+            what no layer of ours does.
     """
     check_types(from_timm, locals())
+    sizes = {"num_classes": num_classes, "in_channels": in_channels, "resize": resize}
+    positive(**{name: size for name, size in sizes.items() if size is not None})
     rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
@@ -74,9 +77,10 @@ def from_timm(
     if num_classes is not None:
         options["num_classes"] = num_classes
     weights = pretrained and are_weights_wanted()
-    model = library.create_model(
-        name, pretrained=weights, in_chans=in_channels, **options
-    )
+    with known_by_name("name", "be a model of timm's", name, OSError, RuntimeError):
+        model = library.create_model(
+            name, pretrained=weights, in_chans=in_channels, **options
+        )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"
     require(isinstance(classifier, nn.Linear), "name", rule, name)
@@ -102,7 +106,7 @@ def _preprocessing(
     _, height, width = published["input_size"]
     rule = "name a model of square images that are cropped at their center"
     mode = published.get("crop_mode", "center")
-    # Squashed to a square or cropped to one: of square images the same.
+    # Cropped where the published model squashes: the same for square images.
     fits = height == width and mode in ("center", "squash")
     require(fits, "name", rule, f"{name} ({height} by {width}, {mode})")
     rule = f"be {len(published['mean'])} with preprocess, as the model was published"

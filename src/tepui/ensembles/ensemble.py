@@ -390,7 +390,8 @@ def load(
     """Load an ensemble that :meth:`Ensemble.save` or a run wrote.
 
     Nothing in the file is executed: models of ``tepui.models`` are rebuilt from their
-    names and arguments, all others by the factory.
+    names and arguments, those of transformers from their configuration, all others by
+    the factory.
 
     Args:
         path: The folder.

@@ -6,6 +6,7 @@ from tepui.models.convnet import ConvNet
 from tepui.models.from_huggingface import from_huggingface
 from tepui.models.from_timm import from_timm
 from tepui.models.mlp import MLP
+from tepui.models.preprocess import Preprocess
 from tepui.models.resize import Resize
 from tepui.models.resnet import ResNet18
 from tepui.models.split import Frozen, OnFeatures, Split, split_last_layers
@@ -23,6 +24,7 @@ __all__ = [
     "Frozen",
     "Model",
     "OnFeatures",
+    "Preprocess",
     "ResNet18",
     "Resize",
     "Split",

@@ -397,7 +397,9 @@ def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):
 def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
     pytest.importorskip("tensorboard")
     out = tmp_path / "run"
-    main(["train", *SMALL, "--epochs", "1", "--tensorboard", "--out", str(out)])
+    main(
+        ["train", *SMALL, "--epochs", "1", "--track", "tensorboard", "--out", str(out)]
+    )
     assert list((out / "tensorboard").glob("events.out.tfevents*"))
 
 

@@ -88,6 +88,7 @@ def cross_entropy(
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
+    _check_outputs(outputs)
     floats = targets.is_floating_point()
     wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
     if targets.shape != wanted and outputs.ndim > 1:
@@ -98,8 +99,9 @@ def cross_entropy(
         targets = targets.long()
     weights = None
     if class_weights is not None:
-        rule = f"hold one number for each of {outputs.shape[1]} classes"
-        fits = len(class_weights) == outputs.shape[1]
+        classes = outputs.shape[min(1, outputs.ndim - 1)]
+        rule = f"hold one number for each of {classes} classes"
+        fits = len(class_weights) == classes
         require(fits, "class_weights", rule, class_weights)
         # What is traced into a graph has no values, and must not be kept.
         tensor_of = _on if have_values() else _on.__wrapped__
@@ -164,13 +166,22 @@ def balanced_weights(targets: Tensor, classes: int | None = None) -> tuple[float
         For every class ``n / (present * n_class)``, of ``n`` labels and as many classes
         as are present; 0 for one that no label has. Over the labels their mean is 1.
 
+    Raises:
+        ValueError: If there are no labels, or they are no classes.
+
     Example:
         >>> import torch
         >>> balanced_weights(torch.tensor([0, 0, 0, 2]), classes=3)
         (0.6666666666666666, 0.0, 2.0)
     """
+    check_types(balanced_weights, locals())
     labels = targets[targets != UNLABELED]
+    whole = not (targets.is_floating_point() or targets.is_complex())
+    rule = "hold classes, integers from 0 on"
+    require(whole and bool((labels >= 0).all()), "targets", rule, targets.dtype)
     require(len(labels) > 0, "targets", "hold a label", targets)
+    rule = "be positive"
+    require(classes is None or classes > 0, "classes", rule, classes)
     counts = torch.bincount(labels.long().cpu().flatten(), minlength=classes or 0)
     present = int((counts > 0).sum())
     weights = (len(labels) / (present * counts.double())).where(counts > 0, 0.0)
@@ -253,8 +264,8 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
         are at least 1e-6.
 
     Raises:
-        ValueError: If there is an odd number of outputs, they are complex, or have no
-            such axis.
+        ValueError: If there is an odd number of outputs, they are not floating point,
+            or have no such axis.
 
     Example:
         >>> import torch
@@ -264,7 +275,7 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
     """
     check_types(gaussian_parameters, locals())
     require(axis >= 0, "axis", "be at least 0", axis)
-    require(not outputs.is_complex(), "outputs", "be real", outputs.dtype)
+    _check_outputs(outputs)
     even = outputs.ndim > axis and outputs.shape[axis] % 2 == 0
     rule = "be a mean and a log-variance for each number, 2 * numbers in all"
     require(even, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -331,6 +342,8 @@ def pinball(outputs: Tensor, targets: Tensor, levels: tuple[float, ...]) -> Tens
         >>> pinball(torch.zeros(2, 1), torch.tensor([1.0, -1.0]), (0.9,))
         tensor([0.9000, 0.1000])
     """
+    inside = len(levels) > 0 and all(0 < level < 1 for level in levels)
+    require(inside, "levels", "lie in (0, 1), at least one", tuple(levels))
     fits = outputs.ndim > 1 and outputs.shape[1] % len(levels) == 0
     rule = f"be one for each of {len(levels)} levels and each number"
     require(fits, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -411,6 +424,7 @@ def task_of(loss: Loss) -> Task:
 
 def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
     """Return targets in the shape and type of outputs, refusing any other shape."""
+    _check_outputs(outputs)
     if targets.ndim == outputs.ndim - 1 and outputs.shape[1] == 1:
         targets = targets.unsqueeze(1)
     rule = f"have the shape of the outputs, {tuple(outputs.shape)}"
@@ -422,6 +436,11 @@ def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
 def _on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return numbers as a tensor, cached because copying to a GPU blocks."""
     return torch.tensor(values, dtype=dtype, device=device)
+
+
+def _check_outputs(outputs: Tensor) -> None:
+    floats = outputs.is_floating_point()
+    require(floats, "outputs", "be floating point", outputs.dtype)
 
 
 def _of_samples(losses: Tensor) -> Tensor:

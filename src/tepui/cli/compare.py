@@ -1,6 +1,7 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,13 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
+from tepui.cli.datasets import (
+    Data,
+    corrupted_images,
+    natural_shifts,
+    part,
+    unfamiliar,
+)
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
@@ -19,6 +26,7 @@ from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
+from tepui.data.shifts import Shifts
 from tepui.evaluation.stored_logits import LogitType
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
@@ -50,6 +58,7 @@ def compare(
     optimizer: SGD | AdamW | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    natural: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
     logits_in: LogitType = "float32",
@@ -89,6 +98,8 @@ def compare(
             one per member.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none.
+        natural: Labeled test data that shifted by themselves, as --shifted
+            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
@@ -122,15 +133,15 @@ def compare(
         check_writable(folder)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
-    shifted = None
+    shifts = Shifts({}, natural_shifts(natural, test))
     if corruptions != "none":
-        shifted = corrupted_images(test, corruptions)
+        shifts = replace(shifts, copies=corrupted_images(test, corruptions))
     if extractor is None:
         front, factory = None, fitted(model, train)
     else:
         front, factory = extractor_and_head(extractor, model)
     both: dict[str, Any] = {
-        "shifted": shifted,
+        "shifted": shifts,
         "ood": unfamiliar(ood, test),
         "unlabeled": None if unlabeled is None else unlabeled(),
         "members": members,

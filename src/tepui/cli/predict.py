@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
+from tepui.cli.architecture import member_factories
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, built, place_of
 from tepui.core.checks import require
@@ -34,6 +34,7 @@ def predict(
     out: Path = Path("predictions.csv"),
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
+    models: list[str] | None = None,
     probabilities: bool = False,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 256,
@@ -55,6 +56,7 @@ def predict(
         data: A data set with options, instead of inputs, such as: --data ImageFolder
             --data.path photos
         model: The members' architecture, needed only for models tepui does not know.
+        models: One architecture per member instead, where they differ.
         probabilities: Write the probability of every class too.
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
@@ -73,7 +75,7 @@ def predict(
     known = preparation_in(run)
     samples = _read(inputs, known) if data is None else built(data)
     samples = samples if known is None else known.dataset(samples)
-    ensemble = load(run, None if model is None else fitted(model, samples))
+    ensemble = load(run, member_factories(model, models, samples))
     to_device(ensemble, torch.device(place_of(device)))
     parts = out.with_name(out.name + PARTS)
     shards = predict_shards(

@@ -191,9 +191,26 @@ def decode_all(
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the images in a folder and all below it, in the order of their names."""
-    named = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    """Return the images in a folder and all below it, in the order of their names.
+
+    Links are followed, but not into a folder that they lie in.
+    """
+    named = (path for path in _below(folder) if path.suffix.lower() in SUFFIXES)
     return sorted(path for path in named if path.is_file())
+
+
+def _below(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
+    """Return all that lies below a folder; ``above`` are the folders it lies in."""
+    about = folder.stat()
+    place = (about.st_dev, about.st_ino)
+    if place in above:
+        return []
+    paths: list[Path] = []
+    for path in folder.iterdir():
+        paths.append(path)
+        if path.is_dir():
+            paths += _below(path, above | {place})
+    return paths
 
 
 def class_folders(folder: Path) -> list[Path]:

@@ -38,8 +38,8 @@ def as_named_in(
     """
     present = module.state_dict()
     ours = {MARKS.sub("", name): name for name in present}
-    theirs = {MARKS.sub("", name): tensor for name, tensor in state.items()}
-    theirs = _released_by_name(theirs, module)
+    unmarked = {MARKS.sub("", name): tensor for name, tensor in state.items()}
+    theirs = _released_by_name(unmarked, module)
     prefix = _prefix({name: present[own] for name, own in ours.items()}, theirs, where)
     named = {
         name.removeprefix(prefix): tensor

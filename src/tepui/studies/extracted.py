@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.data import Arrays
 from tepui.data.class_names import class_names, class_subset
 from tepui.data.corruptions.copies import KEPT_BYTES
-from tepui.evaluation.stored_logits import Cell
+from tepui.data.shifts import Cell, Shifts
 from tepui.studies.given import Copies, GivenTest
 
 Read = Callable[[Dataset[Any]], Arrays]
@@ -25,10 +25,12 @@ class Features(Arrays):
 
 def on_features(spec: GivenTest, read: Read) -> GivenTest:
     """Return the same test for heads; shifted data are read when needed."""
+    shifts = Shifts.of(spec.shifted)
+    natural = {name: _features(data, read) for name, data in shifts.natural.items()}
     return replace(
         spec,
         test=_features(spec.test, read),
-        shifted=None if spec.shifted is None else _FeaturesOfCopies(read, spec.shifted),
+        shifted=Shifts(_FeaturesOfCopies(read, shifts.copies), natural),
         ood={name: read(dataset) for name, dataset in spec.ood.items()},
     )
 

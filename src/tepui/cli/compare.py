@@ -64,7 +64,7 @@ def compare(
     logits_in: LogitType = "float32",
     sharpness: int = 100,
     unlabeled: Data | None = None,
-    extractor: Path | None = None,
+    extractor: str | None = None,
     device: str | None = None,
     at_once: int | None = None,
     executor: ExecutorName = "processes",
@@ -108,8 +108,10 @@ def compare(
             Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
             sharpness; 0 skips it.
-        extractor: Train only heads, on features of this run's first member, which are
-            computed once and kept in the folder.
+        extractor: Train only heads, on features that are computed once for all
+            ensembles and kept in the folder: of the first member of a run (RUN, or
+            RUN:mypackage.Net for a model of your own), or of what a class or function
+            of yours returns (mypackage.body).
         device: Where to train; a GPU if there is one.
         at_once: Ensembles to train at once; one by default, by ray and slurm as many as
             they have room for.
@@ -139,7 +141,7 @@ def compare(
     if extractor is None:
         front, factory = None, fitted(model, train)
     else:
-        front, factory = extractor_and_head(extractor, model)
+        front, factory = extractor_and_head(extractor, model, train)
     both: dict[str, Any] = {
         "shifted": shifts,
         "ood": unfamiliar(ood, test),

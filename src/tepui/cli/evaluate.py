@@ -59,6 +59,7 @@ def evaluate(
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     models: list[str] | None = None,
+    extractor: str | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     shifted: str | None = None,
     natural: dict[str, Data] | None = None,
@@ -86,6 +87,8 @@ def evaluate(
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
             default, unless --shifted is given.
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
@@ -135,7 +138,7 @@ def evaluate(
         copies = corrupted_images(test, corruptions or "cifar")
     shifts = Shifts(copies, natural_shifts(natural, test))
     sets = unfamiliar(ood, test)
-    ensemble = named_ensemble(run, model, models, test)
+    ensemble = named_ensemble(run, model, models, test, extractor)
     if not trained:
         ensemble.preparation = preparation_of(test)
         if exchange.writer:

@@ -92,6 +92,7 @@ MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobErr
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"loss", "progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
+    "sweep": {"loss", "progress", "keep", "stop_after", "data_parallel"},
 }
 
 

@@ -49,6 +49,7 @@ def measure(
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     models: list[str] | None = None,
+    extractor: str | None = None,
     what: str = "sharpness,diversity",
     measures: list[str] | None = None,
     ood: dict[str, Data] | None = None,
@@ -70,6 +71,8 @@ def measure(
         model: The architecture that the weights fit; not needed for a run's folder.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         what: What to measure, separated by commas: sharpness,diversity,ood
         measures: Your own measures of sharpness, by path: --measures
             mypackage.my_measure
@@ -101,7 +104,7 @@ def measure(
     train = part(source, train=True) if "sharpness" in kinds else None
     test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
     known = train if test is None else test
-    ensemble = named_ensemble(checkpoints, model, models, known).to(place)
+    ensemble = named_ensemble(checkpoints, model, models, known, extractor).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):

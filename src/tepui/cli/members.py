@@ -8,6 +8,8 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import member_factories
+from tepui.cli.extractor import front_named
+from tepui.core.checks import require
 from tepui.ensembles.ensemble import FILE, RUN, Ensemble, load
 from tepui.ensembles.foreign_weights import ensemble_of
 
@@ -23,16 +25,26 @@ def check_there(places: Sequence[Path]) -> None:
         raise FileNotFoundError(f"no file or folder {missing}")
 
 
+def extractor_of(
+    named: str | None, data: Dataset[Any] | None
+) -> Callable[[], nn.Module] | None:
+    """Return what makes the extractor of one's own that members share, if one does."""
+    return None if named is None or data is None else front_named(named, data)
+
+
 def named_ensemble(
     places: Sequence[Path],
     model: Callable[[], nn.Module] | None,
     models: Sequence[str] | None,
     data: Dataset[Any] | None,
+    extractor: str | None = None,
 ) -> Ensemble:
     """Load a saved ensemble, or make one of weights, a file or folder per member."""
     factories = member_factories(model, models, data)
     if is_saved(places):
-        return load(places[0], factories)
+        return load(places[0], factories, extractor_of(extractor, data))
+    rule = "be left out for files of weights"
+    require(extractor is None, "--extractor", rule, extractor)
     if factories is None:
         raise ValueError(
             "--model must be given to read files of weights (or --models, one per "

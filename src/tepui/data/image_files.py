@@ -136,6 +136,19 @@ class ImageFiles(StoredData):
         frame = None if self.frame is None else asdict(self.frame)
         return {"files": digest.hexdigest(), "frame": frame, "gray": self.gray}
 
+    def location(self) -> dict[str, Any]:
+        """Return a hash of places, sizes and times of change of the files.
+
+        Returns:
+            The hash, and how images are read.
+        """
+        digest = hashlib.sha256()
+        for file in self.files:
+            about = file.stat()
+            known = (file.absolute(), about.st_size, about.st_mtime_ns, about.st_ino)
+            digest.update(f"{known}\n".encode())
+        return {**self.identity(), "places": digest.hexdigest()}
+
     @functools.cached_property
     def held(self) -> Arrays | None:
         """All images as bytes in tensors; None if they take more than 8 GiB."""

@@ -112,12 +112,26 @@ class JoinedData(StoredRows):
         Returns:
             What each part is known by, and a hash of the rows taken and their targets.
         """
+        parts = [
+            _digest(p) if isinstance(p, Arrays) else p.identity() for p in self.parts
+        ]
+        return {"parts": parts, "rows": self._chosen()}
+
+    def location(self) -> dict[str, Any]:
+        """Return what tells the contents from others here and now, part by part.
+
+        Returns:
+            Where each part lies, and a hash of the rows taken and their targets.
+        """
+        parts = [
+            _digest(p) if isinstance(p, Arrays) else p.location() for p in self.parts
+        ]
+        return {"parts": parts, "rows": self._chosen()}
+
+    def _chosen(self) -> str:
         digest = hashlib.sha256(raw_bytes(self._rows).numpy().data)
         digest.update(raw_bytes(self.targets).numpy().data)
-        return {
-            "parts": [_identity(part) for part in self.parts],
-            "rows": digest.hexdigest(),
-        }
+        return digest.hexdigest()
 
 
 def _part(number: int, dataset: Dataset[Any]) -> Held:
@@ -164,9 +178,8 @@ def _tensors(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([*parts])
 
 
-def _identity(part: Held) -> Any:
-    if isinstance(part, StoredData):
-        return dict(part.identity())
+def _digest(part: Arrays) -> str:
+    """Return a hash of what lies in memory."""
     digest = hashlib.sha256()
     named = part.inputs if not isinstance(part.inputs, Tensor) else {"": part.inputs}
     for name, tensor in sorted(named.items()):

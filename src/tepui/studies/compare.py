@@ -30,13 +30,12 @@ from tepui.evaluation.scores import TAKEN_NAMES
 from tepui.evaluation.stored_logits import LOGITS, LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
-from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
 from tepui.studies.comparison import FILE, KIND, Comparison, MethodResult
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
-from tepui.studies.extracted import on_features
+from tepui.studies.extracted import FeatureCache, on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Given, GivenTest, Named, tested_on
@@ -48,6 +47,7 @@ from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
+from tepui.training.progress import Style
 from tepui.training.run_folder import (
     RunFolder,
     environment_of,
@@ -152,10 +152,11 @@ def compare(
             not augment, "augment", "be left out when there is an extractor", augment
         )
         front = frozen(extractor).to(place)
-        read = partial(cached_features, front, folder=folder / FEATURES)
+        shown: Style = training.get("progress", "auto") if exchange.writer else "none"
+        cache = FeatureCache(front, folder / FEATURES, shown)
         with exchange.writer_first():
-            learned, spec = read(train), on_features(on_images, read)
-            beside = None if unlabeled is None else read(unlabeled)
+            learned, spec = cache.read(train), on_features(on_images, cache)
+            beside = None if unlabeled is None else cache.read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)

@@ -208,15 +208,14 @@ def images_in(folder: Path) -> list[Path]:
 
     Links are followed, but not into a folder that they lie in.
     """
-    named = (path for path in _below(folder) if path.suffix.lower() in SUFFIXES)
+    above = frozenset(map(_place, folder.absolute().parents))
+    named = (p for p in _below(folder, above) if p.suffix.lower() in SUFFIXES)
     return sorted(path for path in named if path.is_file())
 
 
-def _below(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
+def _below(folder: Path, above: frozenset[tuple[int, int]]) -> list[Path]:
     """Return all that lies below a folder; ``above`` are the folders it lies in."""
-    about = folder.stat()
-    place = (about.st_dev, about.st_ino)
-    if place in above:
+    if (place := _place(folder)) in above:
         return []
     paths: list[Path] = []
     for path in folder.iterdir():
@@ -224,6 +223,11 @@ def _below(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> lis
         if path.is_dir():
             paths += _below(path, above | {place})
     return paths
+
+
+def _place(folder: Path) -> tuple[int, int]:
+    about = folder.stat()
+    return about.st_dev, about.st_ino
 
 
 def class_folders(folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from tepui.cli.admission import is_path
 from tepui.cli.architecture import Architecture, fitted, named_model, of_factory
 from tepui.cli.importing import imported
 from tepui.core.checks import require
@@ -48,7 +49,9 @@ def front_named(named: str, data: Dataset[Any]) -> Factory:
     """Return what makes the extractor of one's own that an option names."""
     run, architecture = _run_in(named)
     if run is None:
-        item = imported(OPTION, named, "a model, or a folder with a run")
+        rule = "name a model by its path, or a folder with a run"
+        require(is_path(named), OPTION, rule, named)
+        item = imported(OPTION, named, "a model, or a folder with a run,")
         return _seeded(fitted(of_factory(OPTION, item, named), data))
     rule = "be written RUN:mypackage.Net, since that run has no models of its own"
     require(architecture is not None, OPTION, rule, named)

@@ -21,7 +21,7 @@ from tepui.cli.datasets import (
     unfamiliar,
 )
 from tepui.cli.folders import folder_for
-from tepui.cli.members import check_there, is_saved, named_ensemble
+from tepui.cli.members import is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
@@ -121,7 +121,6 @@ def evaluate(
     require(out is None or not trained, "--out", own, out)
     alone = corruptions is None or shifted is None
     require(alone, "--corruptions", "be left out with --shifted", corruptions)
-    check_there(run)
     folder = run[0] if trained else folder_for("evaluate", out, resume=False)
     file = folder / EVALUATION
     if file.exists() and not overwrite:

@@ -19,12 +19,6 @@ def is_saved(places: Sequence[Path]) -> bool:
     return len(places) == 1 and any((places[0] / f).is_file() for f in (FILE, RUN))
 
 
-def check_there(places: Sequence[Path]) -> None:
-    """Raise if nothing lies where an ensemble is said to be."""
-    for missing in (place for place in places if not place.exists()):
-        raise FileNotFoundError(f"no file or folder {missing}")
-
-
 def extractor_of(
     named: str | None, data: Dataset[Any] | None
 ) -> Callable[[], nn.Module] | None:
@@ -40,6 +34,8 @@ def named_ensemble(
     extractor: str | None = None,
 ) -> Ensemble:
     """Load a saved ensemble, or make one of weights, a file or folder per member."""
+    for missing in (place for place in places if not place.exists()):
+        raise FileNotFoundError(f"no file or folder {missing}")
     factories = member_factories(model, models, data)
     if is_saved(places):
         return load(places[0], factories, extractor_of(extractor, data))

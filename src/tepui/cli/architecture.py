@@ -5,7 +5,7 @@ of classes and the channels and size of the images. What was written stays.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -82,7 +82,7 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
         >>> fitted(None, data)().config["in_channels"]
         3
     """
-    facts = _facts_of(data)
+    facts = facts_of(data)
     if model is None:
         if "in_channels" not in facts:
             raise ValueError(
@@ -90,13 +90,18 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
                 "for vectors or Albert for text, got None"
             )
         model = Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
+    return fitted_to(facts, model)
+
+
+def fitted_to(facts: Mapping[str, int], model: Factory) -> Factory:
+    """Return a model whose arguments that nobody wrote follow from some facts."""
     if not isinstance(model, Architecture):
         return model
     values = {name: facts[name] for name in model.free & facts.keys()}
     return partial(model.factory, **values)
 
 
-def _facts_of(data: Dataset[Any]) -> dict[str, int]:
+def facts_of(data: Dataset[Any]) -> dict[str, int]:
     """Return the arguments of models that follow from the data."""
     facts: dict[str, int] = {}
     if (classes := _classes(data)) is not None:

@@ -11,23 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.admission import is_path
-from tepui.cli.architecture import Architecture, fitted, named_model, of_factory
+from tepui.cli.architecture import (
+    Architecture,
+    facts_of,
+    fitted,
+    fitted_to,
+    named_model,
+    of_factory,
+)
 from tepui.cli.importing import imported
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
-from tepui.data import Arrays
-from tepui.data.class_names import class_names
-from tepui.data.loading import at_rows, length
+from tepui.data.arrays import Inputs
+from tepui.data.loading import at_rows
 from tepui.ensembles.ensemble import load
 from tepui.models import MLP, split_last_layers, without_classifier
 from tepui.models.split import Frozen, frozen
-from tepui.modules.features import features_of
+from tepui.modules.running import forward
 
 OPTION = "--extractor"
+LINEAR = Architecture(
+    partial(MLP, hidden=()), frozenset({"in_features", "num_classes"})
+)
 Factory = Callable[[], nn.Module]
 
 
@@ -40,9 +49,11 @@ def extractor_and_head(
         split = split_last_layers(_members(run)[0])
         front, chosen = split.extractor, model or partial(split.tail, fresh=True)
     else:
-        linear = Architecture(partial(MLP, hidden=()), frozenset(_OF_HEADS))
-        front, chosen = frozen(front_named(named, data)().eval()), model or linear
-    return front, fitted(chosen, features_of(front, _few(data)))
+        front, chosen = frozen(front_named(named, data)().eval()), model or LINEAR
+    with torch.no_grad():
+        features = forward(front, _one(data))
+    sizes = {"in_features": features[0].numel()}
+    return front, fitted_to(facts_of(data) | sizes, chosen)
 
 
 def front_named(named: str, data: Dataset[Any]) -> Factory:
@@ -57,11 +68,13 @@ def front_named(named: str, data: Dataset[Any]) -> Factory:
     require(architecture is not None, OPTION, rule, named)
     assert architecture is not None
     member = load(run, fitted(named_model(architecture), data)).members[0]
+    return partial(without_classifier, member, _one(data))
+
+
+def _one(data: Dataset[Any]) -> Inputs:
+    """Return a batch of one sample, as a model sees it."""
     (batch,) = at_rows(data, [torch.arange(1)], device=torch.device("cpu"))
-    return partial(without_classifier, member, batch.inputs)
-
-
-_OF_HEADS = ("in_features", "num_classes")
+    return batch.inputs
 
 
 def _members(run: Path) -> nn.ModuleList:
@@ -93,16 +106,3 @@ def _seeded(factory: Factory) -> Factory:
             return factory()
 
     return make
-
-
-def _few(data: Dataset[Any]) -> Arrays:
-    """Return some samples of each class, as a model sees them."""
-    rows = torch.arange(min(2, length(data)))
-    (batch,) = at_rows(data, [rows], device=torch.device("cpu"))
-    targets = getattr(data, "targets", batch.targets)
-    labels = targets if isinstance(targets, Tensor) else batch.targets
-    names = class_names(data)
-    last = batch.targets.clone()
-    if not names and not labels.is_floating_point():
-        last[-1] = labels.max()
-    return Arrays(batch.inputs, last, classes=names)

@@ -41,7 +41,7 @@ from tepui.data.loading import (
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
 from tepui.modules.feature_parts import Advance, FeatureParts
-from tepui.modules.running import device_of, evaluating, forward
+from tepui.modules.running import device_of, evaluating, forward, refusal_named
 
 
 def _silently(rows: int) -> None:
@@ -80,8 +80,8 @@ def cached_features(
         ``passes`` times as many rows as samples, pass after pass.
 
     Raises:
-        ValueError: If the cache is damaged or not what its name says, or if passes
-            would all be the same.
+        ValueError: If the cache is damaged or not what its name says, the extractor
+            does not take the samples or gives NaN, or passes would all be the same.
 
     Example:
         >>> import tempfile
@@ -120,8 +120,11 @@ def features_file(
         rows = how.passes * length(dataset)
         batches = feature_batches(extractor, dataset, how, parts.rows)
         tensors = parts.completed(batches, rows, advance)
-        write_tensors(file, "features", tensors, {"key": key})
+        missing = int(tensors["features"].isnan().sum())
+        if not missing:
+            write_tensors(file, "features", tensors, {"key": key})
         parts.remove()
+        require(not missing, "extractor", "give no NaN for the samples", missing)
     return file, key
 
 
@@ -156,8 +159,15 @@ def feature_batches(
     for number in range(finished, how.passes):
         first = start if number == finished else 0
         for batch in how.batches(dataset, number, device, first):
-            with evaluating(extractor), torch.no_grad():
+            samples = len(batch.targets)
+            with (
+                evaluating(extractor),
+                torch.no_grad(),
+                refusal_named(batch.inputs, "extractor"),
+            ):
                 features = forward(extractor, batch.inputs).cpu()
+            rule, shape = f"keep {samples} samples apart", tuple(features.shape)
+            require(shape[:1] == (samples,), "extractor", rule, shape)
             yield features, batch.targets.cpu()
 
 
@@ -172,8 +182,10 @@ class Reading:
     workers: int = 0
 
     def check(self, dataset: Dataset[Any]) -> None:
-        """Raise unless several passes would differ."""
+        """Raise if a number is out of range, or several passes would not differ."""
         require(self.passes > 0, "passes", "be positive", self.passes)
+        require(self.batch_size > 0, "batch_size", "be positive", self.batch_size)
+        require(self.workers >= 0, "workers", "be non-negative", self.workers)
         differ = bool(self.augmentations) or targets_of(dataset) is None
         rule = "be 1 unless inputs are random (augment=, or a data set that draws)"
         require(self.passes == 1 or differ, "passes", rule, self.passes)

@@ -247,7 +247,7 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
             "rho must be non-negative",
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
-        (["evaluate", "nowhere"], "no folder nowhere"),
+        (["evaluate", "nowhere"], "no file or folder nowhere"),
         (["report", "nowhere"], "nowhere holds nothing to report"),
         (["train", "--device", "nowhere"], "device must name a device"),
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),

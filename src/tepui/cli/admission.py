@@ -25,7 +25,7 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui.cli.importing import imported
-from tepui.cli.parsing import OOD, class_names, known_classes, options_of
+from tepui.cli.parsing import NAMED, class_names, known_classes, options_of
 from tepui.core.checks import require
 from tepui.data import Augmentation
 from tepui.methods import Method
@@ -35,7 +35,7 @@ from tepui.training import SGD, AdamW, EarlyStopping, Schedule
 # What options expect: a class of the list that derives from one of these.
 BASES = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
 # Options whose value is called later, so that a function may take a class's place.
-MADE_LATER = ("--model", "--data", "--unlabeled", OOD)
+MADE_LATER = ("--model", "--data", "--unlabeled", *NAMED)
 
 _CLASS_PATH = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)")
 # What a parser says of a name that it refuses, and the rule in our words.
@@ -75,7 +75,7 @@ def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
         _check_free_of_options(item, written[path], pairs)
     packages = {path.split(".")[0] for path in items}
     for option, value in pairs:
-        if "." in option and _is_path(value) and value.split(".")[0] in packages:
+        if "." in option and is_path(value) and value.split(".")[0] in packages:
             items |= _inner(value)
     return items | {path: item for item in items.values() for path in _paths(item)}
 
@@ -156,10 +156,11 @@ def _named_in(option: str, value: str) -> list[str]:
         paths += class_names(option, value)
     elif option.endswith((".class_path", ".help")):
         paths.append(value)
-    return [path for path in paths if _is_path(path)]
+    return [path for path in paths if is_path(path)]
 
 
-def _is_path(text: str) -> bool:
+def is_path(text: str) -> bool:
+    """Return whether a text is the dotted path of something that can be imported."""
     return "." in text and all(part.isidentifier() for part in text.split("."))
 
 
@@ -172,7 +173,7 @@ def _admissible(option: str, path: str) -> object:
         "name a class, or a function whose signature says what it returns "
         "(such as -> nn.Module)"
     )
-    require(inspect.isclass(item) or _says_its_result(item), option, rule, path)
+    require(inspect.isclass(item) or has_result(item), option, rule, path)
     return item
 
 
@@ -204,7 +205,8 @@ def _inner(path: str) -> dict[str, object]:
     return {path: item} if inspect.isclass(item) or inspect.isfunction(item) else {}
 
 
-def _says_its_result(item: object) -> bool:
+def has_result(item: object) -> bool:
+    """Return whether a function's signature says what it returns."""
     return (
         inspect.isfunction(item)
         and inspect.signature(item).return_annotation is not inspect.Signature.empty

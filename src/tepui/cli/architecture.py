@@ -4,7 +4,8 @@ What a model's class takes and the user did not write follows from the data: the
 of classes and the channels and size of the images. What was written stays.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -13,6 +14,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from tepui.cli.importing import imported
+from tepui.cli.parsing import known_classes, known_spelling
+from tepui.core.checks import one_of, require
 from tepui.data.prepared_like import image_shape
 from tepui.models import ConvNet
 
@@ -31,6 +35,43 @@ class Architecture:
         return self.factory()
 
 
+def member_factories(
+    model: Factory | None, models: Sequence[str] | None, data: Dataset[Any] | None
+) -> Factory | list[Factory] | None:
+    """Return what ``--model`` or ``--models`` name: one for all members, or for each.
+
+    Example:
+        >>> import tepui
+        >>> data = tepui.data.Digits()
+        >>> first, second = member_factories(None, ["ConvNet", "mlp"], data)
+        >>> first().config["num_classes"], second().config["in_features"]
+        (10, 64)
+    """
+    require(model is None or not models, "--models", "not go with --model", models)
+    chosen = [model] if models is None and model is not None else []
+    chosen += [named_model(name) for name in models or ()]
+    factories = [one if data is None else fitted(one, data) for one in chosen]
+    return factories[0] if len(factories) == 1 else factories or None
+
+
+def named_model(name: str) -> Architecture:
+    """Return the model that ``--models`` names: one of tepui's, or any by its path."""
+    kinds = {kind.__name__: kind for kind in known_classes()["--model"]}
+    if "." not in name:
+        name = known_spelling(name, kinds)
+        one_of("--models", name, kinds)
+    factory = kinds[name] if name in kinds else imported("--models", name, "models")
+    return of_factory("--models", factory, name)
+
+
+def of_factory(option: str, factory: Any, name: str) -> Architecture:
+    """Return any callable as a model none of whose arguments were written."""
+    rule = "name what returns a new model, such as a class or a function"
+    makes = callable(factory) and not isinstance(factory, nn.Module)
+    require(makes, option, rule, name)
+    return Architecture(factory, frozenset(inspect.signature(factory).parameters))
+
+
 def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
     """Return a model for a data set.
 
@@ -41,7 +82,7 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
         >>> fitted(None, data)().config["in_channels"]
         3
     """
-    facts = _facts_of(data)
+    facts = facts_of(data)
     if model is None:
         if "in_channels" not in facts:
             raise ValueError(
@@ -49,13 +90,18 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
                 "for vectors or Albert for text, got None"
             )
         model = Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
+    return fitted_to(facts, model)
+
+
+def fitted_to(facts: Mapping[str, int], model: Factory) -> Factory:
+    """Return a model whose arguments that nobody wrote follow from some facts."""
     if not isinstance(model, Architecture):
         return model
     values = {name: facts[name] for name in model.free & facts.keys()}
     return partial(model.factory, **values)
 
 
-def _facts_of(data: Dataset[Any]) -> dict[str, int]:
+def facts_of(data: Dataset[Any]) -> dict[str, int]:
     """Return the arguments of models that follow from the data."""
     facts: dict[str, int] = {}
     if (classes := _classes(data)) is not None:

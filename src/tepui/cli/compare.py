@@ -1,6 +1,7 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,13 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
+from tepui.cli.datasets import (
+    Data,
+    corrupted_images,
+    natural_shifts,
+    part,
+    unfamiliar,
+)
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
@@ -21,6 +28,7 @@ from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
+from tepui.data.shifts import Shifts
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
@@ -52,12 +60,13 @@ def compare(
     label_smoothing: float | tuple[float, ...] = 0.0,
     class_weights: list[float] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    natural: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
     logits_in: LogitType = "float32",
     sharpness: int = 100,
     unlabeled: Data | None = None,
-    extractor: Path | None = None,
+    extractor: str | None = None,
     device: str | None = None,
     track: list[TrackerName] | None = None,
     at_once: int | None = None,
@@ -93,6 +102,8 @@ def compare(
         class_weights: A factor on the loss of every class, such as: --class-weights 1 4
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none.
+        natural: Labeled test data that shifted by themselves, as --shifted
+            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
@@ -101,8 +112,10 @@ def compare(
             Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
             sharpness; 0 skips it.
-        extractor: Train only heads, on features of this run's first member, which are
-            computed once and kept in the folder.
+        extractor: Train only heads, on features that are computed once for all
+            ensembles and kept in the folder: of the first member of a run (RUN, or
+            RUN:mypackage.Net for a model of your own), or of what a class or function
+            of yours returns (mypackage.body).
         device: Where to train; a GPU if there is one.
         track: Show every run in tensorboard (event files in its folder), mlflow or
             wandb, or several of them, each as its own variables set it; the extra
@@ -129,15 +142,15 @@ def compare(
         check_writable(folder)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
-    shifted = None
+    shifts = Shifts({}, natural_shifts(natural, test))
     if corruptions != "none":
-        shifted = corrupted_images(test, corruptions)
+        shifts = replace(shifts, copies=corrupted_images(test, corruptions))
     if extractor is None:
         front, factory = None, fitted(model, train)
     else:
-        front, factory = extractor_and_head(extractor, model)
+        front, factory = extractor_and_head(extractor, model, train)
     both: dict[str, Any] = {
-        "shifted": shifted,
+        "shifted": shifts,
         "ood": unfamiliar(ood, test),
         "unlabeled": None if unlabeled is None else unlabeled(),
         "members": members,

@@ -32,6 +32,9 @@ def place_of(device: str | None) -> str:
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set."""
+    written = _options_of(data).get("part")
+    rule = "be left out: what is trained on must not be tested on"
+    require(written != "all", "--data.part", rule, written)
     return cast(Callable[..., Dataset[Any]], data)(train=train)
 
 
@@ -69,6 +72,16 @@ def unfamiliar(
     return {name: prepared_like(built(data, test), test) for name, data in ood.items()}
 
 
+def natural_shifts(
+    natural: Mapping[str, Data] | None, test: Dataset[Any]
+) -> dict[str, Dataset[Any]]:
+    """Return natural shifts in the form of the test set; of a folder, all images."""
+    return {
+        name: prepared_like(built(data, whole=True), test)
+        for name, data in (natural or {}).items()
+    }
+
+
 def corrupted_copies(
     place: str, test: Dataset[Any], data: Data | None = None
 ) -> CorruptedFiles:
@@ -93,10 +106,14 @@ def published_corruptions() -> dict[str, Origin]:
     }
 
 
-def built(data: Data, test: Dataset[Any] | None = None) -> Dataset[Any]:
-    """Return a data set, of which the test part if it has one."""
+def built(
+    data: Data, test: Dataset[Any] | None = None, *, whole: bool = False
+) -> Dataset[Any]:
+    """Return a data set, of which the test part if it has one, or all of a folder."""
     taken = _options_of(data)
     options: dict[str, Any] = {"train": False} if "train" in taken else {}
+    if whole and "part" in taken:
+        options["part"] = "all"
     if (
         "shape" in taken
         and test is not None

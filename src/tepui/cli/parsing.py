@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
@@ -17,14 +18,19 @@ from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.training import SGD, AdamW, schedule
 
-OF_FUNCTIONS = ("--metrics", "--measures")
+OF_FUNCTIONS = ("--metrics", "--measures", "--models")
 LISTS = (
     *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
     *OF_FUNCTIONS,
 )
 OOD = "--ood"
+NATURAL = "--natural"
+SHIFTED = "--shifted"
+# Options whose values are data sets with names of their own.
+NAMED = (OOD, NATURAL)
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
+_NAME = re.compile(r"[\w-]+=")
 DEFAULT_MODEL = "ConvNet"
 FLAGS = (
     "--resume",
@@ -60,6 +66,7 @@ def known_classes() -> dict[str, list[type]]:
         "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
         OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
+        NATURAL: [kind for kind in sets if _is_labeled(kind)],
     }
 
 
@@ -76,8 +83,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
     flags without a value (``--resume``), options with dashes (``--batch-size``), data
-    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`),
-    grids as several words (``--grid rho=0.1,0.2 fraction=0.4``).
+    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`;
+    ``--shifted sketch=ImageFolder:PATH`` is a natural shift, ``--natural``), grids as
+    several words (``--grid rho=0.1,0.2 fraction=0.4``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
@@ -88,11 +96,14 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         ['--ood', '{"noise": "UniformNoise"}']
     """
     words: list[str] = []
-    sets: dict[str, Any] = {}
+    sets: dict[str, dict[str, Any]] = {option: {} for option in NAMED}
     rest = deque(arguments)
     while rest:
         word, equals, value = _underscored(rest.popleft()).partition("=")
-        if word not in (*LISTS, OOD, GRID):
+        first = value if equals else next(iter(rest), "")
+        if word == SHIFTED and _NAME.match(first):
+            word = NATURAL
+        if word not in (*LISTS, *NAMED, GRID):
             words.append(f"{word}{equals}{value}")
             bare = word in FLAGS and not equals
             if bare and (not rest or rest[0] not in ("true", "false", "null")):
@@ -107,16 +118,18 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             items = chain.from_iterable(map(_items, values))
             words += [word, f"[{', '.join(items)}]"]
         else:
-            require(len(values) > 0, OOD, _WRITTEN, "nothing")
-            for name, value in map(named_set, values):
-                require(name not in sets, OOD, "name each data set once", name)
-                sets[name] = value
-    if sets:
-        words += [OOD, json.dumps(sets)]
+            require(len(values) > 0, word, _WRITTEN, "nothing")
+            for text in values:
+                name, content = named_set(text, word)
+                rule = "name each data set once"
+                require(name not in sets[word], word, rule, name)
+                sets[word][name] = content
+    for option, named in sets.items():
+        words += [option, json.dumps(named)] if named else []
     return _with_model(words)
 
 
-def named_set(text: str) -> tuple[str, Any]:
+def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     """Return the name of a data set and what the parser builds it from.
 
     Example:
@@ -124,19 +137,20 @@ def named_set(text: str) -> tuple[str, Any]:
         ('far', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
     """
     name, equals, value = text.partition("=")
-    require(bool(name and equals and value), OOD, _WRITTEN, text)
+    require(bool(name and equals and value), option, _WRITTEN, text)
     if value.startswith("{"):
         try:
             return name, json.loads(value)
         except json.JSONDecodeError as error:
-            raise ValueError(f"{OOD} {name} must be JSON, but: {error}") from error
+            raise ValueError(f"{option} {name} must be JSON, but: {error}") from error
     kind, colon, folder = value.partition(":")
-    kind = known_spelling(kind, known_names()[OOD])
+    kind = known_spelling(kind, known_names()[option])
     if not colon:
         return name, kind
-    one_of(OOD, kind, known_names()[OOD])
+    one_of(option, kind, known_names()[option])
     takes = [key for key in ("path", "root") if key in _options(getattr(data, kind))]
-    require(bool(takes), f"{OOD} {name}", f"name no folder, {kind} takes none", folder)
+    rule = f"name no folder, {kind} takes none"
+    require(bool(takes), f"{option} {name}", rule, folder)
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
 
 
@@ -244,14 +258,14 @@ def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
 def class_names(option: str, value: str) -> list[str]:
     """Return the names in the value of an option that takes classes.
 
-    The value is one name or a list, for ``--ood`` a mapping; a list of mappings is
-    returned whole.
+    The value is one name or a list, for ``--ood`` and ``--natural`` a mapping; a list
+    of mappings is returned whole.
 
     Example:
         >>> class_names("--methods", "[SAM, mine.Way]")
         ['SAM', 'mine.Way']
     """
-    if option != OOD:
+    if option not in NAMED:
         return _items(value)
     return [
         str(item.get("class_path")) if isinstance(item, dict) else str(item)
@@ -302,6 +316,11 @@ def _items(text: str) -> list[str]:
 def _options(kind: type) -> list[str]:
     """Return the arguments of a class."""
     return list(inspect.signature(kind).parameters)
+
+
+def _is_labeled(kind: type) -> bool:
+    """Return whether a data set is made of files and has labels of its own."""
+    return hasattr(kind, "__final__") and bool({"train", "root"} & {*_options(kind)})
 
 
 def _classes(module: object, base: type) -> list[type]:

@@ -1,7 +1,6 @@
 """``tepui train``: train one ensemble into a run folder."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from tepui.data import Digits
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.methods import DeepEnsemble, Method
-from tepui.modules.features import cached_features
+from tepui.studies.extracted import FeatureCache
 from tepui.training import SGD, AdamW, exchange_here, fit
+from tepui.training.progress import Style
 from tepui.training.timeline import in_words
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
@@ -42,7 +42,7 @@ def train(
     class_weights: list[float] | None = None,
     validation: float | None = None,
     unlabeled: Data | None = None,
-    extractor: Path | None = None,
+    extractor: str | None = None,
     device: str | None = None,
     track: list[TrackerName] | None = None,
     out: Path | None = None,
@@ -71,8 +71,10 @@ def train(
         validation: Share of the training data to hold out for validation.
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
             read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
-        extractor: Train only heads, on features of this run's first member, which are
-            computed once and kept in the run folder.
+        extractor: Train only heads, on features that are computed once and kept in the
+            run folder: of the first member of a run (RUN, or RUN:mypackage.Net for a
+            model of your own), or of what a class or function of yours returns
+            (mypackage.body).
         device: Where to train; a GPU if there is one.
         track: Show the run in tensorboard (event files in the run folder), mlflow or
             wandb, or several of them, each as its own variables set it; the extra
@@ -97,13 +99,14 @@ def train(
         exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)
-        front, head = extractor_and_head(extractor, model)
+        front, head = extractor_and_head(extractor, model, learned)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
-        read = partial(cached_features, front, folder=folder / "features")
+        shown: Style = "none" if quiet or not exchange.writer else "auto"
+        cache = FeatureCache(front, folder / "features", shown)
         ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
-            learned = read(learned)
-            beside = None if beside is None else read(beside)
+            learned = cache.read(learned)
+            beside = None if beside is None else cache.read(beside)
     with resumable(folder):
         run = fit(
             ensemble.heads,

@@ -24,6 +24,7 @@ from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
+from tepui.data.joining import joined
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -100,6 +101,7 @@ __all__ = [
     "corrupt",
     "corrupted",
     "corrupted_files",
+    "joined",
     "load_frost",
     "prepared_like",
     "split",

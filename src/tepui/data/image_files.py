@@ -139,6 +139,19 @@ class ImageFiles(StoredData):
         frame = None if self.frame is None else asdict(self.frame)
         return {"files": digest.hexdigest(), "frame": frame, "gray": self.gray}
 
+    def location(self) -> dict[str, Any]:
+        """Return a hash of places, sizes and times of change of the files.
+
+        Returns:
+            The hash, and how images are read.
+        """
+        digest = hashlib.sha256()
+        for file in self.files:
+            about = file.stat()
+            known = (file.absolute(), about.st_size, about.st_mtime_ns, about.st_ino)
+            digest.update(f"{known}\n".encode())
+        return {**self.identity(), "places": digest.hexdigest()}
+
     @functools.cached_property
     def held(self) -> Arrays | None:
         """All images as bytes in tensors; None if they take more than 8 GiB."""
@@ -194,9 +207,30 @@ def decode_all(
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the images in a folder and all below it, in the order of their names."""
-    named = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    """Return the images in a folder and all below it, in the order of their names.
+
+    Links are followed, but not into a folder that they lie in.
+    """
+    above = frozenset(map(_place, folder.absolute().parents))
+    named = (p for p in _below(folder, above) if p.suffix.lower() in SUFFIXES)
     return sorted(path for path in named if path.is_file())
+
+
+def _below(folder: Path, above: frozenset[tuple[int, int]]) -> list[Path]:
+    """Return all that lies below a folder; ``above`` are the folders it lies in."""
+    if (place := _place(folder)) in above:
+        return []
+    paths: list[Path] = []
+    for path in folder.iterdir():
+        paths.append(path)
+        if path.is_dir():
+            paths += _below(path, above | {place})
+    return paths
+
+
+def _place(folder: Path) -> tuple[int, int]:
+    about = folder.stat()
+    return about.st_dev, about.st_ino
 
 
 def class_folders(folder: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tepui.report.bars import Bar, bar_panels
 from tepui.report.drawing import grid, legend_below, look
+from tepui.report.tables import kinds
 from tepui.studies import Comparison, MethodResult
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ SIZE = (4.8, 3.8)
 def accuracy_bars(comparison: Comparison) -> "Figure":
     """Individual accuracy with the ensemble's improvement on top."""
     panels = {
-        TITLES[data]: [_bar(method, data) for method in comparison.methods]
-        for data in _kinds(comparison)
+        TITLES.get(data, data): [_bar(method, data) for method in comparison.methods]
+        for data in kinds(comparison)
     }
     figure = bar_panels(panels)
     figure.set_size_inches(max(SIZE[0] * len(panels), 6.4), SIZE[1])
@@ -91,15 +92,11 @@ def sharpness_and_diversity(comparison: Comparison) -> "Figure":
     return _by_kind(comparison, draw)
 
 
-def _kinds(comparison: Comparison) -> list[str]:
-    return ["clean", "shifted"] if comparison.has_shift else ["clean"]
-
-
 def _by_kind(comparison: Comparison, draw: "Callable[[Axes, str], None]") -> "Figure":
     """Draw a panel for clean data and one for corrupted data, if there are any."""
-    kinds = _kinds(comparison)
-    figure, axes = grid(len(kinds), size=SIZE if len(kinds) > 1 else (6.4, 3.8))
-    for axis, data in zip(axes, kinds, strict=True):
+    panels = ["clean", "shifted"] if comparison.has_shift else ["clean"]
+    figure, axes = grid(len(panels), size=SIZE if len(panels) > 1 else (6.4, 3.8))
+    for axis, data in zip(axes, panels, strict=True):
         draw(axis, data)
         axis.set_title(TITLES[data])
     legend_below(figure, axes, columns=2)

@@ -1,5 +1,6 @@
 """Accuracy under every type and severity of corruption, as a colored table."""
 
+from tepui.data.shifts import NATURAL
 from tepui.report.markup import TableCell, table
 from tepui.studies import Comparison, MethodResult, estimate
 
@@ -49,7 +50,8 @@ def accuracies(method: MethodResult) -> Cells:
     for trained in method.ensembles:
         for cell in trained.evaluation["cells"]:
             place = (cell["type"], cell["severity"])
-            accuracy.setdefault(place, []).append(cell["accuracy"])
+            if cell["severity"] != NATURAL:
+                accuracy.setdefault(place, []).append(cell["accuracy"])
     return {place: estimate(values).mean for place, values in accuracy.items()}
 
 

@@ -14,7 +14,15 @@ from tepui.report.heat_map import heat_map
 from tepui.report.markup import Drawing, TableCell, definitions, paragraph, table
 from tepui.report.members import members
 from tepui.report.ood import auroc_rows, galleries, ood_histograms
-from tepui.report.tables import DATA, Row, columns, headings, rows, shown_name
+from tepui.report.tables import (
+    DATA,
+    Row,
+    columns,
+    headings,
+    kinds,
+    rows,
+    shown_name,
+)
 from tepui.report.timeline import timeline_parts
 from tepui.studies import Comparison
 from tepui.studies.load_reports import Entry, Group
@@ -302,10 +310,10 @@ def _known(value: object) -> str:
 def _all_scores(comparison: Comparison, name: str, what: str) -> str:
     """Return a score of all methods in a sentence for each kind of data."""
     said = []
-    for data in DATA if comparison.has_shift else ["clean"]:
+    for data in kinds(comparison):
         values = ", ".join(
             f"{method.label} {100 * method.score(data, name).mean:.1f} %"
             for method in comparison.methods
         )
-        said.append(f"{what} on {DATA[data]} data: {values}.")
+        said.append(f"{what} on {DATA.get(data, data)} data: {values}.")
     return " ".join(said)

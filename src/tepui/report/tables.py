@@ -51,7 +51,7 @@ DATA = {"clean": "clean", "shifted": "corrupted"}
 class Row:
     """A row of the table."""
 
-    data: str  # "clean" or "corrupted"
+    data: str  # "clean", "corrupted" or the name of a natural shift
     method: str  # the method's label
     cells: tuple[str, ...]  # one text per column
     best: tuple[bool, ...]  # whether each cell is the best of its column
@@ -59,7 +59,7 @@ class Row:
 
 def rows(comparison: Comparison) -> Iterator[Row]:
     """Yield the rows of a comparison's table."""
-    for data in DATA if comparison.has_shift else ["clean"]:
+    for data in kinds(comparison):
         shown = columns(comparison)
         estimates = {
             method.label: [_estimate(method, data, column) for column in shown]
@@ -71,11 +71,17 @@ def rows(comparison: Comparison) -> Iterator[Row]:
         ]
         for label, row in estimates.items():
             yield Row(
-                DATA[data],
+                DATA.get(data, data),
                 label,
                 tuple(map(cell, row, shown)),
                 tuple(e.mean == w for e, w in zip(row, winners, strict=True)),
             )
+
+
+def kinds(comparison: Comparison) -> list[str]:
+    """Return the data on which all methods were tested, clean ones first."""
+    corrupted = ["shifted"] if comparison.has_shift else []
+    return ["clean", *corrupted, *comparison.natural_shifts]
 
 
 def columns(comparison: Comparison) -> tuple[Column, ...]:

@@ -60,6 +60,7 @@ DOORS = {
     "tepui.Cosine",
     "tepui.MultiStep",
     "tepui.Prune",
+    "tepui.EarlyStopping",
     "tepui.data.Arrays",
     *(f"tepui.methods.{name}" for name in ("A2D", "DivDis", "GSAM", "SAM", "SED")),
     "tepui.methods.SharpBalance",

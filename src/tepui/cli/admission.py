@@ -30,7 +30,7 @@ from tepui.core.checks import require
 from tepui.data import Augmentation
 from tepui.methods import Method
 from tepui.modules.pruning import Prune
-from tepui.training import SGD, AdamW, Schedule
+from tepui.training import SGD, AdamW, EarlyStopping, Schedule
 
 # What options expect: a class of the list that derives from one of these.
 BASES = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
@@ -53,7 +53,7 @@ _KEY = re.compile(r'Parser key "([^"]+)"')
 
 def listed() -> dict[str, type]:
     """Return tepui's classes that a configuration may name, by each of their paths."""
-    kinds = [*chain.from_iterable(known_classes().values()), Prune]
+    kinds = [*chain.from_iterable(known_classes().values()), Prune, EarlyStopping]
     return {path: kind for kind in kinds for path in _paths(kind)}
 
 

@@ -13,14 +13,15 @@ from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.loss import loss_named
 from tepui.cli.own_functions import own_functions
 from tepui.cli.plan_table import plan_table
+from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.evaluation.stored_logits import LogitType
-from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
@@ -49,6 +50,7 @@ def compare(
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    class_weights: list[float] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
@@ -57,6 +59,7 @@ def compare(
     unlabeled: Data | None = None,
     extractor: Path | None = None,
     device: str | None = None,
+    track: list[TrackerName] | None = None,
     at_once: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
@@ -87,6 +90,7 @@ def compare(
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
+        class_weights: A factor on the loss of every class, such as: --class-weights 1 4
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none.
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -100,6 +104,9 @@ def compare(
         extractor: Train only heads, on features of this run's first member, which are
             computed once and kept in the folder.
         device: Where to train; a GPU if there is one.
+        track: Show every run in tensorboard (event files in its folder), mlflow or
+            wandb, or several of them, each as its own variables set it; the extra
+            track installs them.
         at_once: Ensembles to train at once; one by default, by ray and slurm as many as
             they have room for.
         executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
@@ -140,7 +147,7 @@ def compare(
         "logits_in": logits_in,
         "device": device,
         "epochs": epochs,
-        "loss": CrossEntropy(label_smoothing),
+        "loss": loss_named(label_smoothing, class_weights),
         "optimizer": optimizer or SGD(),
         **settings,
     }
@@ -169,6 +176,7 @@ def compare(
             executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
             progress="none" if quiet else "auto",
+            callbacks=trackers_named(track),
             **both,
         )
     if not exchange_here().writer:

@@ -18,7 +18,10 @@ from tepui.data import Augmentation
 from tepui.training import SGD, AdamW, schedule
 
 OF_FUNCTIONS = ("--metrics", "--measures")
-LISTS = ("--seeds", "--methods", "--augment", "--types", *OF_FUNCTIONS)
+LISTS = (
+    *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
+    *OF_FUNCTIONS,
+)
 OOD = "--ood"
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
@@ -30,7 +33,6 @@ FLAGS = (
     "--deterministic",
     "--compile",
     "--offload",
-    "--tensorboard",
     "--list",
     "--dry_run",
     "--json",
@@ -46,6 +48,7 @@ def known_classes() -> dict[str, list[type]]:
     # Those are made of what only Python can hand over.
     others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
+    shapes = _classes(schedule, schedule.Schedule)
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
         # Complete ones, not the bases that others fill.
@@ -54,7 +57,7 @@ def known_classes() -> dict[str, list[type]]:
         "--method": ways,
         "--methods": ways,
         "--optimizer": [SGD, AdamW],
-        "--schedule": _classes(schedule, schedule.Schedule),
+        "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
         OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
     }

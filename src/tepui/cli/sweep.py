@@ -12,6 +12,7 @@ from tepui.cli.console import console, table
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
+from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import check_writable
@@ -49,6 +50,7 @@ def sweep(
     ray: Ray = DEFAULT_RAY,
     slurm: Slurm = DEFAULT_SLURM,
     dry_run: bool = False,
+    track: list[TrackerName] | None = None,
     overwrite: bool = False,
     device: str | None = None,
 ) -> None:
@@ -82,6 +84,8 @@ def sweep(
         ray: Of executor ray.
         slurm: Of executor slurm.
         dry_run: Only show what is left to do and what it costs.
+        track: Show every run in tensorboard (event files in its folder), mlflow or
+            wandb, or several of them; the extra track installs them.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
@@ -96,7 +100,8 @@ def sweep(
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
-    shelf = Store(store, device=device, logits_in=logits_in)
+    shared = {"callbacks": trackers_named(track)}
+    shelf = Store(store, device=device, logits_in=logits_in, shared=shared)
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
     console().print(

@@ -12,16 +12,17 @@ from tepui.cli.console import console
 from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
+from tepui.cli.loss import loss_named
+from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.modules.features import cached_features
-from tepui.training import SGD, AdamW, TensorBoard, exchange_here, fit
+from tepui.training import SGD, AdamW, exchange_here, fit
 from tepui.training.timeline import in_words
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
@@ -38,11 +39,12 @@ def train(
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    class_weights: list[float] | None = None,
     validation: float | None = None,
     unlabeled: Data | None = None,
     extractor: Path | None = None,
     device: str | None = None,
-    tensorboard: bool = False,
+    track: list[TrackerName] | None = None,
     out: Path | None = None,
     resume: bool = False,
     branch_from: Path | None = None,
@@ -65,13 +67,16 @@ def train(
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
+        class_weights: A factor on the loss of every class, such as: --class-weights 1 4
         validation: Share of the training data to hold out for validation.
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
             read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
         extractor: Train only heads, on features of this run's first member, which are
             computed once and kept in the run folder.
         device: Where to train; a GPU if there is one.
-        tensorboard: Write event files into the run folder.
+        track: Show the run in tensorboard (event files in the run folder), mlflow or
+            wandb, or several of them, each as its own variables set it; the extra
+            track installs them.
         out: The run folder; the next free runs/train-NNN by default.
         resume: Continue the run in the folder, to the same bits.
         branch_from: Go on from the last checkpoint of this run, left by --stop-after,
@@ -105,24 +110,26 @@ def train(
             learned,
             method=method,
             epochs=epochs,
-            loss=CrossEntropy(label_smoothing),
+            loss=loss_named(label_smoothing, class_weights),
             optimizer=optimizer or SGD(),
             validation=validation,
             unlabeled=beside,
             device=device,
-            callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
+            callbacks=trackers_named(track),
             out=folder / heads,
             resume=resume,
             branch_from=None if branch_from is None else branch_from / heads,
             progress="none" if quiet else "auto",
             **settings,
         )
-    if len(run.history) < epochs:
-        done = f"stopped after {len(run.history)} of {epochs} epochs"
+    done = f"stopped after {len(run.history)} of {epochs} epochs"
+    if len(run.history) < epochs and run.stopped_by is None:
         console().print(f"{done}; continue with --resume --out {folder}")
         return
     if extractor is not None and exchange_here().writer:
         ensemble.save(folder, overwrite=True)
+    if run.stopped_by is not None:
+        console().print(f"{done} by {run.stopped_by}", markup=False)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
     members_in_words = "1 member" if count == 1 else f"{count} members"
     console().print(f"trained {members_in_words} (loss {losses}) in {folder}")

@@ -194,7 +194,7 @@ def compare(
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": RunFolder(folder / results[0].ensembles[0].folder).threads(),
-        **{name: to_jsonable(value) for name, value in training.items()},
+        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
     if exchange.writer:

@@ -18,11 +18,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
-from tepui.core.types import check_fields, check_types
+from tepui.core.types import NEWER, check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.evaluation.stored_logits import LogitType
 from tepui.training import TrainingSpec
-from tepui.training.run_folder import NEWER, to_jsonable
+from tepui.training.run_folder import to_jsonable
 
 if TYPE_CHECKING:
     from tepui.studies.blank_data import Form

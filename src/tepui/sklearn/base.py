@@ -18,13 +18,11 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import Loss, task_of
+from tepui.losses import Loss
 from tepui.methods import DeepEnsemble
 from tepui.methods.base import Method
-from tepui.methods.coupled import CoupledMethod
 from tepui.models import MLP
 from tepui.sklearn.stored import read_estimator, write_estimator
-from tepui.sklearn.weighting import Weighted, with_weights
 from tepui.training import AdamW, Cosine, fit
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
@@ -115,19 +113,14 @@ class EnsembleEstimator(BaseEstimator, ABC):
         factory = partial(self._member, inputs.dtype)
         ensemble = Ensemble.build(factory, self.members, int(seed))
         method = DeepEnsemble() if self.method is None else self.method
-        loss = self._loss
-        ensemble.task = task_of(loss)
-        if weights is not None:
-            _require_weightable(method)
-            loss = Weighted(loss, as_classes=not targets.is_floating_point())
-            targets = with_weights(targets, torch.tensor(weights))
         run = fit(
             ensemble,
             Arrays(inputs, targets, _normalization(X, weights)),
             method=method,
             epochs=self.epochs,
             batch_size=min(self.batch_size, len(inputs)),
-            loss=loss,
+            loss=self._loss,
+            sample_weights=_factors(weights),
             optimizer=AdamW(lr=0.005) if self.optimizer is None else self.optimizer,
             schedule=Cosine() if self.schedule is None else self.schedule,
             device=self.device,
@@ -194,10 +187,9 @@ def _normalization(X: Array, weights: Array | None) -> Normalize:
     return Normalize(tuple(scaler.mean_.tolist()), tuple(scaler.scale_.tolist()))
 
 
-def _require_weightable(method: Method) -> None:
-    compares = isinstance(method, CoupledMethod) and method.compares_classes
-    rule = f"be None for {type(method).__name__}, whose members compare classes"
-    require(not compares, "sample_weight", rule, "weights")
+def _factors(weights: Array | None) -> Tensor | None:
+    """Return weights with a mean of one, which do what repeated samples would."""
+    return None if weights is None else torch.tensor(weights / weights.mean())
 
 
 def as_array(values: Tensor) -> Array:

@@ -73,6 +73,8 @@ def predict(
     known = preparation_in(run)
     samples = _read(inputs, known) if data is None else built(data)
     samples = samples if known is None else known.dataset(samples)
+    if isinstance(samples, ImageFiles):
+        samples = samples.in_batches()
     ensemble = load(run, None if model is None else fitted(model, samples))
     to_device(ensemble, torch.device(place_of(device)))
     parts = out.with_name(out.name + PARTS)

@@ -1,6 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import Any, Literal
@@ -27,9 +28,11 @@ from tepui.core.replacing import check_writable
 from tepui.core.storage import write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.ensembles.ensemble import load
+from tepui.evaluation.applied import mean_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.stored_detectors import read_detectors
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.tables import shown_name
 from tepui.studies.gallery import FILE as GALLERY
@@ -47,6 +50,12 @@ SINGULAR = {
     "member_rmses": "rmse of member",
     "member_distances": "distance of member",
     "label_eces": "ece of label",
+}
+# What is no calibrated score, but one of conformal sets or intervals.
+APPLIED = {
+    "promised": " coverage",
+    "coverage": " of sets or intervals",
+    "size": " of sets or intervals",
 }
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
@@ -70,7 +79,7 @@ def evaluate(
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
-    Under torchrun, processes share the batches.
+    Under torchrun, processes share the batches, and detectors of features are left out.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -99,8 +108,9 @@ def evaluate(
         overwrite: Replace an existing evaluation.
     """
     exchange = exchange_here()
-    alone = corruptions is None or shifted is None
-    require(alone, "--corruptions", "be left out with --shifted", corruptions)
+    alone = isinstance(exchange, LocalExchange)
+    one_kind = corruptions is None or shifted is None
+    require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
     file = run / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
@@ -122,6 +132,7 @@ def evaluate(
         test,
         shifted=copies,
         ood=sets,
+        detectors=read_detectors(run, ensemble) if alone else None,
         classes=classes,
         metrics=functions,
         rule=rule,
@@ -131,7 +142,7 @@ def evaluate(
         out=run,
         overwrite=True,
         logits_in=logits_in,
-        exchange=None if isinstance(exchange, LocalExchange) else exchange,
+        exchange=None if alone else exchange,
     )
     if not exchange.writer:
         return
@@ -167,7 +178,22 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     if "member_accuracies" in evaluation.clean.lists():
         worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
         rows.append(("accuracy of the worst member", *worst))
+    rows += _applied_rows(evaluation, "corrupted" in given)
     return table(title, ("score", *given), rows, numbers=given)
+
+
+def _applied_rows(evaluation: Evaluation, shifted: bool) -> list[tuple[str, ...]]:
+    """Return what calibration and conformal sets give, where there are any."""
+    clean, copies = evaluation.applied, evaluation.applied_shifted
+    if clean is None:
+        return []
+    parts = [clean, *([mean_applied(copies.values())] if shifted else [])]
+    return [
+        (f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}", *cells)
+        for name, value in asdict(clean).items()
+        if not isnan(value)
+        for cells in [[f"{getattr(one, name):.4f}" for one in parts]]
+    ]
 
 
 def detection_table(evaluation: Evaluation) -> Table:

@@ -15,6 +15,7 @@ from docstring_parser import parse
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from tepui.cli import (
+    calibrate,
     claims,
     compare,
     corrupt,
@@ -57,6 +58,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare.compare, compare.EXAMPLE),
     "train": (train.train, train.EXAMPLE),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLE),
+    "calibrate": (calibrate.calibrate, calibrate.EXAMPLE),
     "predict": (predict.predict, predict.EXAMPLE),
     "export": (export.export, export.EXAMPLE),
     "measure": (measure.measure, measure.EXAMPLE),

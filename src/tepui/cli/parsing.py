@@ -23,6 +23,8 @@ OOD = "--ood"
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 DEFAULT_MODEL = "ConvNet"
+# Methods of a recipe and of a calibration are words.
+WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
     "--resume",
     "--quiet",
@@ -37,6 +39,7 @@ FLAGS = (
     "--whole_paths",
     "--markdown",
     "--probabilities",
+    "--detectors",
 )
 
 
@@ -257,10 +260,10 @@ def class_names(option: str, value: str) -> list[str]:
 
 
 def _names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what options can name; the methods of a recipe are not classes."""
+    """Return what options can name; some commands have methods that are no classes."""
     names = known_names()
-    if arguments[:1] == ["reproduce"]:
-        del names["--methods"]
+    for option in WORDS_ALONE.get(arguments[0] if arguments else "", ()):
+        del names[option]
     return names
 
 

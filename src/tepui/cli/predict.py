@@ -21,6 +21,7 @@ from tepui.ensembles.ensemble import load, preparation_in
 from tepui.ensembles.inputs import files_of
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.shards import predict_shards
+from tepui.evaluation.stored_detectors import read_detectors
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -44,6 +45,9 @@ def predict(
     overwrite: bool = False,
 ) -> None:
     """Write what a trained ensemble predicts for new data.
+
+    Calibration, conformal sets and detectors of features that tepui calibrate saved
+    with the ensemble are applied.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -88,6 +92,7 @@ def predict(
         workers=workers,
         precision=precision or RunFolder(run).exam_precision(),
         logits_in="float32" if probabilities else "none",
+        detectors=read_detectors(run, ensemble),
     )
     names = _names(samples)
     classes = () if known is None else known.classes

@@ -118,11 +118,17 @@ def divide(
     length(dataset)
     if isinstance(validation, float | int):
         require(0 < validation < 1, "validation", "be a share in (0, 1)", validation)
-        parts = split(as_arrays(dataset) or dataset, validation, seed=0)
-        return RunData(*parts, unlabeled)
+        return RunData(*divided(dataset, validation), unlabeled)
     if validation is not None:
         length(validation, "validation")
     return RunData(dataset, validation, unlabeled)
+
+
+def divided(
+    dataset: Dataset[Any], validation: float
+) -> tuple[Dataset[Any], Dataset[Any]]:
+    """Return what is trained on and the share that is held out, which no seed moves."""
+    return split(as_arrays(dataset) or dataset, validation, seed=0)
 
 
 def check_data(

@@ -8,12 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
+from tepui.data.loading import targets_of
 from tepui.data.prepared_like import image_shape
+from tepui.ensembles.ensemble import task_in
 from tepui.models import ConvNet
 
 Factory = Callable[[], nn.Module]
@@ -31,8 +35,10 @@ class Architecture:
         return self.factory()
 
 
-def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
-    """Return a model for a data set.
+def fitted(
+    model: Factory | None, data: Dataset[Any], task: Task | None = None
+) -> Factory:
+    """Return a model for a data set and what its outputs are to mean.
 
     Example:
         >>> import torch, tepui
@@ -41,7 +47,7 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
         >>> fitted(None, data)().config["in_channels"]
         3
     """
-    facts = _facts_of(data)
+    facts = _facts_of(data, CLASSIFICATION if task is None else task)
     if model is None:
         if "in_channels" not in facts:
             raise ValueError(
@@ -55,11 +61,16 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
     return partial(model.factory, **values)
 
 
-def _facts_of(data: Dataset[Any]) -> dict[str, int]:
+def rebuilt(model: Factory | None, data: Dataset[Any], run: Path) -> Factory | None:
+    """Return the model that a run was trained with, as far as a user named it."""
+    return None if model is None else fitted(model, data, task_in(run))
+
+
+def _facts_of(data: Dataset[Any], task: Task) -> dict[str, int]:
     """Return the arguments of models that follow from the data."""
     facts: dict[str, int] = {}
-    if (classes := _classes(data)) is not None:
-        facts["num_classes"] = classes
+    if (outputs := _outputs(data, task)) is not None:
+        facts["num_classes"] = outputs
     first = data[0][0]
     if isinstance(first, Tensor):
         facts["in_features"] = prod(first.shape)
@@ -71,6 +82,17 @@ def _facts_of(data: Dataset[Any]) -> dict[str, int]:
     return facts
 
 
+def _outputs(data: Dataset[Any], task: Task) -> int | None:
+    """Return how many outputs a model has; None if the data do not say."""
+    if task == CLASSIFICATION:
+        return _classes(data)
+    targets = targets_of(data)
+    if targets is None or task == UNKNOWN:
+        return None
+    numbers = targets.shape[1] if targets.ndim > 1 else 1
+    return numbers * {"gaussian": 2}.get(task.name, len(task.levels) or 1)
+
+
 def _classes(data: Dataset[Any]) -> int | None:
     """Return how many classes there are; None if the data do not say."""
     if names := getattr(data, "classes", ()):
@@ -78,4 +100,4 @@ def _classes(data: Dataset[Any]) -> int | None:
     targets = getattr(data, "targets", None)
     if not isinstance(targets, Tensor) or targets.is_floating_point():
         return None
-    return int(targets.max()) + 1
+    return int(targets.max()) + 1 or None  # data without labels do not say

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
+from tepui.cli.architecture import rebuilt
 from tepui.cli.console import console
 from tepui.cli.datasets import (
     Data,
@@ -77,7 +77,7 @@ def calibrate(
     check_writable(run)
     named = data_for(data, run)
     training = part(named, train=True)
-    ensemble = load(run, None if model is None else fitted(model, training))
+    ensemble = load(run, rebuilt(model, training, run))
     to_device(ensemble, torch.device(place_of(device)))
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}

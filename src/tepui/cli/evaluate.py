@@ -11,7 +11,7 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
+from tepui.cli.architecture import rebuilt
 from tepui.cli.console import console, table
 from tepui.cli.datasets import (
     Data,
@@ -125,7 +125,7 @@ def evaluate(
     elif corruptions != "none":
         copies = corrupted_images(test, corruptions or "cifar")
     sets = unfamiliar(ood, test)
-    ensemble = load(run, None if model is None else fitted(model, test))
+    ensemble = load(run, rebuilt(model, test, run))
     to_device(ensemble, torch.device(place))
     evaluation = evaluate_ensemble(
         ensemble,

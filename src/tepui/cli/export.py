@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from tepui.cli.architecture import fitted
+from tepui.cli.architecture import rebuilt
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, tested_part
 from tepui.ensembles.ensemble import load, preparation_in
@@ -53,7 +53,7 @@ def export(
     known = preparation_in(run)
     samples = tested_part(data, run)
     samples = samples if known is None else known.dataset(samples)
-    ensemble = load(run, None if model is None else fitted(model, samples))
+    ensemble = load(run, rebuilt(model, samples, run))
     exported = export_ensemble(
         ensemble,
         samples,

@@ -90,7 +90,7 @@ PRINT = "--print_config"
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
-    "train": {"loss", "progress"},
+    "train": {"progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
 }
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch.nn import Module
 from torch.utils.data import Dataset
@@ -15,7 +15,11 @@ from tepui import data, methods, models
 from tepui.cli import wrapped
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
+from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.training import SGD, AdamW, schedule
+
+KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
+"""The losses that say what outputs mean."""
 
 OF_FUNCTIONS = ("--metrics", "--measures")
 LISTS = ("--seeds", "--methods", "--augment", "--types", *OF_FUNCTIONS)
@@ -57,6 +61,7 @@ def known_classes() -> dict[str, list[type]]:
         "--method": ways,
         "--methods": ways,
         "--optimizer": [SGD, AdamW],
+        "--loss": [*get_args(KnownLoss)],
         "--schedule": _classes(schedule, schedule.Schedule),
         "--augment": _classes(data, Augmentation),
         OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],

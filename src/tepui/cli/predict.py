@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
+from tepui.cli.architecture import rebuilt
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, built, place_of
 from tepui.core.checks import require
@@ -79,7 +79,7 @@ def predict(
     samples = samples if known is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
         samples = samples.in_batches()
-    ensemble = load(run, None if model is None else fitted(model, samples))
+    ensemble = load(run, rebuilt(model, samples, run))
     to_device(ensemble, torch.device(place_of(device)))
     parts = out.with_name(out.name + PARTS)
     shards = predict_shards(

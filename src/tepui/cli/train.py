@@ -12,13 +12,14 @@ from tepui.cli.console import console
 from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
+from tepui.cli.parsing import KnownLoss
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy
+from tepui.losses import CrossEntropy, task_of
 from tepui.methods import DeepEnsemble, Method
 from tepui.modules.features import cached_features
 from tepui.training import SGD, AdamW, TensorBoard, exchange_here, fit
@@ -37,6 +38,7 @@ def train(
     seeds: list[int] | None = None,
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
+    loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     validation: float | None = None,
     unlabeled: Data | None = None,
@@ -63,8 +65,11 @@ def train(
         seeds: One seed per member instead, such as: --seeds 13 17 27
         epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
-        label_smoothing: Share of each target spread over all classes; one value, or
-            one per member.
+        loss: What members minimize, which says what their outputs mean; CrossEntropy
+            by default, that is, a choice between classes. How many outputs a model has
+            follows from it and the data.
+        label_smoothing: Share of each target spread over all classes by CrossEntropy;
+            one value, or one per member.
         validation: Share of the training data to hold out for validation.
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
             read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
@@ -78,6 +83,10 @@ def train(
             whose method trains as this one does at first.
         quiet: Show no progress.
     """
+    rule = f"be left out with --loss {type(loss).__name__}"
+    free = loss is None or label_smoothing == 0.0
+    require(free, "--label-smoothing", rule, label_smoothing)
+    minimized = CrossEntropy(label_smoothing) if loss is None else loss
     folder = folder_for("train", out, resume)
     check_writable(folder)
     count = members or (3 if seeds is None else len(seeds))
@@ -85,7 +94,8 @@ def train(
     heads = Path() if extractor is None else Path("heads")  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
     if extractor is None:
-        ensemble = Ensemble.build(fitted(model, learned), count, drawn)
+        factory = fitted(model, learned, task_of(minimized))
+        ensemble = Ensemble.build(factory, count, drawn)
     else:
         exchange = exchange_here()
         require_free(folder, resume)
@@ -105,7 +115,7 @@ def train(
             learned,
             method=method,
             epochs=epochs,
-            loss=CrossEntropy(label_smoothing),
+            loss=minimized,
             optimizer=optimizer or SGD(),
             validation=validation,
             unlabeled=beside,

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.loading import at_rows, length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import require_classes
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM
 from tepui.modules.running import device_of, evaluating
 from tepui.sharpness.last_layer import classifier_of
@@ -68,7 +69,8 @@ class FeatureDetectors:
             What ``evaluate`` takes as ``detectors``.
 
         Raises:
-            ValueError: If a member does not end in a linear layer.
+            ValueError: If a member does not end in a linear layer, or outputs are not
+                logits of classes.
 
         Example:
             >>> import tepui
@@ -82,6 +84,7 @@ class FeatureDetectors:
             >>> far["mahalanobis"].auroc
             1.0
         """
+        require_classes(ensemble.task, "detectors of features")
         require(num_samples > 0, "num_samples", "be positive", num_samples)
         size, device = length(dataset), device_of(ensemble)
         rows = torch.linspace(0, size - 1, min(size, num_samples)).long().unique()

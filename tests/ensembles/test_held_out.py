@@ -128,7 +128,7 @@ def test_training_data_are_known_again(tmp_path):
     ensemble = Ensemble.build(lambda: nn.Linear(2, 3), 2)
     tepui.fit(ensemble, train, method=DeepEnsemble(), epochs=1, out=tmp_path / "run")
     with pytest.warns(UserWarning, match="dataset holds the training data"):
-        ensemble.calibrate(train)
+        ensemble.calibrate(train, "vector")
     loaded = tepui.load(tmp_path / "run", lambda: nn.Linear(2, 3))
     with pytest.warns(UserWarning, match="dataset holds the training data"):
         loaded.conformal(train)
@@ -258,3 +258,13 @@ def test_labels_that_hold_or_not_are_calibrated(method, size, tmp_path):
     ensemble.save(tmp_path)
     again = tepui.load(tmp_path, make)
     assert torch.equal(again.predict(test).probs, after.probs)
+
+
+def test_what_fit_held_out_are_not_its_training_data():
+    ensemble, data = Ensemble.build(lambda: nn.Linear(2, 3), 2, seed=1), blobs(60)
+    how = {"method": DeepEnsemble(), "progress": "none", "device": "cpu"}
+    tepui.fit(ensemble, data, epochs=2, validation=0.5, **how)
+    train, held_out = tepui.data.split(data, 0.5, seed=0)
+    ensemble.calibrate(held_out, "vector")  # a warning would be an error
+    with pytest.warns(UserWarning, match="dataset holds the training data"):
+        ensemble.calibrate(train, "vector")

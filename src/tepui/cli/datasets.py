@@ -60,7 +60,7 @@ def held_out_part(data: Data, run: Path) -> Dataset[Any]:
     """Return what a run held out of its training part for validation."""
     recorded = RunFolder(run).recorded()["config"] if RunFolder(run).started else {}
     expected = recorded.get("validation")
-    rule = f"be test, since {run} held nothing out (tepui train --validation 0.2 does)"
+    rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
     require(expected is not None, "--held-out", rule, "validation")
     assert expected is not None
     whole, rule = part(data, train=True), f"be the data set that {run} was trained on"

@@ -98,7 +98,8 @@ def predict(
     classes = () if known is None else known.classes
     write_predictions(shards, out, names=names, classes=classes, overwrite=True)
     shutil.rmtree(parts)
-    console().print(f"{shards.samples} predictions written to {out}")
+    count = "1 prediction" if shards.samples == 1 else f"{shards.samples} predictions"
+    console().print(f"{count} written to {out}")
 
 
 def _read(inputs: Path | None, preparation: Preparation | None) -> Dataset[Any]:

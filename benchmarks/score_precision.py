@@ -1,7 +1,7 @@
 """Do scores in less precision choose the samples that float64 chooses?
 
 A ResNet-18 on CIFAR-10; FOLDER holds ``cifar-10-batches-bin`` or ``-py``. Of some
-training samples: the share of the highest and lowest 40 % by the Fisher trace in float64
+training samples: the share of the 40 % of highest and of lowest Fisher trace in float64
 that each precision finds, after training plainly and with SAM.
 
     PYTHONPATH=src python3 benchmarks/score_precision.py --data FOLDER --json out.json

@@ -12,7 +12,8 @@ from typing import Any, Self, final
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
+from tepui.core.extras import extra, known_by_name
+from tepui.core.types import check_types
 
 # What is not in the text itself, and decides what a batch looks like.
 _SETTINGS = ("model_input_names", "padding_side", "truncation_side")
@@ -27,15 +28,19 @@ class HuggingFaceTokenizer:
 
     Raises:
         ImportError: If transformers is not installed.
+        ValueError: If there is no such tokenizer, it cannot be reached or brings code.
     """
 
     _stored: dict[str, Any] | None
 
     def __init__(self, name: str | Path) -> None:
+        check_types(type(self).__init__, locals())
         library = extra("transformers", "text")
+        rule = "be a tokenizer on Hugging Face's hub, or its folder"
         # Unless told not to, the library asks whether to run code.
         closed = {"trust_remote_code": False}
-        self.tokenizer = library.AutoTokenizer.from_pretrained(name, **closed)
+        with known_by_name("name", rule, str(name), OSError, ValueError):
+            self.tokenizer = library.AutoTokenizer.from_pretrained(name, **closed)
         self._stored = _described(self.tokenizer)
 
     def __len__(self) -> int:

@@ -24,6 +24,7 @@ from tepui.core.types import check_fields
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
+BUCKETS = 1024
 KIND = "tokenizer"
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -57,7 +58,7 @@ class Tokenizer:
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = 1024
+        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = BUCKETS
     ) -> Self:
         """Count the words of a training text.
 

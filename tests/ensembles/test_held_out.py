@@ -89,6 +89,8 @@ def test_sets_are_made_of_calibrated_probabilities():
     ensemble.conformal(blobs(1000, seed=3), 0.9)
     prediction = ensemble.predict(blobs(100, seed=2))
     assert torch.equal(prediction.sets, ensemble.conformity.sets(prediction.probs))
+    size = prediction.sets.sum().item() / 100
+    assert f"{size:.4g} classes on average, promised to hold" in str(prediction)
     ensemble.calibrate(held, "vector")
     assert ensemble.conformity is None
 

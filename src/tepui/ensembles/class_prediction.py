@@ -152,7 +152,16 @@ class ClassPrediction(Prediction):
             "confidence": f"mean {float(self.confidence.mean()):.4g}, "
             f"lowest {float(self.confidence.min()):.4g}",
             **_uncertainties(self),
+            **self._sets_in_words(),
         }
+
+    def _sets_in_words(self) -> dict[str, str]:
+        conformity = self.conformity
+        if not isinstance(conformity, ConformalSets) or conformity.rule != self.rule:
+            return {}
+        size = float(self.sets.sum(-1).double().mean())
+        promise = f"promised to hold the class {conformity.coverage:.4g} of the time"
+        return {"conformal sets": f"{size:.4g} classes on average, {promise}"}
 
     def missing(self, name: str) -> str:
         """Say what sets need."""

@@ -15,7 +15,7 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 import tepui
-from tepui import methods
+from tepui import losses, methods
 from tepui.cli.admission import admitting, listed
 from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
 from tepui.cli.parsing import known_classes
@@ -95,6 +95,8 @@ BASES |= {
     methods.GSAM,
     methods.SharpnessAware,
 }
+BASES |= {losses.CrossEntropy, losses.BinaryCrossEntropy, losses.MSE}
+BASES |= {losses.GaussianNLL, losses.Quantiles}
 # Data sets of these kinds are in the list; they themselves hold what Python gives them.
 BASES |= {Arrays, ImageFiles}
 # What a callable that scores samples returns: only Python can pass one.

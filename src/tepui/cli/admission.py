@@ -18,14 +18,20 @@ from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jsonargparse import Namespace, set_parsing_settings
 from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui.cli.importing import imported
-from tepui.cli.parsing import NAMED, class_names, known_classes, options_of
+from tepui.cli.parsing import (
+    NAMED,
+    KnownLoss,
+    class_names,
+    known_classes,
+    options_of,
+)
 from tepui.core.checks import require
 from tepui.data import Augmentation
 from tepui.methods import Method
@@ -33,7 +39,8 @@ from tepui.modules.pruning import Prune
 from tepui.training import SGD, AdamW, EarlyStopping, Schedule
 
 # What options expect: a class of the list that derives from one of these.
-BASES = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
+LOSSES = get_args(KnownLoss)
+BASES = (Method, Schedule, Augmentation, SGD, AdamW, *LOSSES, Dataset, Module)
 # Options whose value is called later, so that a function may take a class's place.
 MADE_LATER = ("--model", "--data", "--unlabeled", *NAMED)
 

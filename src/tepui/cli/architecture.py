@@ -17,6 +17,8 @@ from torch.utils.data import Dataset
 from tepui.cli.importing import imported
 from tepui.cli.parsing import known_classes, known_spelling
 from tepui.core.checks import one_of, require
+from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
+from tepui.data.loading import targets_of
 from tepui.data.prepared_like import image_shape
 from tepui.models import ConvNet
 
@@ -36,7 +38,10 @@ class Architecture:
 
 
 def member_factories(
-    model: Factory | None, models: Sequence[str] | None, data: Dataset[Any] | None
+    model: Factory | None,
+    models: Sequence[str] | None,
+    data: Dataset[Any] | None,
+    task: Task | None = None,
 ) -> Factory | list[Factory] | None:
     """Return what ``--model`` or ``--models`` name: one for all members, or for each.
 
@@ -50,7 +55,7 @@ def member_factories(
     require(model is None or not models, "--models", "not go with --model", models)
     chosen = [model] if models is None and model is not None else []
     chosen += [named_model(name) for name in models or ()]
-    factories = [one if data is None else fitted(one, data) for one in chosen]
+    factories = [one if data is None else fitted(one, data, task) for one in chosen]
     return factories[0] if len(factories) == 1 else factories or None
 
 
@@ -72,8 +77,10 @@ def of_factory(option: str, factory: Any, name: str) -> Architecture:
     return Architecture(factory, frozenset(inspect.signature(factory).parameters))
 
 
-def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
-    """Return a model for a data set.
+def fitted(
+    model: Factory | None, data: Dataset[Any], task: Task | None = None
+) -> Factory:
+    """Return a model for a data set and what its outputs are to mean.
 
     Example:
         >>> import torch, tepui
@@ -82,7 +89,7 @@ def fitted(model: Factory | None, data: Dataset[Any]) -> Factory:
         >>> fitted(None, data)().config["in_channels"]
         3
     """
-    facts = facts_of(data)
+    facts = facts_of(data, CLASSIFICATION if task is None else task)
     if model is None:
         if "in_channels" not in facts:
             raise ValueError(
@@ -101,11 +108,11 @@ def fitted_to(facts: Mapping[str, int], model: Factory) -> Factory:
     return partial(model.factory, **values)
 
 
-def facts_of(data: Dataset[Any]) -> dict[str, int]:
+def facts_of(data: Dataset[Any], task: Task = CLASSIFICATION) -> dict[str, int]:
     """Return the arguments of models that follow from the data."""
     facts: dict[str, int] = {}
-    if (classes := _classes(data)) is not None:
-        facts["num_classes"] = classes
+    if (outputs := _outputs(data, task)) is not None:
+        facts["num_classes"] = outputs
     first = data[0][0]
     if isinstance(first, Tensor):
         facts["in_features"] = prod(first.shape)
@@ -117,6 +124,17 @@ def facts_of(data: Dataset[Any]) -> dict[str, int]:
     return facts
 
 
+def _outputs(data: Dataset[Any], task: Task) -> int | None:
+    """Return how many outputs a model has; None if the data do not say."""
+    if task == CLASSIFICATION:
+        return _classes(data)
+    targets = targets_of(data)
+    if targets is None or task == UNKNOWN:
+        return None
+    numbers = targets.shape[1] if targets.ndim > 1 else 1
+    return numbers * {"gaussian": 2}.get(task.name, len(task.levels) or 1)
+
+
 def _classes(data: Dataset[Any]) -> int | None:
     """Return how many classes there are; None if the data do not say."""
     if names := getattr(data, "classes", ()):
@@ -124,4 +142,4 @@ def _classes(data: Dataset[Any]) -> int | None:
     targets = getattr(data, "targets", None)
     if not isinstance(targets, Tensor) or targets.is_floating_point():
         return None
-    return int(targets.max()) + 1
+    return int(targets.max()) + 1 or None  # data without labels do not say

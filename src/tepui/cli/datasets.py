@@ -19,8 +19,10 @@ from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles
+from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
-from tepui.training.run_folder import RunFolder
+from tepui.training.inputs import divided
+from tepui.training.run_folder import RunFolder, fingerprint
 
 Data = Callable[[], Dataset[Any]]
 
@@ -55,6 +57,23 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
         classes = tuple(recorded.get("classes", ()))
         same_classes("--data", class_names(test), classes, str(run))
     return test
+
+
+def held_out_part(data: Data, run: Path) -> Dataset[Any]:
+    """Return what a run held out of its training part for validation."""
+    recorded = RunFolder(run).recorded()["config"] if RunFolder(run).started else {}
+    expected = recorded.get("validation")
+    rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
+    require(expected is not None, "--held-out", rule, "validation")
+    assert expected is not None
+    whole, rule = part(data, train=True), f"be the data set that {run} was trained on"
+    count, held = length(whole), expected["samples"]
+    same = count == held + recorded["data"]["samples"]
+    require(same, "--data", rule, f"{count} samples")
+    _, unseen = divided(whole, held / count)
+    same = fingerprint(unseen) == expected
+    require(same, "--data", rule, "others, or changed ones")
+    return unseen
 
 
 def _recorded(run: Path) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import Any, Literal
@@ -30,9 +31,11 @@ from tepui.core.storage import write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
+from tepui.evaluation.applied import mean_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.stored_detectors import read_detectors
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.tables import shown_name
 from tepui.studies.gallery import FILE as GALLERY
@@ -50,6 +53,12 @@ SINGULAR = {
     "member_rmses": "rmse of member",
     "member_distances": "distance of member",
     "label_eces": "ece of label",
+}
+# What is no calibrated score, but one of conformal sets or intervals.
+APPLIED = {
+    "promised": " coverage",
+    "coverage": " of sets or intervals",
+    "size": " of sets or intervals",
 }
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
@@ -77,7 +86,7 @@ def evaluate(
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
-    Under torchrun, processes share the batches.
+    Under torchrun, processes share the batches, and detectors of features are left out.
 
     Args:
         run: The folder of a run, or of a saved ensemble; or weights that another
@@ -116,11 +125,12 @@ def evaluate(
         overwrite: Replace an existing evaluation.
     """
     exchange = exchange_here()
+    alone = isinstance(exchange, LocalExchange)
     trained = is_saved(run)
     own = "be left out for a run, which is evaluated in its own folder"
     require(out is None or not trained, "--out", own, out)
-    alone = corruptions is None or shifted is None
-    require(alone, "--corruptions", "be left out with --shifted", corruptions)
+    one_kind = corruptions is None or shifted is None
+    require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
     folder = run[0] if trained else folder_for("evaluate", out, resume=False)
     file = folder / EVALUATION
     if file.exists() and not overwrite:
@@ -148,6 +158,7 @@ def evaluate(
         test,
         shifted=shifts,
         ood=sets,
+        detectors=read_detectors(folder, ensemble) if alone else None,
         classes=classes,
         metrics=functions,
         rule=rule,
@@ -157,7 +168,7 @@ def evaluate(
         out=folder,
         overwrite=True,
         logits_in=logits_in,
-        exchange=None if isinstance(exchange, LocalExchange) else exchange,
+        exchange=None if alone else exchange,
     )
     if not exchange.writer:
         return
@@ -194,7 +205,22 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     if "member_accuracies" in evaluation.clean.lists():
         worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
         rows.append(("accuracy of the worst member", *worst))
+    rows += _applied_rows(evaluation, "corrupted" in given)
     return table(title, ("score", *given), rows, numbers=given)
+
+
+def _applied_rows(evaluation: Evaluation, shifted: bool) -> list[tuple[str, ...]]:
+    """Return what calibration and conformal sets give, where there are any."""
+    clean, copies = evaluation.applied, evaluation.applied_shifted
+    if clean is None:
+        return []
+    parts = [clean, *([mean_applied(copies.values())] if shifted else [])]
+    return [
+        (f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}", *cells)
+        for name, value in asdict(clean).items()
+        if not isnan(value)
+        for cells in [[f"{getattr(one, name):.4f}" for one in parts]]
+    ]
 
 
 def detection_table(evaluation: Evaluation) -> Table:

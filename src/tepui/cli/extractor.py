@@ -26,6 +26,7 @@ from tepui.cli.architecture import (
 from tepui.cli.importing import imported
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
+from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.ensembles.ensemble import load
@@ -41,7 +42,7 @@ Factory = Callable[[], nn.Module]
 
 
 def extractor_and_head(
-    named: str, model: Factory | None, data: Dataset[Any]
+    named: str, model: Factory | None, data: Dataset[Any], task: Task = CLASSIFICATION
 ) -> tuple[Frozen, Factory]:
     """Return the extractor, and what makes heads for its features."""
     run, architecture = _run_in(named)
@@ -53,7 +54,7 @@ def extractor_and_head(
     with torch.no_grad():
         features = forward(front, _one(data))
     sizes = {"in_features": features[0].numel()}
-    return front, fitted_to(facts_of(data) | sizes, chosen)
+    return front, fitted_to(facts_of(data, task) | sizes, chosen)
 
 
 def front_named(named: str, data: Dataset[Any]) -> Factory:

@@ -15,6 +15,7 @@ from docstring_parser import parse
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from tepui.cli import (
+    calibrate,
     claims,
     compare,
     corrupt,
@@ -58,6 +59,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare.compare, compare.EXAMPLE),
     "train": (train.train, train.EXAMPLE),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLE),
+    "calibrate": (calibrate.calibrate, calibrate.EXAMPLE),
     "predict": (predict.predict, predict.EXAMPLE),
     "export": (export.export, export.EXAMPLE),
     "measure": (measure.measure, measure.EXAMPLE),
@@ -90,7 +92,7 @@ PRINT = "--print_config"
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
-    "train": {"loss", "progress"},
+    "train": {"progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
     "sweep": {"loss", "progress", "keep", "stop_after", "data_parallel"},
 }

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.cli.architecture import member_factories
 from tepui.cli.extractor import front_named
 from tepui.core.checks import require
-from tepui.ensembles.ensemble import FILE, RUN, Ensemble, load
+from tepui.ensembles.ensemble import FILE, RUN, Ensemble, load, task_in
 from tepui.ensembles.foreign_weights import ensemble_of
 
 
@@ -36,7 +36,8 @@ def named_ensemble(
     """Load a saved ensemble, or make one of weights, a file or folder per member."""
     for missing in (place for place in places if not place.exists()):
         raise FileNotFoundError(f"no file or folder {missing}")
-    factories = member_factories(model, models, data)
+    task = task_in(places[0]) if is_saved(places) else None
+    factories = member_factories(model, models, data, task)
     if is_saved(places):
         return load(places[0], factories, extractor_of(extractor, data))
     rule = "be left out for files of weights"

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch.nn import Module
 from torch.utils.data import Dataset
@@ -16,7 +16,11 @@ from tepui import data, methods, models
 from tepui.cli import wrapped
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
+from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.training import SGD, AdamW, schedule
+
+KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
+"""The losses that say what outputs mean."""
 
 OF_FUNCTIONS = ("--metrics", "--measures", "--models")
 LISTS = (
@@ -32,6 +36,8 @@ GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 _NAME = re.compile(r"[\w-]+=")
 DEFAULT_MODEL = "ConvNet"
+# Methods of a recipe and of a calibration are words.
+WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
     "--resume",
     "--quiet",
@@ -45,6 +51,7 @@ FLAGS = (
     "--whole_paths",
     "--markdown",
     "--probabilities",
+    "--detectors",
 )
 
 
@@ -63,6 +70,7 @@ def known_classes() -> dict[str, list[type]]:
         "--method": ways,
         "--methods": ways,
         "--optimizer": [SGD, AdamW],
+        "--loss": [*get_args(KnownLoss)],
         "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
         OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
@@ -274,10 +282,10 @@ def class_names(option: str, value: str) -> list[str]:
 
 
 def _names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what options can name; the methods of a recipe are not classes."""
+    """Return what options can name; some commands have methods that are no classes."""
     names = known_names()
-    if arguments[:1] == ["reproduce"]:
-        del names["--methods"]
+    for option in WORDS_ALONE.get(arguments[0] if arguments else "", ()):
+        del names[option]
     return names
 
 

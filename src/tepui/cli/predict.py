@@ -21,6 +21,7 @@ from tepui.ensembles.ensemble import preparation_in
 from tepui.ensembles.inputs import files_of
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.shards import predict_shards
+from tepui.evaluation.stored_detectors import read_detectors
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -46,6 +47,9 @@ def predict(
     overwrite: bool = False,
 ) -> None:
     """Write what a trained ensemble predicts for new data.
+
+    Calibration, conformal sets and detectors of features that tepui calibrate saved
+    with the ensemble are applied.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -78,6 +82,8 @@ def predict(
     known = preparation_in(run)
     samples = _read(inputs, known) if data is None else built(data)
     samples = samples if known is None else known.dataset(samples)
+    if isinstance(samples, ImageFiles):
+        samples = samples.in_batches()
     ensemble = named_ensemble([run], model, models, samples, extractor)
     to_device(ensemble, torch.device(place_of(device)))
     parts = out.with_name(out.name + PARTS)
@@ -91,12 +97,14 @@ def predict(
         workers=workers,
         precision=precision or RunFolder(run).exam_precision(),
         logits_in="float32" if probabilities else "none",
+        detectors=read_detectors(run, ensemble),
     )
     names = _names(samples)
     classes = () if known is None else known.classes
     write_predictions(shards, out, names=names, classes=classes, overwrite=True)
     shutil.rmtree(parts)
-    console().print(f"{shards.samples} predictions written to {out}")
+    count = "1 prediction" if shards.samples == 1 else f"{shards.samples} predictions"
+    console().print(f"{count} written to {out}")
 
 
 def _read(inputs: Path | None, preparation: Preparation | None) -> Dataset[Any]:

@@ -12,6 +12,7 @@ from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.cli.loss import loss_named
+from tepui.cli.parsing import KnownLoss
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
@@ -19,6 +20,7 @@ from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
+from tepui.losses import task_of
 from tepui.methods import DeepEnsemble, Method
 from tepui.studies.extracted import FeatureCache
 from tepui.training import SGD, AdamW, exchange_here, fit
@@ -38,6 +40,7 @@ def train(
     seeds: list[int] | None = None,
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
+    loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     class_weights: list[float] | None = None,
     validation: float | None = None,
@@ -65,9 +68,13 @@ def train(
         seeds: One seed per member instead, such as: --seeds 13 17 27
         epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
-        label_smoothing: Share of each target spread over all classes; one value, or
-            one per member.
-        class_weights: A factor on the loss of every class, such as: --class-weights 1 4
+        loss: What members minimize, which says what their outputs mean; CrossEntropy
+            by default, that is, a choice between classes. How many outputs a model has
+            follows from it and the data.
+        label_smoothing: Share of each target spread over all classes by CrossEntropy;
+            one value, or one per member.
+        class_weights: A factor on the loss of every class by CrossEntropy, such as:
+            --class-weights 1 4
         validation: Share of the training data to hold out for validation.
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
             read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
@@ -85,6 +92,7 @@ def train(
             whose method trains as this one does at first.
         quiet: Show no progress.
     """
+    minimized = loss_named(loss, label_smoothing, class_weights)
     folder = folder_for("train", out, resume)
     check_writable(folder)
     count = members or (3 if seeds is None else len(seeds))
@@ -92,14 +100,16 @@ def train(
     heads = Path() if extractor is None else Path("heads")  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
     if extractor is None:
-        ensemble = Ensemble.build(fitted(model, learned), count, drawn)
+        factory = fitted(model, learned, task_of(minimized))
+        ensemble = Ensemble.build(factory, count, drawn)
     else:
         exchange = exchange_here()
         require_free(folder, resume)
         exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)
-        front, head = extractor_and_head(extractor, model, learned)
+        task = task_of(minimized)
+        front, head = extractor_and_head(extractor, model, learned, task)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         shown: Style = "none" if quiet or not exchange.writer else "auto"
         cache = FeatureCache(front, folder / "features", shown)
@@ -113,7 +123,7 @@ def train(
             learned,
             method=method,
             epochs=epochs,
-            loss=loss_named(label_smoothing, class_weights),
+            loss=minimized,
             optimizer=optimizer or SGD(),
             validation=validation,
             unlabeled=beside,

@@ -23,6 +23,7 @@ from tepui.data.files.image_folder import ImageFolder
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
+from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.joining import joined
 from tepui.data.preparation import Preparation
@@ -50,7 +51,7 @@ from tepui.data.splits import split, split_at
 from tepui.data.stored import StoredData
 from tepui.data.stored_array import StoredArray
 from tepui.data.texts import Texts
-from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
+from tepui.data.tokenizer import Tokenizer
 
 __all__ = [
     "CIFAR10",

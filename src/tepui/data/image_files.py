@@ -71,7 +71,11 @@ class ImageFiles(StoredData):
         files: The images, in order.
         targets: One label per image.
         classes: Names of the classes.
+        streamed: Whether images are decoded batch by batch in any case, and never all
+            held.
     """
+
+    streamed = False
 
     def __init__(
         self,
@@ -106,7 +110,7 @@ class ImageFiles(StoredData):
             Bytes ``(samples, channels, height, width)``.
         """
         files = [self.files[row] for row in index.tolist()]
-        images = [decode(file, self.frame, self.gray) for file in files]
+        images = _decoded(files, self.frame, self.gray)
         for file, image in zip(files, images, strict=True):
             _check_size(files[0], images[0], file, image)
         return torch.stack(images)
@@ -125,6 +129,17 @@ class ImageFiles(StoredData):
         vars(part).pop("held", None)
         part.files = tuple(self.files[row] for row in rows.tolist())
         part.targets = self.targets[rows]
+        return part
+
+    def in_batches(self) -> Self:
+        """Return the same images for one pass, decoded batch by batch.
+
+        Returns:
+            A data set of the same kind that never holds all images.
+        """
+        part = copy(self)
+        vars(part).pop("held", None)
+        part.streamed = True
         return part
 
     def identity(self) -> dict[str, Any]:
@@ -154,7 +169,9 @@ class ImageFiles(StoredData):
 
     @functools.cached_property
     def held(self) -> Arrays | None:
-        """All images as bytes in tensors; None if they take more than 8 GiB."""
+        """All images as bytes in tensors; None if that is too much for memory."""
+        if self.streamed:
+            return None
         first = decode(self.files[0], self.frame, self.gray)
         if len(self) * first.numel() > MEMORY:
             return None
@@ -173,6 +190,15 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
         raise
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path} must be a valid image: {error}") from error
+
+
+def _decoded(files: Sequence[Path], frame: Frame | None, gray: bool) -> list[Tensor]:
+    """Read some images, using all processors unless this process is one of several."""
+    read = functools.partial(decode, frame=frame, gray=gray)
+    if len(files) == 1 or torch.utils.data.get_worker_info() is not None:
+        return [read(file) for file in files]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(read, files))
 
 
 def pixels_of(

@@ -148,6 +148,10 @@ def evaluate(
     )
     reached = exchange is None or hasattr(exchange, "writer")
     require(reached, "exchange", needed, exchange)
+    alone = exchange is None or detectors is None
+    rule_of_one = "be None where processes share the batches, each of which sees only "
+    rule_of_one += "the features of its own"
+    require(alone, "detectors", rule_of_one, "detectors")
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")

@@ -125,7 +125,7 @@ def divide(
         check_weights(weights, samples)
     if isinstance(validation, float | int):
         require(0 < validation < 1, "validation", "be a share in (0, 1)", validation)
-        parts = split(as_arrays(dataset) or dataset, validation, seed=0)
+        parts = divided(dataset, validation)
         if weights is not None:
             weights = weights[split_rows(samples, validation, seed=0)[0]]
         return RunData(*parts, unlabeled, weights)
@@ -144,6 +144,13 @@ def check_weights(weights: Tensor, samples: int) -> None:
     fits = bool(torch.isfinite(weights).all()) and lowest >= 0
     require(fits, "sample_weights", rule, f"numbers from {lowest:g} to {highest:g}")
     require(highest > 0, "sample_weights", "be positive for some sample", "zeros alone")
+
+
+def divided(
+    dataset: Dataset[Any], validation: float
+) -> tuple[Dataset[Any], Dataset[Any]]:
+    """Return what is trained on and the share that is held out, which no seed moves."""
+    return split(as_arrays(dataset) or dataset, validation, seed=0)
 
 
 def check_data(

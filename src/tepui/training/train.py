@@ -352,7 +352,7 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
     ensemble.preparation = preparation_of(dataset)
-    ensemble.trained_on = fingerprint(dataset)
+    ensemble.trained_on = fingerprint(order.data.train)
     ensemble.calibration = ensemble.conformity = None
 
 

@@ -28,14 +28,17 @@ SETTINGS = {"lr": 0.2, "momentum": 0.9, "weight_decay": 1e-2}
 class Contender(NamedTuple):
     """A SAM: how it is built, and how its documentation says to make a step."""
 
-    build: Callable[[nn.Module], Any]
+    build: Callable[..., Any]  # of a network and, where it clips, a norm
     step: Callable[[Any, Callable[[], Any]], Any]
     clips: bool = False  # whether it clips the final gradient itself
 
+    def built(self, net):
+        return self.build(net, max_grad_norm=CLIP) if self.clips else self.build(net)
 
-def ours(net):
-    options = {"module": net, "max_grad_norm": CLIP, **SETTINGS}
-    return SAM(net.parameters(), torch.optim.SGD, RHO, **options)
+
+def ours(net, **options):
+    arguments = {"module": net, **SETTINGS, **options}
+    return SAM(net.parameters(), torch.optim.SGD, RHO, **arguments)
 
 
 TEPUI = Contender(ours, lambda optimizer, closure: optimizer.step(closure), clips=True)
@@ -115,13 +118,13 @@ def closure_of(sam, net, optimizer, x, y, backward=torch.Tensor.backward, parts=
 
 
 def plain_loop(net, sam, parts=1):
-    optimizer = sam.build(net)
+    optimizer = sam.built(net)
     for x, y in batches_of(net):
         sam.step(optimizer, closure_of(sam, net, optimizer, x, y, parts=parts))
 
 
 def plain_loop_in_bf16(net, sam):
-    optimizer = sam.build(net)
+    optimizer = sam.built(net)
 
     def autocast(x):
         with mixed(True):
@@ -190,7 +193,7 @@ def lightning_manual(net, sam, parts=1, **options):
         backward = self.manual_backward
         sam.step(optimizer, closure_of(sam, net, optimizer, *batch, backward, parts))
 
-    module = lightning_module(net, sam.build, training_step, automatic=False)
+    module = lightning_module(net, sam.built, training_step, automatic=False)
     lightning_fit(net, module, **options)
 
 
@@ -204,7 +207,7 @@ def lightning_scaled(net, sam):
         optimizer.backward(closure_of(sam, net, optimizer, *batch, backward))
         optimizer.step()
 
-    module = lightning_module(net, sam.build, training_step, automatic=False)
+    module = lightning_module(net, sam.built, training_step, automatic=False)
     plugin = MixedPrecision("bf16-mixed", "cpu", None)
     plugin.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     lightning_fit(net, module, plugins=[plugin])
@@ -214,7 +217,7 @@ def fabric(net, sam, parts=1, **options):
     from lightning.fabric import Fabric
 
     fabric = Fabric(accelerator="cpu", devices=1, **options)
-    model, optimizer = fabric.setup(net, sam.build(net))
+    model, optimizer = fabric.setup(net, sam.built(net))
     for x, y in batches_of(net):
         closure = closure_of(sam, model, optimizer, x, y, fabric.backward, parts)
         sam.step(optimizer, closure)
@@ -234,7 +237,7 @@ def accelerated(scaled=False, **options):
 
 def accelerate(net, sam, parts=1, **options):
     accelerator = accelerated(**options)
-    model, optimizer = accelerator.prepare(net, sam.build(net))
+    model, optimizer = accelerator.prepare(net, sam.built(net))
     for x, y in batches_of(net):
         backward = accelerator.backward
         sam.step(optimizer, closure_of(sam, model, optimizer, x, y, backward, parts))
@@ -243,7 +246,7 @@ def accelerate(net, sam, parts=1, **options):
 def accelerate_scaled(net, sam):
     """Mixed precision with a gradient scaler, as "fp16" has on a GPU."""
     accelerator = accelerated(scaled=True)
-    inner = sam.build(net)
+    inner = sam.built(net)
     model, optimizer = accelerator.prepare(net, inner)
     for x, y in batches_of(net):
         inner.backward(closure_of(sam, model, optimizer, x, y, accelerator.backward))
@@ -311,7 +314,7 @@ def trainer_with_both_passes(net, sam, **options):
 
 def gradient_scaler(net, sam):
     """As SAM's documentation has it: the scaler is given to step."""
-    optimizer, scaler = sam.build(net), torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    optimizer, scaler = sam.built(net), torch.amp.GradScaler("cpu", init_scale=2.0**10)
 
     def backward(loss):
         scaler.scale(loss).backward()
@@ -323,7 +326,7 @@ def gradient_scaler(net, sam):
 
 def gradient_scaler_as_usual(net, sam):
     """As every loop with a scaler is written: ``scaler.step(optimizer)``."""
-    optimizer, scaler = sam.build(net), torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    optimizer, scaler = sam.built(net), torch.amp.GradScaler("cpu", init_scale=2.0**10)
 
     def backward(loss):
         scaler.scale(loss).backward()
@@ -335,7 +338,7 @@ def gradient_scaler_as_usual(net, sam):
 
 
 def compiled(net, sam, backend="aot_eager"):
-    optimizer, model = sam.build(net), torch.compile(net, backend=backend)
+    optimizer, model = sam.built(net), torch.compile(net, backend=backend)
     for x, y in batches_of(net):
         sam.step(optimizer, closure_of(sam, model, optimizer, x, y))
 
@@ -371,7 +374,7 @@ def rank_of_two(kind, rank, sam):
         model = DistributedDataParallel(net)
     else:
         model = fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
-    optimizer = sam.build(model)
+    optimizer = sam.built(model)
     for x, y in batches:
         mine, own = x.chunk(2)[rank], y.chunk(2)[rank]
         sam.step(optimizer, closure_of(sam, model, optimizer, mine, own))

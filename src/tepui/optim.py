@@ -24,6 +24,7 @@ References:
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import torch
@@ -88,6 +89,15 @@ def _offsets(
     if adaptive:
         foreach.multiply_(offsets, parameters)
     return offsets
+
+
+@dataclass
+class _Now:
+    """Where a step stands, in one place that an optimizer's wrappers share."""
+
+    before: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    moved: bool = False  # whether the weights are perturbed
+    waiting: bool = False  # whether gradients are those of both passes
 
 
 class SAM(torch.optim.Optimizer):
@@ -172,9 +182,7 @@ class SAM(torch.optim.Optimizer):
         self._module = module
         self._max_grad_norm = max_grad_norm
         self._perturbs_by = perturbation
-        self._before: list[tuple[Tensor, Tensor]] = []
-        self._moved = False
-        self._waiting = False
+        self._now = _Now()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; the group may set its own ``rho``.
@@ -200,13 +208,13 @@ class SAM(torch.optim.Optimizer):
         Raises:
             RuntimeError: If the weights are perturbed already.
         """
-        if self._moved:
+        if self._now.moved:
             raise RuntimeError(
                 "first_step was called twice: call second_step before the next one"
             )
         parameters, offsets = self._perturbation()
-        self._before = [(p, p.detach().clone()) for p in parameters]
-        self._moved = True
+        self._now.before = [(p, p.detach().clone()) for p in parameters]
+        self._now.moved = True
         if parameters:
             foreach.add_(parameters, offsets)
         if zero_grad:
@@ -221,7 +229,7 @@ class SAM(torch.optim.Optimizer):
             scaler: A ``torch.amp.GradScaler`` whose scaled loss was backpropagated;
                 the step is left out when it finds an infinite gradient.
         """
-        if not self._moved:
+        if not self._now.moved:
             raise RuntimeError("second_step was called without first_step")
         self._restore()
         self._descend(scaler)
@@ -267,7 +275,7 @@ class SAM(torch.optim.Optimizer):
             self._restore()
             for buffer, value in zip(buffers, kept, strict=True):
                 buffer.copy_(value)
-        self._waiting = True
+        self._now.waiting = True
         return loss
 
     def step(  # type: ignore[override]
@@ -288,7 +296,7 @@ class SAM(torch.optim.Optimizer):
             ValueError: If no closure is given, nor was :meth:`backward` called.
             RuntimeError: If the closure adds to gradients instead of zeroing them.
         """
-        if closure is None and not self._waiting:
+        if closure is None and not self._now.waiting:
             raise ValueError(
                 "closure must be given: SAM needs a second pass at the perturbed "
                 "weights; where a loop or a gradient scaler calls step without one, "
@@ -333,7 +341,7 @@ class SAM(torch.optim.Optimizer):
     def _refuse_waiting_gradient(self) -> None:
         """Refuse a gradient that would be lost, unless it is one a scaler left out."""
         gradients = [p.grad for p in self._parameters() if p.grad is not None]
-        if self._waiting and 0 < get_total_norm(gradients).item() < math.inf:
+        if self._now.waiting and 0 < get_total_norm(gradients).item() < math.inf:
             raise RuntimeError(
                 "backward was called twice without a step in between: gradients of "
                 "several batches cannot be added up, as each has a perturbation of its "
@@ -344,7 +352,7 @@ class SAM(torch.optim.Optimizer):
     @torch.no_grad()
     def _descend(self, scaler: Any) -> None:
         """Clip the gradient and let the base optimizer step."""
-        self._waiting = False
+        self._now.waiting = False
         if scaler is not None:
             scaler.unscale_(self.base_optimizer)
         if self._max_grad_norm is not None:
@@ -378,7 +386,7 @@ class SAM(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _restore(self) -> None:
-        for parameter, before in self._before:
+        for parameter, before in self._now.before:
             parameter.copy_(before)
-        self._before = []
-        self._moved = False
+        self._now.before = []
+        self._now.moved = False

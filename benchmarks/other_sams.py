@@ -25,6 +25,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(Path(__file__).parent)]
 sam_loops = __import__("sam_loops")
 from sam_loops import CLIP, RHO, SETTINGS, TEPUI, Contender, make_net, written_out
 
+PAPER = "one norm for all weights, as in the paper"
 NEAR = 1e-7  # weights farther apart than this are others
 
 
@@ -48,7 +49,7 @@ def of_torchzero(net):
         net.parameters(),
         tz.m.SAM(RHO),
         tz.m.WeightDecay(SETTINGS["weight_decay"]),
-        tz.m.HeavyBall(SETTINGS["momentum"]),
+        tz.m.HeavyBall(SETTINGS["momentum"], ema_init="zeros"),
         tz.m.LR(SETTINGS["lr"]),
     )
 
@@ -72,7 +73,7 @@ def with_flagged_closure(optimizer, closure):
 
 PYTORCH_OPTIMIZER = Contender(of_pytorch_optimizer, after_a_closure)
 SAM_PYTORCH = Contender(of_sam_pytorch, with_closure)
-TORCHZERO = Contender(of_torchzero, with_flagged_closure)
+TORCHZERO = Contender(of_torchzero, with_flagged_closure, own_norms=True)
 CONTENDERS = {
     "tepui": ("sam_loops", "TEPUI"),
     "pytorch_optimizer": ("other_sams", "PYTORCH_OPTIMIZER"),
@@ -121,10 +122,17 @@ def scaler_without_closure(net, sam):
         scaler.update()
 
 
+def step_left_to_the_loop(net, sam):
+    if not hasattr(sam.build(net), "backward"):
+        return "no call for it"
+    return sam_loops.gradient_scaler_as_usual(net, sam)
+
+
 IN_TWO = {"parts": 2}
 BF16 = {"bf16": True}
 # name: (loop, what the update written out is to do, or None where only raising is right)
 ROWS = {
+    PAPER: (sam_loops.plain_loop, {"own_norms": False}),
     "a loop of one's own": (sam_loops.plain_loop, {}),
     "a batch in two parts": (partial(sam_loops.plain_loop, parts=2), IN_TWO),
     "goes on from its state dict": (resumed, {}),
@@ -140,7 +148,7 @@ ROWS = {
     "Accelerate": (sam_loops.accelerate, {}),
     "DDP, two processes": ("ddp", IN_TWO),
     "FSDP2, two processes": ("fsdp", IN_TWO),
-    "Trainer, scaler: passes, then step()": (sam_loops.gradient_scaler_as_usual, {}),
+    "step() left to the loop, as scaler and Trainer do": (step_left_to_the_loop, {}),
     "Lightning, accumulate_grad_batches=2": (
         partial(sam_loops.lightning_automatic, accumulate_grad_batches=2),
         None,
@@ -160,12 +168,12 @@ def distance(one, other):
     return max((a - b).abs().max().item() for a, b in pairs)
 
 
-def judged(net, expected):
+def judged(net, sam, expected):
     """Say how weights compare with those of SAM and of SGD."""
     if expected is None:
         return {"right": False, "found": "trains on, silently"}
     right, plain = make_net(net[0].weight.dtype), make_net(net[0].weight.dtype)
-    written_out(right, **expected)
+    written_out(right, **{"own_norms": sam.own_norms, **expected})
     written_out(plain, rho=0.0, **expected)
     near = 1e-4 if expected.get("bf16") else NEAR
     if distance(net, right) < near:
@@ -185,7 +193,11 @@ def cell(row, name):
     net = make_net(torch.float32 if expected == BF16 else torch.float64)
     if isinstance(loop, str):
         loop = partial(
-            sam_loops.two_processes, kind=loop, contenders=module, name=attribute
+            sam_loops.two_processes,
+            kind=loop,
+            contenders=module,
+            name=attribute,
+            beside=Path(__file__).parent,
         )
     try:
         said = loop(net, sam)
@@ -202,7 +214,7 @@ def cell(row, name):
             sam_loops.accelerated()
     if isinstance(said, str):
         return {"right": said == "of the unperturbed pass", "found": said}
-    return judged(net, expected)
+    return judged(net, sam, expected)
 
 
 def versions():
@@ -218,8 +230,9 @@ def versions():
 def table(record):
     """Return the cells as a table for the documents."""
     names = list(record["cells"])
+    titles = [f"{name} {record['versions'][name]}" for name in names]
     lines = [
-        f"| | {' | '.join(f'{n} {record["versions"][n]}' for n in names)} |",
+        f"| | {' | '.join(titles)} |",
         f"|---|{'---|' * len(names)}",
     ]
     for row in ROWS:

@@ -31,6 +31,7 @@ class Contender(NamedTuple):
     build: Callable[..., Any]  # of a network and, where it clips, a norm
     step: Callable[[Any, Callable[[], Any]], Any]
     clips: bool = False  # whether it clips the final gradient itself
+    own_norms: bool = False  # whether it perturbs every tensor by a norm of its own
 
     def built(self, net):
         return self.build(net, max_grad_norm=CLIP) if self.clips else self.build(net)
@@ -81,7 +82,7 @@ def gradients_of(net, x, y, parts, bf16):
     return [p.grad.clone() for p in net.parameters()]
 
 
-def written_out(net, parts=1, bf16=False, rho=RHO):
+def written_out(net, parts=1, bf16=False, rho=RHO, own_norms=False):
     """Train by SAM's update as the paper has it, without any optimizer of that name."""
     parameters = list(net.parameters())
     base = torch.optim.SGD(parameters, **SETTINGS)
@@ -91,7 +92,8 @@ def written_out(net, parts=1, bf16=False, rho=RHO):
         length = torch.cat([g.flatten() for g in gradients]).norm()
         before = [tensor.detach().clone() for tensor in (*parameters, *net.buffers())]
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.data += rho * gradient / length
+            divisor = gradient.norm() if own_norms else length
+            parameter.data += rho * gradient / divisor
         gradients_of(net, x, y, parts, bf16)
         for tensor, value in zip((*parameters, *net.buffers()), before, strict=True):
             tensor.data.copy_(value)
@@ -382,11 +384,12 @@ def rank_of_two(kind, rank, sam):
     return [tensor.detach().clone() for tensor in whole]
 
 
-def two_processes(net, sam, kind, contenders="sam_loops", name="TEPUI"):
+def two_processes(
+    net, sam, kind, contenders="sam_loops", name="TEPUI", beside=Path(__file__).parent
+):
     """Train in two real processes; the weights come back into ``net``."""
     with tempfile.TemporaryDirectory() as folder:
-        here = str(Path(__file__).parent)
-        weights, other = saved(WORKER, folder, 2, here, contenders, name, kind)
+        weights, other = saved(WORKER, folder, 2, beside, contenders, name, kind)
     assert all(torch.equal(a, b) for a, b in zip(weights, other, strict=True))
     for parameter, value in zip(net.parameters(), weights, strict=True):
         parameter.data.copy_(value)

@@ -163,7 +163,9 @@ def test_lightning_refuses_a_gradient_scaler_with_automatic_optimization():
 
     plugin = MixedPrecision("bf16-mixed", "cpu", None)
     plugin.scaler = torch.amp.GradScaler("cpu")
-    with pytest.raises(ValueError, match=r"gradient scaler .* call backward\(closure\)"):
+    with pytest.raises(
+        ValueError, match=r"gradient scaler .* call backward\(closure\)"
+    ):
         sam_loops.lightning_automatic(make_net(torch.float32), TEPUI, plugins=[plugin])
 
 

@@ -1,9 +1,9 @@
 """What other people's SAMs do in the tests of tepui's: every cell is measured.
 
-Each SAM trains the job of ``tests/sam_loops.py`` (20 steps, SGD with momentum and weight
-decay, BatchNorm, clipping) in each framework's loop, in the way its own documentation says
-to make a step, and its weights are compared with those of the update written out. Where a
-loop cannot be right, the right thing is to raise.
+Each SAM trains the job of ``tests/sam_loops.py`` (20 steps, SGD with momentum and
+weight decay, BatchNorm, clipping) in each framework's loop, in the way its own
+documentation says to make a step, and its weights are compared with those of the update
+written out. Where a loop cannot be right, the right thing is to raise.
 
 Usage: PYTHONPATH=src python benchmarks/other_sams.py [--json FILE] [--only ROW ...]
 """
@@ -22,8 +22,15 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(Path(__file__).parent)]
-sam_loops = __import__("sam_loops")
-from sam_loops import CLIP, RHO, SETTINGS, TEPUI, Contender, make_net, written_out
+import sam_loops  # noqa: E402
+from sam_loops import (  # noqa: E402
+    RHO,
+    SETTINGS,
+    TEPUI,
+    Contender,
+    make_net,
+    written_out,
+)
 
 PAPER = "one norm for all weights, as in the paper"
 NEAR = 1e-7  # weights farther apart than this are others
@@ -130,7 +137,7 @@ def step_left_to_the_loop(net, sam):
 
 IN_TWO = {"parts": 2}
 BF16 = {"bf16": True}
-# name: (loop, what the update written out is to do, or None where only raising is right)
+# name: (loop, options of the update written out, or None where raising is right)
 ROWS = {
     PAPER: (sam_loops.plain_loop, {"own_norms": False}),
     "a loop of one's own": (sam_loops.plain_loop, {}),

@@ -2,9 +2,10 @@
 
 Four members on the embedded digits, the same network, optimizer, epochs and batch size;
 each library in a process of its own, by the code a user would write (``peer_jobs``), of
-which the lines are counted. Seconds are of the processor, on one thread, so that other work
-on the machine does not count; imports are timed apart; memory is the process's peak. Accuracy, negative log-likelihood and calibration error are
-computed here from the probabilities that each returns, as a check that all did the job.
+which the lines are counted. Seconds are of the processor, on one thread, so that other
+work on the machine does not count; imports, beyond torch's own, are timed apart; memory
+is the process's peak. Accuracy, negative log-likelihood and calibration error are
+computed here from the probabilities that each returns: a check that all did the job.
 
 Usage: PYTHONPATH=src python benchmarks/peers.py [--rounds 3] [--only NAME ...]
            [--json FILE]
@@ -139,7 +140,7 @@ def version_of(package):
 def table(record):
     """Return what was measured as a table for the documents."""
     lines = [
-        "| | version | lines | seconds | of importing | peak MiB | accuracy | NLL | ECE |",
+        "| | version | lines | seconds | imports | peak MiB | accuracy | NLL | ECE |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, each in record["jobs"].items():

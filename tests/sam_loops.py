@@ -1,8 +1,8 @@
 """One job for SAM, the update written out, and the loop of every framework.
 
-The job: 20 batches, SGD with momentum and weight decay, BatchNorm, clipping of the final
-gradient. A loop trains a network in place with the SAM it is given, as a user of that
-framework would write it.
+The job: 20 batches, SGD with momentum and weight decay, BatchNorm, clipping of the
+final gradient. A loop trains a network in place with the SAM it is given, as a user of
+that framework would write it.
 """
 
 import tempfile

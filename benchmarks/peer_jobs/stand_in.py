@@ -1,8 +1,8 @@
 """Empty names in place of torchvision, where it cannot be loaded.
 
-Two peers import torchvision at their top for data sets, transforms and pictures, none of
-which an ensemble of tables needs. On machines without a torchvision that fits the installed
-torch these names let them be imported; using one does nothing of torchvision's.
+Two peers import torchvision at their top for data sets, transforms and pictures, none
+of which an ensemble on tables needs. On machines without a torchvision that fits the
+installed torch these names let them be imported; using one does nothing of its own.
 """
 
 import importlib.util

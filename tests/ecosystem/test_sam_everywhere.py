@@ -1,7 +1,7 @@
 """SAM in every framework's loop gives the weights of SAM written out.
 
-20 steps with momentum, weight decay, BatchNorm and clipping; what cannot be right raises
-and says what to do instead.
+20 steps with momentum, weight decay, BatchNorm and clipping; what cannot be right
+raises and says what to do instead.
 """
 
 import copy

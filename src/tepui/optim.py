@@ -111,6 +111,8 @@ class SAM(torch.optim.Optimizer):
     batch, but all of them itself: gradients from before it are refused, as the pass at
     the perturbed weights must start from none. Training loops that leave gradients from
     one closure to the next (``accumulate_grad_batches`` of Lightning) cannot use it.
+    Loops that make the step themselves, without a closure, call ``backward(closure)``
+    before it, in place of the loss's ``backward``.
 
     It works as it is in loops of several processes that average gradients while they
     backpropagate: DistributedDataParallel, also with ``no_sync`` around all but the

@@ -4,14 +4,22 @@
 raises and says what to do instead.
 """
 
+import ast
 import copy
+import importlib.util
+import json
+import runpy
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 
 import sam_loops
 import tepui
+from processes import LAUNCHER, environment_here
 from sam_loops import CLIP, RHO, SETTINGS, TEPUI, make_net, written_out
 from tepui.training.optimizer import SGD
 from tepui.training.schedule import Constant
@@ -19,6 +27,8 @@ from tepui.training.schedule import Constant
 # The frameworks' own advice: loaders without workers, logging, what they retire.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples" / "sam").glob("*.py"))
 BF16 = {"precision": "bf16-mixed"}
 LOOPS = {
     "a loop of one's own": (None, sam_loops.plain_loop),
@@ -241,3 +251,54 @@ def test_a_gradient_that_waits_is_not_thrown_away():
     torch.testing.assert_close(list(net.parameters()), list(by_hand.parameters()))
     with pytest.raises(ValueError, match="closure must be given"):
         optimizer.step()
+
+
+def packages_of(file):
+    """Return the packages that an example imports at its top."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            yield node.module.split(".")[0]
+        elif isinstance(node, ast.Import):
+            yield from (name.name.split(".")[0] for name in node.names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_runs_and_learns(file, tmp_path):
+    missing = [p for p in packages_of(file) if importlib.util.find_spec(p) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    alone = [sys.executable]
+    command = (
+        [*LAUNCHER, "--nproc-per-node=2"] if "torchrun" in file.read_text() else alone
+    )
+    ended = subprocess.run(
+        [*command, str(file)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment_here(),
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    words = "accuracy on the training data "
+    (line,) = [line for line in ended.stdout.splitlines() if line.startswith(words)]
+    assert float(line.removeprefix(words)) > 0.85
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_the_page_shows_the_example(file):
+    page = (ROOT / "docs" / "sam_everywhere.md").read_text()
+    assert f"`examples/sam/{file.name}`:\n\n```py\n{file.read_text()}```" in page
+
+
+@pytest.mark.parametrize(
+    ("script", "page"), [("other_sams", "sam_everywhere"), ("peers", "peers")]
+)
+def test_the_page_shows_what_was_measured(script, page, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    record = json.loads((ROOT / f"benchmarks/measured/{script}.json").read_text())
+    shown = runpy.run_path(str(ROOT / "benchmarks" / f"{script}.py"))["table"](record)
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert shown in text
+    assert record["date"] in text

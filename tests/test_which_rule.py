@@ -24,6 +24,7 @@ def scripts(monkeypatch):
 
 
 def results(blocks=5):
+    """What 002's ensembles might have scored."""
     return [
         {
             "arm": arm,
@@ -36,10 +37,15 @@ def results(blocks=5):
     ]
 
 
+def arms(scripts, found=None):
+    make = scripts["make_which_rule"]
+    return make.Arms(found or results(), make.LABELS, make.BLOCKS)
+
+
 def test_a_claim_is_students_test_of_pairs_against_its_bound(scripts):
     make = scripts["make_which_rule"]
     claim = make.Claim("late", "released", "corrupted", -0.3)
-    found = make.finding(results(), claim)
+    found = make.finding(arms(scripts), claim)
     pairs = zip(CORRUPTED["late"], CORRUPTED["released"], strict=True)
     apart = [a - b for a, b in pairs]
     one_sided = stats.ttest_1samp(apart, -0.3, alternative="greater")
@@ -51,7 +57,7 @@ def test_a_claim_is_students_test_of_pairs_against_its_bound(scripts):
 
 
 def test_rules_tell_supported_refuted_and_undecided_apart(scripts, capsys):
-    scripts["make_which_rule"].verdicts(results())
+    scripts["make_which_rule"].verdicts(arms(scripts))
     lines = capsys.readouterr().out.splitlines()
     said = {line.split(" | ")[0][2:]: line.split(" | ")[-1][:-2] for line in lines[2:8]}
     assert said["wins-ood, released"] == "supported"
@@ -61,10 +67,9 @@ def test_rules_tell_supported_refuted_and_undecided_apart(scripts, capsys):
 
 
 def test_there_is_no_verdict_before_all_blocks_are_complete(scripts):
-    make = scripts["make_which_rule"]
-    assert make.complete_blocks(results()) == list(make.BLOCKS)
+    assert arms(scripts).complete == [2, 3, 4, 5, 6]
     most = [r for r in results() if (r["arm"], r["block"]) != ("paper", 6)]
-    assert make.complete_blocks(most) == [2, 3, 4, 5]
+    assert arms(scripts, most).complete == [2, 3, 4, 5]
 
 
 def test_only_missing_ensembles_are_trained_where_their_first_half_is_there(

@@ -79,6 +79,7 @@ def cross_entropy(
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
+    _check_outputs(outputs)
     floats = targets.is_floating_point()
     wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
     if targets.shape != wanted and outputs.ndim > 1:
@@ -201,8 +202,8 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
         are at least 1e-6.
 
     Raises:
-        ValueError: If there is an odd number of outputs, they are complex, or have no
-            such axis.
+        ValueError: If there is an odd number of outputs, they are not floating point,
+            or have no such axis.
 
     Example:
         >>> import torch
@@ -212,7 +213,7 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
     """
     check_types(gaussian_parameters, locals())
     require(axis >= 0, "axis", "be at least 0", axis)
-    require(not outputs.is_complex(), "outputs", "be real", outputs.dtype)
+    _check_outputs(outputs)
     even = outputs.ndim > axis and outputs.shape[axis] % 2 == 0
     rule = "be a mean and a log-variance for each number, 2 * numbers in all"
     require(even, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -279,6 +280,8 @@ def pinball(outputs: Tensor, targets: Tensor, levels: tuple[float, ...]) -> Tens
         >>> pinball(torch.zeros(2, 1), torch.tensor([1.0, -1.0]), (0.9,))
         tensor([0.9000, 0.1000])
     """
+    inside = len(levels) > 0 and all(0 < level < 1 for level in levels)
+    require(inside, "levels", "lie in (0, 1), at least one", tuple(levels))
     fits = outputs.ndim > 1 and outputs.shape[1] % len(levels) == 0
     rule = f"be one for each of {len(levels)} levels and each number"
     require(fits, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -359,11 +362,17 @@ def task_of(loss: Loss) -> Task:
 
 def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
     """Return targets in the shape and type of outputs, refusing any other shape."""
+    _check_outputs(outputs)
     if targets.ndim == outputs.ndim - 1 and outputs.shape[1] == 1:
         targets = targets.unsqueeze(1)
     rule = f"have the shape of the outputs, {tuple(outputs.shape)}"
     require(targets.shape == outputs.shape, "targets", rule, tuple(targets.shape))
     return targets.to(outputs.dtype)
+
+
+def _check_outputs(outputs: Tensor) -> None:
+    floats = outputs.is_floating_point()
+    require(floats, "outputs", "be floating point", outputs.dtype)
 
 
 def _of_samples(losses: Tensor) -> Tensor:

@@ -74,9 +74,15 @@ class Strange(Transformer):
 
 
 MADE = {}
+ERRORS = {
+    "fog": RuntimeError("Unknown model (fog)"),
+    "far": OSError("We couldn't connect\nCheck your internet connection"),
+}
 
 
 def create_model(name, pretrained, in_chans, num_classes=1000, pool="token"):
+    if name in ERRORS:
+        raise ERRORS[name]
     kind = Strange if name == "strange" else Transformer
     MADE["model"] = kind(num_classes, in_chans, pool)
     MADE["pretrained"] = pretrained
@@ -139,6 +145,21 @@ def test_a_model_without_one_linear_classifier_is_refused(library):
     message = r"name must name a model with one linear classifier, got 'strange'"
     with pytest.raises(ValueError, match=message):
         from_timm("strange")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("fog", r"Unknown model \(fog\)"), ("far", "We .* connect")]
+)
+def test_a_name_that_timm_does_not_know_is_refused_in_our_words(name, reason, library):
+    message = rf"^name must be a model of timm's, got '{name}': {reason}$"
+    with pytest.raises(ValueError, match=message):
+        from_timm(name)
+
+
+@pytest.mark.parametrize("argument", ["num_classes", "in_channels", "resize"])
+def test_sizes_are_positive(argument, library):
+    with pytest.raises(ValueError, match=f"^{argument} must be positive, got 0"):
+        from_timm("vit", **{argument: 0})
 
 
 @pytest.mark.parametrize("name", ["hf-hub:some/body", "local-dir:/tmp", "some/body"])

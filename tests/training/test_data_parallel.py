@@ -179,8 +179,11 @@ def test_a_rank_reads_the_samples_of_its_own_shards(ranks, alone):
             # Only the writer looks at two samples after training.
             assert read == [all_read, *[all_read - 2] * (len(ranks) - 1)]
         else:
-            # Beside its shards a rank reads a few samples before and after training.
-            assert max(read) < all_read * (1 / len(ranks) + 0.15), (name, read)
+            # Beside its shards every rank looks at some samples, here all, to know
+            # them again, and at a few before training.
+            looked = len(cases.data())
+            own = (all_read - looked) * (1 / len(ranks) + 0.1)
+            assert max(read) < looked + own, (name, read)
 
 
 def resumed_bits(folder):

@@ -18,7 +18,7 @@ from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
-from tepui.core.replacing import check_writable, write_bytes
+from tepui.core.replacing import check_writable, is_free, write_bytes
 from tepui.core.storage import write_document
 from tepui.ensembles.ensemble import FILE, Ensemble, load
 from tepui.ensembles.foreign_weights import ensemble_of
@@ -93,7 +93,7 @@ def measure(
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     source = data_for(data, checkpoints[0])
     folder = folder_for("measure", out, resume=False)
-    if folder.exists() and any(folder.iterdir()):
+    if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
     place = place_of(device)

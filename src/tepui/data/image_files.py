@@ -86,8 +86,11 @@ class ImageFiles(StoredData):
         require(len(files) > 0, "files", "hold at least one image", len(files))
         rule = f"have one label per file ({len(files)})"
         require(len(targets) == len(files), "targets", rule, len(targets))
+        labels = torch.as_tensor(targets)
+        whole = not (labels.is_floating_point() or labels.is_complex())
+        require(whole, "targets", "be integers", labels.dtype)
         self.files = tuple(files)
-        self.targets = torch.as_tensor(targets, dtype=torch.int64)
+        self.targets = labels.to(torch.int64)
         self.classes = classes
         self.normalize = normalize
         self.frame = frame

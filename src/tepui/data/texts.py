@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.tokenizer import BUCKETS, SPECIAL, Tokenizer
 
 
 @final
@@ -56,8 +57,14 @@ class Texts(Arrays):
         length: int = 128,
         classes: tuple[str, ...] = (),
     ) -> None:
+        check_types(Texts.__init__, {"vocabulary": vocabulary, "length": length})
         require(len(texts) > 0, "texts", "hold at least one text", 0)
+        rule = f"hold one for each of {len(texts)} texts"
+        require(len(targets) == len(texts), "targets", rule, len(targets))
         if tokenizer is None:
+            least = SPECIAL + BUCKETS
+            rule = f"be greater than {least}"
+            require(vocabulary > least, "vocabulary", rule, vocabulary)
             parts = [[text] if isinstance(text, str) else text for text in texts]
             words = (word for part in parts for word in part)
             tokenizer = Tokenizer.build(words, vocabulary)

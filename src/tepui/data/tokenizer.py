@@ -19,12 +19,13 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
+from tepui.core.extras import extra, known_by_name
 from tepui.core.storage import read_document, write_document
-from tepui.core.types import check_fields
+from tepui.core.types import check_fields, check_types
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
+BUCKETS = 1024
 KIND = "tokenizer"
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -58,7 +59,7 @@ class Tokenizer:
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = 1024
+        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = BUCKETS
     ) -> Self:
         """Count the words of a training text.
 
@@ -218,13 +219,17 @@ class HuggingFaceTokenizer:
 
     Raises:
         ImportError: If transformers is not installed.
+        ValueError: If there is no such tokenizer, it cannot be reached or brings code.
     """
 
     def __init__(self, name: str | Path) -> None:
+        check_types(type(self).__init__, locals())
         library = extra("transformers", "text")
+        rule = "be a tokenizer on Hugging Face's hub, or its folder"
         # Unless told not to, the library asks whether to run code.
         closed = {"trust_remote_code": False}
-        self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name, **closed)
+        with known_by_name("name", rule, str(name), OSError, ValueError):
+            self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name, **closed)
 
     def __len__(self) -> int:
         return len(self.tokenizer)

@@ -50,8 +50,8 @@ class ClassPrediction(Prediction):
     def __post_init__(self) -> None:
         one_of("rule", self.rule, get_args(Rule))
         rule = "have shape (members, samples, classes, …)"
-        require(self.outputs.ndim >= 3, "logits", rule, tuple(self.outputs.shape))
-        logits_shape(self._logits)
+        require(self.outputs.ndim >= 3, "outputs", rule, tuple(self.outputs.shape))
+        logits_shape(self._logits, argument="outputs")
 
     @property
     def logits(self) -> Tensor:
@@ -210,7 +210,7 @@ class LabelPrediction(Prediction):
         super().__post_init__()
         one_of("rule", self.rule, get_args(Rule))
         rule = "have shape (members, samples, labels, …)"
-        require(self.outputs.ndim >= 3, "logits", rule, tuple(self.outputs.shape))
+        require(self.outputs.ndim >= 3, "outputs", rule, tuple(self.outputs.shape))
 
     @property
     def logits(self) -> Tensor:

@@ -314,8 +314,12 @@ def conformal_quantile(scores: Tensor, coverage: float) -> Tensor:
         tensor(5.)
     """
     check_coverage(coverage)
+    shape = tuple(scores.shape)
+    require(scores.ndim > 0, "scores", "have shape (samples, …)", shape)
+    require(scores.is_floating_point(), "scores", "be floating point", scores.dtype)
     samples = len(scores)
     require(samples > 0, "scores", "hold at least one sample", samples)
+    require(not scores.isnan().any(), "scores", "not be NaN", math.nan)
     # The product of whole numbers and decimals may be off in its last digit.
     place = math.ceil((samples + 1) * coverage - 1e-9)
     if place > samples:
@@ -365,9 +369,10 @@ def _misfits(
 ) -> Tensor:
     """Return the score of each target."""
     if second is None:
-        predicted, answers = joint_tensors(targets, first=first)
+        predicted, answers = joint_tensors(first=first, targets=targets)
         return (answers - predicted).abs()
-    predicted, other, answers = joint_tensors(targets, first=first, second=second)
+    tensors = {"first": first, "second": second, "targets": targets}
+    predicted, other, answers = joint_tensors(**tensors)
     if score == "quantile":
         return torch.maximum(predicted - answers, answers - other)
     least = float(other.min())

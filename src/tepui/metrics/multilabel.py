@@ -141,7 +141,7 @@ def _check(probs: Tensor, targets: Tensor) -> None:
     require(probs.is_floating_point(), "probs", "be floating point", probs.dtype)
     low, high = (float(bound) for bound in torch.aminmax(probs.detach()))
     require(low >= 0 and high <= 1, "probs", "lie in [0, 1]", (low, high))
-    rule = f"have the shape of the probabilities, {shape}"
+    rule = f"have the shape of probs, {shape}"
     require(targets.shape == probs.shape, "targets", rule, tuple(targets.shape))
     known = targets.dtype == torch.bool or bool(((targets == 0) | (targets == 1)).all())
     require(known, "targets", "be 0 or 1", targets.dtype)

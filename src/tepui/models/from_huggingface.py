@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
+from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
 from tepui.models.base import Composed, Model, positive
 from tepui.models.foreign_code import require_no_code
@@ -32,8 +32,8 @@ def from_huggingface(
 
     Raises:
         ImportError: If transformers is not installed.
-        ValueError: If an option or the model brings code, or the model does not end in
-            a linear classifier.
+        ValueError: If there is no such model, it cannot be reached, it or an option
+            brings code, or it does not end in a linear classifier.
     """
     check_types(from_huggingface, locals())
     positive(num_classes=num_classes)
@@ -41,15 +41,17 @@ def from_huggingface(
     library = extra("transformers", "text")
     # Unless told not to, the library asks on the terminal whether to run code.
     closed = {"trust_remote_code": False}
-    config = library.AutoConfig.from_pretrained(
-        name, num_labels=num_classes, **options, **closed
-    )
-    auto = library.AutoModelForSequenceClassification
-    if pretrained:
-        safe = {"use_safetensors": True, "ignore_mismatched_sizes": True, **closed}
-        model = auto.from_pretrained(name, config=config, **safe)
-    else:
-        model = auto.from_config(config, **closed)
+    rule = "be a sequence classifier on Hugging Face's hub, or its folder"
+    with known_by_name("name", rule, str(name), OSError, ValueError):
+        config = library.AutoConfig.from_pretrained(
+            name, num_labels=num_classes, **options, **closed
+        )
+        auto = library.AutoModelForSequenceClassification
+        if pretrained:
+            safe = {"use_safetensors": True, "ignore_mismatched_sizes": True, **closed}
+            model = auto.from_pretrained(name, config=config, **safe)
+        else:
+            model = auto.from_config(config, **closed)
     body, classifier = _beheaded(model, num_classes)
     return Composed([_Outputs(body)], classifier)
 

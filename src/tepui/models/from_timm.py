@@ -11,9 +11,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
+from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
-from tepui.models.base import Composed, Model
+from tepui.models.base import Composed, Model, positive
 from tepui.models.foreign_code import require_no_code
 from tepui.models.resize import Resize
 from tepui.models.untrained import are_weights_wanted
@@ -48,10 +48,13 @@ def from_timm(
 
     Raises:
         ImportError: If timm is not installed.
-        ValueError: If the name or an option leads to weights other than timm's own,
-            which could hold code, or the model does not end in a linear classifier.
+        ValueError: If timm has no such model or cannot reach its weights, the name or
+            an option leads to weights other than timm's own, which could hold code, or
+            the model does not end in a linear classifier.
     """
     check_types(from_timm, locals())
+    sizes = {"num_classes": num_classes, "in_channels": in_channels, "resize": resize}
+    positive(**{name: size for name, size in sizes.items() if size is not None})
     rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
@@ -62,9 +65,10 @@ def from_timm(
     if num_classes is not None:
         options["num_classes"] = num_classes
     weights = pretrained and are_weights_wanted()
-    model = library.create_model(
-        name, pretrained=weights, in_chans=in_channels, **options
-    )
+    with known_by_name("name", "be a model of timm's", name, OSError, RuntimeError):
+        model = library.create_model(
+            name, pretrained=weights, in_chans=in_channels, **options
+        )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"
     require(isinstance(classifier, nn.Linear), "name", rule, name)

@@ -37,7 +37,7 @@ from tepui.data.loading import (
 )
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
-from tepui.modules.running import device_of, evaluating, forward
+from tepui.modules.running import device_of, evaluating, forward, refusal_named
 
 
 def cached_features(
@@ -69,8 +69,8 @@ def cached_features(
         ``passes`` times as many rows as samples, pass after pass.
 
     Raises:
-        ValueError: If the cache is damaged or not what its name says, or if passes
-            would all be the same.
+        ValueError: If the cache is damaged or not what its name says, the extractor
+            does not take the samples or gives NaN, or passes would all be the same.
 
     Example:
         >>> import tempfile
@@ -88,6 +88,8 @@ def cached_features(
     file = Path(folder) / f"features-{key[:32]}.safetensors"
     if not file.exists():
         parts = _extracted(extractor, dataset, how)
+        missing = int(parts["features"].isnan().sum())
+        require(not missing, "extractor", "give no NaN for the samples", missing)
         write_tensors(file, "features", parts, {"key": key})
     tensors, document = read_tensors(file, "features")
     stored_key = document.get("key")
@@ -124,8 +126,15 @@ def feature_batches(
     device = device_of(extractor)
     for number in range(how.passes):
         for batch in how.batches(dataset, number, device):
-            with evaluating(extractor), torch.no_grad():
+            samples = len(batch.targets)
+            with (
+                evaluating(extractor),
+                torch.no_grad(),
+                refusal_named(batch.inputs, "extractor"),
+            ):
                 features = forward(extractor, batch.inputs).cpu()
+            rule, shape = f"keep {samples} samples apart", tuple(features.shape)
+            require(shape[:1] == (samples,), "extractor", rule, shape)
             yield features, batch.targets.cpu()
 
 
@@ -140,8 +149,10 @@ class Reading:
     workers: int = 0
 
     def check(self, dataset: Dataset[Any]) -> None:
-        """Raise unless several passes would differ."""
+        """Raise if a number is out of range, or several passes would not differ."""
         require(self.passes > 0, "passes", "be positive", self.passes)
+        require(self.batch_size > 0, "batch_size", "be positive", self.batch_size)
+        require(self.workers >= 0, "workers", "be non-negative", self.workers)
         differ = bool(self.augmentations) or targets_of(dataset) is None
         rule = "be 1 unless inputs are random (augment=, or a data set that draws)"
         require(self.passes == 1 or differ, "passes", rule, self.passes)

@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.replacing import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted, prepared_like
@@ -272,7 +273,7 @@ def _check(
 
 
 def _require_free(folder: Path, resume: bool) -> None:
-    if not resume and folder.exists() and any(folder.iterdir()):
+    if not resume and not is_free(folder):
         raise FileExistsError(
             f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
             "choose another folder"

@@ -58,9 +58,11 @@ def record(
         NotCapturable: If a replay would not do what the step does.
     """
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        draws = _warmed_up(step, members, batch, undoing)
-    torch.cuda.synchronize()
+    try:
+        with torch.cuda.stream(stream):
+            draws = _warmed_up(step, members, batch, undoing)
+    finally:  # before the caller frees or reads what these steps still write
+        torch.cuda.synchronize()
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     try:
         result = _captured(step, members, draws, graph, stream, pool)

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
 from tepui.core.provenance import command_line
-from tepui.core.replacing import write_bytes, writing
+from tepui.core.replacing import is_unfinished, write_bytes, writing
 from tepui.core.storage import (
     read_document,
     read_lines,
@@ -197,7 +197,7 @@ class RunFolder:
         if not self.started:
             files = self.path.iterdir() if self.path.exists() else ()
             # A kill before the run was written down may leave a temporary file.
-            if not all(f.name == LEASE or f.match(".run.json.*.tmp") for f in files):
+            if not all(file.name == LEASE or is_unfinished(file) for file in files):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )

@@ -1,0 +1,140 @@
+"""Tables and the picture of decisions whose arms were trained in blocks of one seed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from score_tables import (
+    SHOWN,
+    Results,
+    mean_and_error,
+    member_accuracies,
+    panels,
+    row,
+    score_cells,
+    with_interval,
+)
+
+from tepui.report.drawing import COLORS, MARKERS
+from tepui.studies.significance import Difference, paired_difference
+
+SHOWN_BY_BLOCK = (
+    "corrupted %",
+    "clean %",
+    "NLL corrupted",
+    "NLL clean",
+    "ECE % corrupted",
+    "ECE % clean",
+    "DER corrupted",
+)
+SCALED = {
+    "T": (lambda r: r["scaled"]["temperature"], 3),
+    "NLL clean": (lambda r: r["scaled"]["clean"]["nll"], 3),
+    "NLL corrupted": (lambda r: r["scaled"]["corrupted"]["nll"], 3),
+    "ECE % clean": (lambda r: 100 * r["scaled"]["clean"]["ece"], 2),
+    "ECE % corrupted": (lambda r: 100 * r["scaled"]["corrupted"]["ece"], 2),
+}
+
+
+@dataclass(frozen=True)
+class Arms:
+    """What ensembles of several arms scored, one of each arm in every block.
+
+    Attributes:
+        results: One mapping per ensemble.
+        labels: The arms, and how tables call them.
+        blocks: Those that the rule asks for.
+    """
+
+    results: Results
+    labels: Mapping[str, str]
+    blocks: Sequence[int]
+
+    @property
+    def complete(self) -> list[int]:
+        """The blocks of which every arm is there."""
+        there = {(r["arm"], r["block"]) for r in self.results}
+        return [n for n in self.blocks if all((arm, n) in there for arm in self.labels)]
+
+    def ensembles(self, arm: str) -> Results:
+        """Return the ensembles of an arm, by block."""
+        found = [r for r in self.results if r["arm"] == arm]
+        return sorted(found, key=lambda result: result["block"])
+
+    def accuracies(self, arm: str, data: str) -> list[float]:
+        """Return an arm's accuracies in points, by block."""
+        return [100 * r[data]["accuracy"] for r in self.ensembles(arm)]
+
+    def difference(self, arm: str, other: str, data: str) -> Difference:
+        """Return an arm's accuracy less another's, in points."""
+        first, second = (self.accuracies(name, data) for name in (arm, other))
+        return paired_difference(first, second)
+
+    def print_blocks(self) -> None:
+        """Print the scores of every ensemble."""
+        for name in SHOWN_BY_BLOCK:
+            data, key, scale, digits = SHOWN[name]
+            print("\n" + row(name, *(f"block {number}" for number in self.blocks)))
+            for arm, label in self.labels.items():
+                ensembles = self.ensembles(arm)
+                known = {r["block"]: scale * r[data][key] for r in ensembles}
+                shown = {n: f"{value:.{digits}f}" for n, value in known.items()}
+                print(row(label, *(shown.get(n, "") for n in self.blocks)))
+
+    def print_scores(self) -> None:
+        """Print mean and standard error of scores, before and after scaling."""
+        print("\n" + row("arm", *SHOWN))
+        for arm, label in self.labels.items():
+            print(row(label, *score_cells(self.ensembles(arm))))
+        print("\nWith one temperature\n" + row("arm", *SCALED))
+        for arm, label in self.labels.items():
+            several = self.ensembles(arm)
+            cells = [
+                mean_and_error([of(r) for r in several], d) for of, d in SCALED.values()
+            ]
+            print(row(label, *cells))
+
+    def print_copies(self, part: str) -> None:
+        """Print accuracy on the corrupted copies of each severity or corruption."""
+
+        def mean(result: dict, group: str) -> float:
+            copies = result["copies"].items()
+            return 100 * fmean(v for name, v in copies if group in name.split("/"))
+
+        copies = self.results[0]["copies"]
+        names = [name.split("/")[part == "severity"] for name in copies]
+        print("\n" + row(part, *self.labels.values()))
+        for group in dict.fromkeys(names):
+            cells = [
+                [mean(r, group) for r in self.ensembles(arm)] for arm in self.labels
+            ]
+            print(row(group, *(mean_and_error(each, 2) for each in cells)))
+
+    def print_members(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Print differences between members of equal seeds."""
+        print("\n" + row("members", "clean", "corrupted"))
+        for arm, other in pairs:
+            cells = []
+            for data in ("clean", "corrupted"):
+                both = (
+                    member_accuracies(self.ensembles(a), data) for a in (arm, other)
+                )
+                cells.append(with_interval(paired_difference(*both)))
+            print(row(f"{self.labels[arm]} less {self.labels[other]}", *cells))
+
+    def draw(self, file: str) -> None:
+        """Draw every ensemble, the arms side by side, a line for each block."""
+        ticks = [label.replace(" ", "\n") for label in self.labels.values()]
+        with panels(file) as shown:
+            for axis, (data, key, scale) in shown:
+                for n, color, marker in zip(self.blocks, COLORS, MARKERS, strict=False):
+                    known = {r["arm"]: r for r in self.results if r["block"] == n}
+                    values = [
+                        scale * known[arm][data][key] if arm in known else math.nan
+                        for arm in self.labels
+                    ]
+                    style = {"color": color, "marker": marker, "linewidth": 0.7}
+                    if known:
+                        axis.plot(values, label=f"block {n}", **style)
+                axis.set_xticks(range(len(ticks)), ticks)

@@ -1,0 +1,118 @@
+"""Write the tables of does_it_help.md from the results of the decisions beside it.
+
+PYTHONPATH=src:benchmarks python3 docs/make_does_it_help.py
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import make_how_late
+import make_which_rule
+from block_tables import Arms
+from decision_runs import read
+from make_claims import filled
+from score_tables import row, with_interval
+
+from tepui.core.replacing import write_bytes
+from tepui.studies.significance import paired_difference
+
+DOCS = Path(__file__).parent
+PLAIN = "deep_ensemble"
+# Member-steps, a deep ensemble being 1 and a sharpness-aware step counting as two.
+PRICES_002 = {PLAIN: 1.0, "sam": 2.0, "released": 2.0, "paper": 2.0, "late": 1.5}
+PRICES_003 = {
+    PLAIN: 1.0,
+    "late_0.25": 1.75,
+    "late_0.5": 1.5,
+    "late_0.7": 1.3,
+    "late_0.85": 1.15,
+    "late_0.9": 1.1,
+    "sam_0.85": 1.15,
+}
+LABELS_002 = {
+    PLAIN: "deep ensemble",
+    "sam": "SAM",
+    "released": "SharpBalance",
+    "paper": "SharpBalance, the paper's rule",
+    "late": "SharpBalance from half on",
+}
+LABELS_003 = {
+    PLAIN: "deep ensemble",
+    **{f"late_{s}": f"SharpBalance from {s} on" for s in make_how_late.STARTS},
+    "sam_0.85": "SAM from 0.85 on",
+}
+
+
+class Score(NamedTuple):
+    """A column of the tables."""
+
+    of: Callable[[dict[str, Any]], float]
+    digits: int
+
+
+SCORES = {
+    "clean, %": Score(lambda r: 100 * r["clean"]["accuracy"], 2),
+    "corrupted, %": Score(lambda r: 100 * r["corrupted"]["accuracy"], 2),
+    "NLL, corrupted": Score(lambda r: r["corrupted"]["nll"], 3),
+    "the same, scaled": Score(lambda r: r["scaled"]["corrupted"]["nll"], 3),
+    "ECE, corrupted, scaled, %": Score(
+        lambda r: 100 * r["scaled"]["corrupted"]["ece"], 2
+    ),
+}
+
+
+def main() -> None:
+    page = DOCS / "does_it_help.md"
+    text = page.read_text()
+    for name, part in parts().items():
+        text = filled(text, name, part)
+    write_bytes(page, text.encode())
+
+
+def parts() -> dict[str, str]:
+    """Return the parts of the page that are written from numbers, by name."""
+    rules = Arms(read(make_which_rule.RESULTS), LABELS_002, make_which_rule.BLOCKS)
+    late = Arms(read(make_how_late.RESULTS), LABELS_003, make_how_late.BLOCKS)
+    found = {"methods": table(rules, PRICES_002)}
+    if late.complete == list(late.blocks):
+        return found | {"headline": headline(late), "late": table(late, PRICES_003)}
+    count = f"{len(late.complete)} of {len(late.blocks)} blocks are trained"
+    waiting = f"Not known yet: {count}, and the rule compares nothing before all are."
+    return found | {"headline": waiting, "late": waiting}
+
+
+def table(arms: Arms, prices: Mapping[str, float]) -> str:
+    """Return the deep ensemble's scores, then the others' less the deep ensemble's."""
+    lines = [row("", "price", *SCORES), "|---|--:|" + "--:|" * len(SCORES)]
+    for arm, label in arms.labels.items():
+        cells = [_cell(arms, arm, score) for score in SCORES.values()]
+        lines.append(row(label, f"{prices[arm]:g}", *cells))
+    return "\n".join(lines)
+
+
+def _cell(arms: Arms, arm: str, score: Score) -> str:
+    first, plain = ([score.of(r) for r in arms.ensembles(a)] for a in (arm, PLAIN))
+    if arm == PLAIN:
+        return f"{sum(plain) / len(plain):.{score.digits}f}"
+    return _signed(with_interval(paired_difference(first, plain), score.digits))
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith("−") else f"+{text}"
+
+
+def headline(late: Arms) -> str:
+    """Return what rule 3 of decision 003 names."""
+    best = make_how_late.cheapest(late)
+    lead = late.difference(best, PLAIN, "corrupted")
+    clean = late.difference(best, PLAIN, "clean")
+    return (
+        f"{LABELS_003[best]}, at {PRICES_003[best]:g} times the price: "
+        f"{_signed(with_interval(lead))} points on corrupted images and "
+        f"{_signed(with_interval(clean))} on clean ones next to a deep ensemble."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -90,7 +90,7 @@ def saved_by(folder, ranks):
     return [torch.load(file, weights_only=False) for file in files]
 
 
-def saved(script, folder, size, timeout=240):
+def saved(script, folder, size, *arguments, timeout=240):
     """Run a script once per rank, all of them well; return what each saved."""
-    assert_all_well(launched(size, script, folder, timeout=timeout))
+    assert_all_well(launched(size, script, folder, *arguments, timeout=timeout))
     return saved_by(folder, range(size))

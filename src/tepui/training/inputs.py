@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
+from tepui.core.new_gradients import is_sharded
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order, length, targets_of
@@ -27,7 +28,6 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description, structure_digest
-from tepui.optim import is_sharded
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.run_folder import fingerprint, to_jsonable

@@ -160,7 +160,7 @@ def compare(
         "logits_in": logits_in,
         "device": device,
         "epochs": epochs,
-        "loss": loss_named(label_smoothing, class_weights),
+        "loss": loss_named(None, label_smoothing, class_weights),
         "optimizer": optimizer or SGD(),
         **settings,
     }

@@ -3,7 +3,9 @@
 import importlib
 import inspect
 import pkgutil
+import sys
 import warnings
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tepui
-from tepui import Task, evaluation, methods, sharpness
+from tepui import Task, evaluation, hub, methods, sharpness
 from tepui.data import Arrays
 from tepui.export import export_ensemble
 from tepui.losses import MSE
@@ -105,6 +107,25 @@ def uniform_soup(ensemble, path):
     assert tepui.uniform_soup(ensemble).task == Task("regression")
 
 
+def card(ensemble, path):
+    found = tepui.evaluate(ensemble, DATA)
+    assert "rmse" in hub.model_card(ensemble, found, data="numbers").lower()
+
+
+def save_pretrained(ensemble, path):
+    found = tepui.evaluate(ensemble, DATA)
+    hub.save_pretrained(ensemble, path / "saved", evaluation=found, data="numbers")
+
+
+def push_to_hub(ensemble, path):
+    """Nothing is sent: the library that would do it is refused to be there."""
+    with (
+        patch.dict(sys.modules, {"huggingface_hub": None}),
+        pytest.raises(ImportError, match="huggingface_hub is not installed"),
+    ):
+        hub.push_to_hub(ensemble, "someone/numbers")
+
+
 WALKS = {
     "FeatureDetectors": refused(evaluation.FeatureDetectors.fit),
     "aggregations": refused(tepui.aggregations),
@@ -113,8 +134,11 @@ WALKS = {
     "fit": fit,
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,
+    "model_card": card,
     "predict_shards": predict_shards,
     "prediction_cost": prediction_cost,
+    "push_to_hub": push_to_hub,
+    "save_pretrained": save_pretrained,
     "train": train,
     "uniform_soup": uniform_soup,
 }

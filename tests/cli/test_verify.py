@@ -71,7 +71,7 @@ def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):
         ["train", *FAST, "--out", "FILE/run"],
         ["compare", *FAST, "--out", "FILE/run"],
         ["measure", "RUN", "--out", "FILE/run"],
-        ["evaluate", "FILE/run", "--device", "cpu"],
+        ["evaluate", "FILE", "--model", "MLP", "--out", "FILE/run"],
         ["report", "RUN", "--out", "FILE/run"],
         ["corrupt", "--out", "FILE/run"],
         ["reproduce", "sharpbalance/figure7a", "--size", "smoke", "--out", "FILE/x"],

@@ -16,7 +16,7 @@ from tepui.models import MLP
 from tepui.modules.pruning import Prune
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
 from tepui.studies.store import Store
-from tepui.training import SGD, Constant, TrainingSpec
+from tepui.training import SGD, Constant, EarlyStopping, TrainingSpec
 from tepui.training.run_folder import to_jsonable
 
 CHANGES = {
@@ -39,6 +39,7 @@ CHANGES = {
     "virtual_shards": 4,
     "perturbation": "shard",
     "batch_norm": "synchronized",
+    "early_stopping": EarlyStopping(patience=3),
 }
 
 

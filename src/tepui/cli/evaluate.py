@@ -22,7 +22,7 @@ from tepui.cli.datasets import (
     unfamiliar,
 )
 from tepui.cli.folders import folder_for
-from tepui.cli.members import is_saved, named_ensemble
+from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
@@ -126,6 +126,7 @@ def evaluate(
     """
     exchange = exchange_here()
     alone = isinstance(exchange, LocalExchange)
+    check_places(run)
     trained = is_saved(run)
     own = "be left out for a run, which is evaluated in its own folder"
     require(out is None or not trained, "--out", own, out)

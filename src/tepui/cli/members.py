@@ -19,6 +19,12 @@ def is_saved(places: Sequence[Path]) -> bool:
     return len(places) == 1 and any((places[0] / f).is_file() for f in (FILE, RUN))
 
 
+def check_places(places: Sequence[Path]) -> None:
+    """Raise unless all folders or files that a command names are there."""
+    for missing in (place for place in places if not place.exists()):
+        raise FileNotFoundError(f"no file or folder {missing}")
+
+
 def extractor_of(
     named: str | None, data: Dataset[Any] | None
 ) -> Callable[[], nn.Module] | None:
@@ -34,8 +40,7 @@ def named_ensemble(
     extractor: str | None = None,
 ) -> Ensemble:
     """Load a saved ensemble, or make one of weights, a file or folder per member."""
-    for missing in (place for place in places if not place.exists()):
-        raise FileNotFoundError(f"no file or folder {missing}")
+    check_places(places)
     task = task_in(places[0]) if is_saved(places) else None
     factories = member_factories(model, models, data, task)
     if is_saved(places):

@@ -105,6 +105,15 @@ def frozen() -> nn.Module:
     return tepui.models.Frozen([nn.Identity()])
 
 
+def saved_folder() -> Path:
+    ensemble().save(folder := new_folder())
+    return folder
+
+
+def halving(progress: float) -> float:
+    return 1 - progress / 2
+
+
 def new_folder() -> Path:
     return Path(tempfile.mkdtemp(dir=".")) / "new"
 
@@ -128,6 +137,8 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "size": lambda: 2,
     "ensemble": ensemble,
     "modules": lambda: [network(), nn.Linear(4, 3)],
+    "datasets": lambda: [features(), features()],
+    "weights": lambda: [network().state_dict(), network().state_dict()],
     "factory": lambda: network,
     "dataset": features,
     "held_out": lambda: features(),
@@ -234,6 +245,12 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.fit": {"progress": lambda: "none", "loss": tepui.losses.CrossEntropy},
     "tepui.hyperparameter_grid": {"lr": lambda: (0.1, 0.2), "values": lambda: OMITTED},
     "tepui.Ensemble.build": {"members": lambda: 2},
+    "tepui.training.FromFunction": {"function": lambda: halving},
+    "tepui.hub.from_pretrained": {"name": saved_folder, "factory": lambda: network},
+    "tepui.models.without_classifier": {
+        "model": lambda: nn.Sequential(network(), nn.ReLU(), nn.Linear(3, 2)),
+        "inputs": lambda: features().inputs,
+    },
     "tepui.metrics.restrict_classes": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.subset_accuracy": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.size_curve": {"labels": lambda: torch.arange(8) % 4},

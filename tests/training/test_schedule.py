@@ -176,6 +176,7 @@ def test_a_function_is_recorded_by_name_and_values_and_asked_for_again(tmp_path)
     [
         (lambda progress: -progress, "schedule must return a finite number, not neg"),
         (lambda progress: math.nan, "schedule must return a finite number"),
+        (lambda progress: None, "schedule must return a finite number.*got None"),
         (Cosine, "schedule must be a schedule, such as Cosine"),
         ("Cosine", "schedule must be a schedule, such as Cosine"),
     ],

@@ -201,7 +201,8 @@ def without_classifier(model: nn.Module, inputs: Any) -> nn.Module:
         A copy in eval mode, whose outputs are what that layer was given.
 
     Raises:
-        ValueError: If the outputs are not those of one linear layer.
+        ValueError: If the outputs are not those of one linear layer, or the model does
+            not take the inputs.
 
     Example:
         >>> class Net(nn.Module):
@@ -217,7 +218,11 @@ def without_classifier(model: nn.Module, inputs: Any) -> nn.Module:
     named = whole.named_modules()
     linear = [(path, part) for path, part in named if isinstance(part, nn.Linear)]
     with torch.no_grad():
-        outputs = _called(whole, inputs)
+        try:
+            outputs = _called(whole, inputs)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            what = f"must be a batch that the model takes ({error})"
+            raise ValueError(f"inputs {what}, got {type(inputs).__name__}") from error
         for path, layer in reversed(linear):
             front = deepcopy(whole)
             owner, _, attribute = path.rpartition(".")

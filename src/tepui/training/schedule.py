@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -146,10 +147,13 @@ class FromFunction(Schedule):
         return self._checked(min(time / epochs, 1.0))
 
     def _checked(self, progress: float) -> float:
-        value = float(self.function(progress))
+        value: Any = self.function(progress)
+        with suppress(TypeError, ValueError):
+            value = float(value)
+        fits = isinstance(value, float) and math.isfinite(value) and value >= 0
         rule = f"return a finite number, not negative (at {progress:g} of the run)"
-        require(math.isfinite(value) and value >= 0, "schedule", rule, value)
-        return value
+        require(fits, "schedule", rule, value)
+        return float(value)
 
 
 def as_schedule(given: Any) -> Any:

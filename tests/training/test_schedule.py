@@ -180,7 +180,7 @@ def test_a_function_is_recorded_by_name_and_values_and_asked_for_again(tmp_path)
         (Cosine, "schedule must be a schedule, such as Cosine"),
         ("Cosine", "schedule must be a schedule, such as Cosine"),
     ],
-    ids=["negative", "nan", "a class", "a name"],
+    ids=["negative", "nan", "nothing", "a class", "a name"],
 )
 def test_bad_functions_are_refused(function, message):
     with pytest.raises(ValueError, match=message):

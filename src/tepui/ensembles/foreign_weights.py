@@ -58,6 +58,9 @@ def ensemble_of(
     require(not single, "weights", "be a list, one per member", type(weights).__name__)
     require(len(weights) > 0, "weights", "name at least one file", list(weights))
     modules = [make() for make in factories_for(factory, len(weights))]
+    for module in modules:
+        made = isinstance(module, nn.Module)
+        require(made, "factory", "return an nn.Module", type(module).__name__)
     for number, (module, given) in enumerate(zip(modules, weights, strict=True)):
         where = f"weights[{number}]" if isinstance(given, Mapping) else str(given)
         state = given if isinstance(given, Mapping) else read_checkpoint(given)

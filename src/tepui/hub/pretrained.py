@@ -106,6 +106,10 @@ def from_pretrained(
     if Path(name).is_dir():
         rule = "be None for a folder, which has no revisions"
         require(revision is None, "revision", rule, revision)
+        if not (Path(name) / FILE).is_file():
+            raise FileNotFoundError(
+                f"name must be a folder that holds {FILE}, got {name}"
+            )
         return load(name, factory, extractor)
     rule = "be a folder, or owner/name on the hub"
     parts = str(name).split("/")

@@ -152,7 +152,7 @@ class FromFunction(Schedule):
             value = float(value)
         fits = isinstance(value, float) and math.isfinite(value) and value >= 0
         rule = f"return a finite number, not negative (at {progress:g} of the run)"
-        require(fits, "schedule", rule, value)
+        require(fits, "function of the schedule", rule, value)
         return float(value)
 
 

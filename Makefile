@@ -6,7 +6,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PIP := $(BIN)/python $(INSTALL)
 ECOSYSTEM_PIP := $(ECOSYSTEM)/bin/python $(INSTALL)
 EXTRAS := vision text hub parquet export track slurm docs dev
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks examples
 # One process per core; each computes on one thread (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 

@@ -124,7 +124,12 @@ def sweep(
     execution = IN_SILENCE
     if recipe is not None:
         size = size or "small"
-        own = {"data": data, "model": model, "method": method, "members": members}
+        own: dict[str, Any] = {
+            "data": data,
+            "model": model,
+            "method": method,
+            "members": members,
+        }
         own |= {
             "epochs": epochs,
             "optimizer": optimizer,

@@ -124,22 +124,9 @@ def sweep(
     execution = IN_SILENCE
     if recipe is not None:
         size = size or "small"
-        own: dict[str, Any] = {
-            "data": data,
-            "model": model,
-            "method": method,
-            "members": members,
-        }
-        own |= {
-            "epochs": epochs,
-            "optimizer": optimizer,
-            "class-weights": class_weights,
-        }
-        for option, value in {
-            **own,
-            "label-smoothing": label_smoothing or None,
-        }.items():
-            require(value is None, f"--{option}", "be left out with a recipe", value)
+        _check_left_out(data=data, model=model, method=method, members=members)
+        _check_left_out(epochs=epochs, optimizer=optimizer, class_weights=class_weights)
+        _check_left_out(label_smoothing=label_smoothing or None)
         check_unused(settings, TrainingSpec, ExecutionSpec)
         trials, name = _of_recipe(recipe, size), f"{size}/{recipe}"
     elif data is None:
@@ -212,6 +199,13 @@ def sweep(
     for pair in pairs:
         console().print(_shown(*pair))
     console().print(f"written to {folder}")
+
+
+def _check_left_out(**options: Any) -> None:
+    """Raise if an option of one's own jobs is given beside a recipe."""
+    for name, value in options.items():
+        option = f"--{name}".replace("_", "-")
+        require(value is None, option, "be left out with a recipe", value)
 
 
 def _of_recipe(recipe: str, size: Size) -> list[Trial]:

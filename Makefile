@@ -6,7 +6,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PIP := $(BIN)/python $(INSTALL)
 ECOSYSTEM_PIP := $(ECOSYSTEM)/bin/python $(INSTALL)
 EXTRAS := vision text hub parquet export track slurm docs dev
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks examples
 # One process per core; each computes on one thread (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 
@@ -80,7 +80,7 @@ $(ECOSYSTEM)/.installed: pyproject.toml constraints.txt
 	done
 	$(ECOSYSTEM_PIP) --editable ".[ray]" || echo "no Ray for this machine"
 	$(ECOSYSTEM_PIP) "lightning>=2.5" "accelerate>=1.8" "pytorch_optimizer>=3.5"
-	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0"
+	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0" "torch-uncertainty>=0.13" "pytorch-ood>=0.4"
 	touch $@
 
 clean:

@@ -1,7 +1,7 @@
 """SAM under DistributedDataParallel: nothing changes.
 
-Gradients are averaged while they are backpropagated, so that every process perturbs along
-the gradient of the whole batch.
+Gradients are averaged while they are backpropagated, so that every process perturbs
+along the gradient of the whole batch.
 
 Run: torchrun --standalone --nproc-per-node=2 examples/sam/ddp.py
 """

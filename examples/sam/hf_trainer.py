@@ -1,4 +1,4 @@
-"""SAM in Hugging Face's Trainer: both passes in training_step, the rest is the Trainer's.
+"""SAM in Hugging Face's Trainer: both passes in training_step, all else is its own.
 
 The Trainer calls step without a closure. backward runs both passes before it and leaves
 the final gradient, which the Trainer clips (max_grad_norm) and hands to the step.

@@ -1,7 +1,8 @@
 """SAM in Lightning's manual optimization, with large batches in parts.
 
-accumulate_grad_batches cannot be right with SAM, as the optimizer never sees the earlier
-batches again, and is refused. Go over the parts of a batch in the closure instead.
+accumulate_grad_batches cannot be right with SAM, as the optimizer never sees the
+earlier batches again, and is refused. Go over the parts of a batch in the closure
+instead.
 
 Run: python examples/sam/lightning_manual.py
 """

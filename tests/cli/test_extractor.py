@@ -2,13 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
 import tepui
 from tepui.cli.main import main
 from tepui.core.storage import same_bits
-from tepui.data import Digits
+from tepui.data import Digits, split
 from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
@@ -165,6 +166,25 @@ def test_heads_on_what_a_function_returns(guest, tmp_path, capsys):
 FLAT = ["--corruptions", "none"]
 
 
+def test_heads_are_calibrated_on_what_their_run_held_out(guest, tmp_path, capsys):
+    out, own = tmp_path / "run", ["--extractor", "own_bodies.body"]
+    main(["train", *own, *SHORT, "--validation", "0.2", "--out", str(out)])
+    before = tepui.load(out, extractor=_body)
+    main(["calibrate", str(out), *own])
+    assert "calibration on 287 samples" in " ".join(capsys.readouterr().out.split())
+    _, held = split(Digits(), 0.2, seed=0)
+    before.calibrate(held)
+    after, test = tepui.load(out, extractor=_body), Digits(train=False)
+    assert torch.equal(after.predict(test).probs, before.predict(test).probs)
+    pixels, labels = np.zeros((1437, 8, 8), np.uint8), np.arange(1437) % 10
+    arrays = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
+    np.savez(tmp_path / "other.npz", **arrays)
+    other = ["--data", "ArrayFile", "--data.path", str(tmp_path / "other.npz")]
+    with pytest.raises(SystemExit):
+        main(["calibrate", str(out), *own, *other])
+    assert "--data must be the data set that" in capsys.readouterr().err
+
+
 def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):
     named = f"{guest}:own_bodies.Net"
     out = tmp_path / "run"
@@ -178,6 +198,12 @@ def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "--extractor", str(guest), *SHORT, "--out", str(tmp_path / "x")])
     assert f"--extractor must be written {guest}:" in capsys.readouterr().err
+
+
+def _body():
+    import own_bodies
+
+    return own_bodies.body()
 
 
 def _net():

@@ -121,6 +121,24 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     assert len((tmp_path / "said.csv").read_text().splitlines()) == len(test) + 1
     main(["report", "runs/foreign", "--out", "report"])
     assert "Traceback" not in capsys.readouterr().err
+    main(["calibrate", "runs/foreign", *again, "--held-out", "test", "--detectors"])
+    assert tepui.load("runs/foreign", factories).calibration is not None
+
+    # Other weights in its place: what was learned of these is gone.
+    fewer = [files[0], "--model", "ConvNet", "--corruptions", "none"]
+    main(["evaluate", *fewer, "--out", "runs/foreign", "--overwrite"])
+    assert tepui.load("runs/foreign").calibration is None
+    assert not (tmp_path / "runs/foreign/detectors.safetensors").exists()
+
+
+def test_weights_do_not_replace_a_run(guest, tmp_path, capsys):
+    torch.save(ConvNet().state_dict(), "a.pt")
+    main(["train", "--epochs", "1", "--members", "1", "--quiet", "--out", "run"])
+    before = (tmp_path / "run/ensemble.safetensors").read_bytes()
+    with pytest.raises(SystemExit):
+        main(["evaluate", "a.pt", "--model", "ConvNet", "--out", "run", "--overwrite"])
+    assert "--out must be another folder than a run's" in capsys.readouterr().err
+    assert (tmp_path / "run/ensemble.safetensors").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["linear", "twelve_wide", "Deep"])

@@ -59,6 +59,10 @@ def test_words_that_fit_no_loss_are_refused(files, capsys):
     numbers = ["--data", "ArrayFile", "--data.path", str(files / "numbers.npz")]
     for words, message in (
         (
+            ["--loss", "CrossEntropy", "--class-weights", "1", "4"],
+            "--class-weights must be written --loss.class-weights '[1.0, 4.0]' beside",
+        ),
+        (
             ["--loss", "MSE", "--label-smoothing", "0.1"],
             "--label-smoothing must be left",
         ),

@@ -148,6 +148,7 @@ OWN += ["--method", "SAM", "--epochs", "1", "--members", "2", "--batch-size", "2
 
 def test_a_job_of_ones_own_is_swept(place, capsys):
     words = [*OWN, "--grid", "rho=0.05,0.2", "lr=0.1", "--workers", "1"]
+    words += ["--class-weights", *"1111111112"]
     main([*words, "--ensembles", "2"])
     assert "1 searches, 4 ensembles" in capsys.readouterr().out
     (file,) = place.rglob("sweep.json")
@@ -161,6 +162,7 @@ def test_a_job_of_ones_own_is_swept(place, capsys):
     assert found["chosen"] == best["values"]
     training = found["base"]["training"]
     assert training["batch_size"] == 256
+    assert training["loss"]["class_weights"] == [*[1.0] * 9, 2.0]
     assert found["base"]["model"]["hidden"] == [8]
     main([*words, "--ensembles", "2", "--dry-run"])
     assert "4 trained, 0 member-epochs left" in capsys.readouterr().out
@@ -187,7 +189,13 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
             ["sweep", *GRID, "--data", "Digits"],
             "--data must be left out with a recipe",
         ),
-        (["sweep", *GRID, "--batch-size", "8"], "--batch_size must be left out with a"),
+        (["sweep", *GRID, "--batch-size", "8"], "--batch-size must be left out with a"),
+        (["sweep", *GRID, "--epochs", "3"], "--epochs must be left out with a recipe"),
+        (
+            ["sweep", *GRID, "--label-smoothing", "0.1"],
+            "--label-smoothing must be left",
+        ),
+        ([*OWN, "--grid", "lr=0.1", "--size", "paper"], "--size must go with a recipe"),
         ([*OWN, "--grid", "alpha=1"], "grid must be one of"),
         (
             [*OWN, "--method", "A2D", "--grid", "lr=0.1"],

@@ -9,6 +9,7 @@ from torch import nn
 import tepui
 from tepui import Ensemble, Task
 from tepui.data import Arrays
+from tepui.data.shifts import Shifts
 from tepui.metrics import ece, nll
 
 
@@ -65,6 +66,24 @@ def test_coverage_breaks_as_data_are_shifted():
     assert 1 <= found.applied.size <= 3
     document = found.document()["applied"]["severities"]
     assert document["3"]["coverage"] == by_severity[3].coverage
+
+
+def test_natural_shifts_stand_apart_from_corrupted_copies():
+    ensemble = overconfident()
+    ensemble.calibrate(blobs(1000, seed=1))
+    ensemble.conformal(blobs(1000, seed=5), 0.9)
+    sketch, copy = blobs(500, seed=3, noise=4), blobs(500, seed=4, noise=2)
+    shifted = Shifts({("a", 1): copy}, {"sketch": sketch})
+    found = tepui.evaluate(ensemble, blobs(500, seed=2), shifted=shifted)
+    alone = {
+        name: tepui.evaluate(ensemble, data).applied
+        for name, data in (("copy", copy), ("sketch", sketch))
+    }
+    assert found.applied_shifted_mean == alone["copy"]
+    assert found.applied_natural == {"sketch": alone["sketch"]}
+    natural = found.document()["applied"]["natural"]
+    assert natural == {"sketch": alone["sketch"].document()}
+    assert str(found).count("sketch") == 2  # plain scores, and those of sets
 
 
 def test_another_rule_or_fewer_classes_leave_it_out():

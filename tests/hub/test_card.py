@@ -8,6 +8,7 @@ import yaml
 from torch import nn
 
 import tepui
+from tepui.data.preparation import preparation_of
 from tepui.hub import model_card
 from tepui.models import MLP
 
@@ -62,7 +63,18 @@ def test_shifted_data_have_their_column(ensemble, data):
     text = parts(model_card(ensemble, evaluation, data="halves"))[1]
     clean, shifted = evaluation.clean.accuracy, evaluation.shifted_mean.accuracy
     assert f"| accuracy | {clean:.4g} | {shifted:.4g} |" in text
-    assert "Shifted by noise" in text
+    assert "| score | clean | corrupted |" in text
+    assert "Corrupted by noise: the mean over all copies." in text
+
+
+def test_natural_shifts_have_columns_of_their_names(ensemble, data):
+    sketch = tepui.data.Arrays(data.inputs + 1, data.targets)
+    evaluation = tepui.evaluate(ensemble, data, shifted={"sketch": sketch})
+    text = parts(model_card(ensemble, evaluation, data="halves"))[1]
+    clean, found = evaluation.clean.accuracy, evaluation.natural["sketch"].accuracy
+    assert "| score | clean | sketch |" in text
+    assert f"| accuracy | {clean:.4g} | {found:.4g} |" in text
+    assert "Corrupted" not in text
 
 
 def test_the_ensemble_is_described(ensemble):
@@ -89,14 +101,35 @@ def test_calibration_and_sets_are_named(data):
     made = tepui.Ensemble.build(lambda: MLP(4, (8,), 2), members=2, seed=1)
     made.calibrate(data)
     made.conformal(data, coverage=0.8)
-    text = parts(model_card(made))[1]
+    sketch = tepui.data.Arrays(data.inputs + 1, data.targets)
+    evaluation = tepui.evaluate(made, data, shifted={"sketch": sketch})
+    text = parts(model_card(made, evaluation, data="halves"))[1]
     assert "| calibrated by | temperature |" in text
     assert "| conformal sets | for a coverage of 0.8 |" in text
+    clean, shifted = evaluation.applied, evaluation.applied_natural["sketch"]
+    assert f"| nll | {clean.nll:.4g} | {shifted.nll:.4g} |" in text
+    assert f"| coverage | {clean.coverage:.4g} | {shifted.coverage:.4g} |" in text
 
 
 def test_members_that_need_a_factory_say_so():
     made = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
     assert "pass `factory=`" in model_card(made)
+    assert "pass `extractor=`" not in model_card(made)
+
+
+def test_an_extractor_of_ones_own_says_so():
+    body = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).eval()
+    made = tepui.Ensemble.on_features(body, lambda: MLP(8, (4,), 2), members=2)
+    card = model_card(made)
+    assert "pass `extractor=`" in card
+    assert "pass `factory=`" not in card
+
+
+def test_the_tokenizer_of_texts_is_named():
+    texts = tepui.data.Texts(["one two", "three"], [0, 1], vocabulary=2048, length=6)
+    made = tepui.Ensemble.build(lambda: nn.Linear(4, 2), members=2)
+    made.preparation = preparation_of(texts)
+    assert "| texts | Tokenizer, stored with it; at most 6 tokens |" in model_card(made)
 
 
 def test_an_evaluation_of_something_else_is_refused(evaluation):

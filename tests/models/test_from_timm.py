@@ -228,8 +228,14 @@ def test_no_option_brings_code(option, library):
             from_timm("vit", **options)
 
 
-def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "then"), [("x86_64", ""), ("aarch64", ", then pip install --no-deps timm")]
+)
+def test_a_missing_library_is_named_with_its_extra(kind, then, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    message = r'timm is not installed: pip install "tepui\[vision\]"'
-    with pytest.raises(ImportError, match=message):
+    module = sys.modules["tepui.models.from_timm"]
+    monkeypatch.setattr(module, "machine", lambda: kind)
+    with pytest.raises(ImportError) as raised:
         from_timm("vit_tiny_patch16_224")
+    remedy = f'pip install "tepui[vision]"{then}'
+    assert str(raised.value) == f"timm is not installed: {remedy}"

@@ -56,11 +56,14 @@ def test_calibrated_scores_and_coverage_over_severities():
     hard = {**SCORES, **SETS, "coverage": 0.42, "size": 2.5}
     clean = {**SCORES, **SETS}
     own["applied"] = {"clean": clean, "severities": {"1": clean, "5": hard}}
+    own["applied"]["natural"] = {"sketch": {**clean, "coverage": 0.61}}
     (group,) = shown(changed(given, evaluation=own)).groups
     seen = words("".join(applied_parts(group)))
     assert "A as trained 90.00 ± 0.00 0.400" in seen
     assert "A calibrated 91.00 ± 0.00 0.250" in seen
-    assert "coverage % 90.00 ± 0.00 88.00 ± 0.00 88.00 ± 0.00 42.00 ± 0.00" in seen
+    assert "promised % clean severity 1 severity 5 sketch" in seen
+    covered = "coverage % 90.00 ± 0.00 88.00 ± 0.00 88.00 ± 0.00 42.00 ± 0.00"
+    assert f"{covered} 61.00 ± 0.00" in seen
     assert "size 90.00 ± 0.00 1.500 ± 0.000 1.500 ± 0.000 2.500 ± 0.000" in seen
 
 

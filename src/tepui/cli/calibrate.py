@@ -34,6 +34,8 @@ def calibrate(
     run: Path,
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
+    models: list[str] | None = None,
+    extractor: str | None = None,
     held_out: Literal["validation", "test"] = "validation",
     method: Literal["temperature", "vector", "isotonic", "none"] | None = None,
     coverage: float | None = None,
@@ -55,6 +57,9 @@ def calibrate(
         data: The data set of the run. Required if the run was trained on anything but
             digits.
         model: The members' architecture, needed only for models tepui does not know.
+        models: One architecture per member instead, where they differ.
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         held_out: Which data members have not seen: what the run held out of its
             training part (tepui train --validation 0.2), or the test part, which then
             tests nothing any more.
@@ -77,13 +82,16 @@ def calibrate(
     check_writable(run)
     named = data_for(data, run)
     training = part(named, train=True)
-    ensemble = named_ensemble([run], model, None, training)
+    ensemble = named_ensemble([run], model, models, training, extractor)
     to_device(ensemble, torch.device(place_of(device)))
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
     ensemble.calibration = None
-    unseen = held_out_part if held_out == "validation" else tested_part
-    held = for_sets = _in_form_of(ensemble, unseen(named, run))
+    if held_out == "validation":
+        unseen = held_out_part(named, run, ensemble.extractor)
+    else:
+        unseen = tested_part(named, run)
+    held = for_sets = _in_form_of(ensemble, unseen)
     said = []
     if chosen is not None:
         if coverage is not None:

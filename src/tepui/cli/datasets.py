@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 from torch.utils.data import Dataset
 
 from tepui import data as datasets
@@ -21,10 +22,15 @@ from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
+from tepui.modules.features import cached_features
 from tepui.training.inputs import divided
 from tepui.training.run_folder import RunFolder, fingerprint
 
 Data = Callable[[], Dataset[Any]]
+
+# Where a run that trains heads alone keeps their run, and what they learn from.
+HEADS = "heads"
+FEATURES = "features"
 
 
 def place_of(device: str | None) -> str:
@@ -59,9 +65,15 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
     return test
 
 
-def held_out_part(data: Data, run: Path) -> Dataset[Any]:
-    """Return what a run held out of its training part for validation."""
-    recorded = RunFolder(run).recorded()["config"] if RunFolder(run).started else {}
+def held_out_part(
+    data: Data, run: Path, extractor: nn.Module | None = None
+) -> Dataset[Any]:
+    """Return what a run held out of its training part for validation.
+
+    Of heads it recorded the features, which tell whether data are the same, too.
+    """
+    folder = RunFolder(run if extractor is None else run / HEADS)
+    recorded = folder.recorded()["config"] if folder.started else {}
     expected = recorded.get("validation")
     rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
     require(expected is not None, "--held-out", rule, "validation")
@@ -71,7 +83,11 @@ def held_out_part(data: Data, run: Path) -> Dataset[Any]:
     same = count == held + recorded["data"]["samples"]
     require(same, "--data", rule, f"{count} samples")
     _, unseen = divided(whole, held / count)
-    same = fingerprint(unseen) == expected
+    learned = unseen
+    if extractor is not None:
+        features = cached_features(extractor, whole, run / FEATURES)
+        _, learned = divided(features, held / count)
+    same = fingerprint(learned) == expected
     require(same, "--data", rule, "others, or changed ones")
     return unseen
 

@@ -1,6 +1,6 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -31,11 +31,10 @@ from tepui.core.storage import write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
-from tepui.evaluation.applied import mean_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
-from tepui.evaluation.stored_detectors import read_detectors
+from tepui.evaluation.stored_detectors import DETECTORS, read_detectors
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.tables import shown_name
 from tepui.studies.gallery import FILE as GALLERY
@@ -133,6 +132,9 @@ def evaluate(
     one_kind = corruptions is None or shifted is None
     require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
     folder = run[0] if trained else folder_for("evaluate", out, resume=False)
+    replaced = "be another folder than a run's, whose weights would be lost"
+    lost = not trained and RunFolder(folder).started
+    require(not lost, "--out", replaced, str(folder))
     file = folder / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
@@ -153,6 +155,7 @@ def evaluate(
         ensemble.preparation = preparation_of(test)
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
+            (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
     to_device(ensemble, torch.device(place))
     evaluation = evaluate_ensemble(
         ensemble,
@@ -193,7 +196,7 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
     parts |= evaluation.natural
     given = {name: scores for name, scores in parts.items() if scores is not None}
-    rows = [
+    rows: list[Sequence[str]] = [
         (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
         for name, value in evaluation.clean.values().items()
         if evaluation.task == CLASSIFICATION or not isnan(value)
@@ -206,22 +209,25 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     if "member_accuracies" in evaluation.clean.lists():
         worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
         rows.append(("accuracy of the worst member", *worst))
-    rows += _applied_rows(evaluation, "corrupted" in given)
+    rows += _applied_rows(evaluation, given)
     return table(title, ("score", *given), rows, numbers=given)
 
 
-def _applied_rows(evaluation: Evaluation, shifted: bool) -> list[tuple[str, ...]]:
+def _applied_rows(evaluation: Evaluation, columns: Iterable[str]) -> list[list[str]]:
     """Return what calibration and conformal sets give, where there are any."""
-    clean, copies = evaluation.applied, evaluation.applied_shifted
-    if clean is None:
+    if evaluation.applied is None:
         return []
-    parts = [clean, *([mean_applied(copies.values())] if shifted else [])]
-    return [
-        (f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}", *cells)
-        for name, value in asdict(clean).items()
-        if not isnan(value)
-        for cells in [[f"{getattr(one, name):.4f}" for one in parts]]
-    ]
+    parts = {"clean": evaluation.applied, "corrupted": evaluation.applied_shifted_mean}
+    parts |= evaluation.applied_natural
+    rows = []
+    for name, value in asdict(evaluation.applied).items():
+        if not isnan(value):
+            values = [getattr(parts.get(column), name, None) for column in columns]
+            cells = ["" if number is None else f"{number:.4f}" for number in values]
+            rows.append(
+                [f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}", *cells]
+            )
+    return rows
 
 
 def detection_table(evaluation: Evaluation) -> Table:

@@ -16,7 +16,12 @@ def loss_named(
     if loss is None:
         weights = None if class_weights is None else tuple(class_weights)
         return CrossEntropy(label_smoothing, weights)
-    rule = f"be left out with --loss {type(loss).__name__}"
-    require(label_smoothing == 0.0, "--label-smoothing", rule, label_smoothing)
-    require(class_weights is None, "--class-weights", rule, class_weights)
+    for option, value in (
+        ("label-smoothing", label_smoothing or None),
+        ("class-weights", class_weights),
+    ):
+        rule = f"be left out with --loss {type(loss).__name__}"
+        if isinstance(loss, CrossEntropy):
+            rule = f"be written --loss.{option} '{value}' beside --loss CrossEntropy"
+        require(value is None, f"--{option}", rule, value)
     return loss

@@ -64,7 +64,8 @@ def check_unused(settings: Mapping[str, Any], *specifications: type) -> None:
         for field in fields(specification):
             value = settings.get(field.name, _default(field))
             rule = "be left out with a recipe, which decides it"
-            require(value in (None, _default(field)), f"--{field.name}", rule, value)
+            option = f"--{field.name}".replace("_", "-")
+            require(value in (None, _default(field)), option, rule, value)
 
 
 def _default(field: Field[Any]) -> Any:

@@ -13,6 +13,7 @@ from torch import nn
 from tepui.cli.console import console, table
 from tepui.cli.datasets import Data
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
+from tepui.cli.loss import loss_named
 from tepui.cli.own_trials import check_unused, own_trials, written_settings
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
@@ -22,7 +23,6 @@ from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import check_writable
 from tepui.core.storage import seal
 from tepui.evaluation.stored_logits import LogitType
-from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble, Method
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
@@ -48,14 +48,15 @@ def sweep(
     settings: Mapping[str, Any],
     recipe: str | None = None,
     grid: list[str] | None = None,
-    size: Size = "small",
+    size: Size | None = None,
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
     method: Method | None = None,
-    members: int = 3,
-    epochs: int = 12,
+    members: int | None = None,
+    epochs: int | None = None,
     optimizer: SGD | AdamW | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    class_weights: list[float] | None = None,
     held_out: float = 0.1,
     ensembles: int = 1,
     out: Path = Path("sweeps"),
@@ -86,15 +87,17 @@ def sweep(
             ``width=8,16``. A name is a field of the method, optimizer or loss,
             ``sparsity``, an argument of the model, ``members``, ``epochs`` or
             ``batch_size``.
-        size: Of the recipe: ``paper``, ``small`` or ``smoke``.
+        size: Of the recipe: ``paper``, ``small`` (the default) or ``smoke``.
         data: Your own data set, instead of a recipe; its training part is used.
         model: The members' architecture there; ConvNet by default. Number of classes,
             channels and image size follow from the data unless given.
         method: How to train there; DeepEnsemble by default.
-        members: Members per ensemble there.
-        epochs: Length of each run there.
+        members: Members per ensemble there; three by default.
+        epochs: Length of each run there; 12 by default.
         optimizer: SGD (learning rate 0.1) by default there, or AdamW.
-        label_smoothing: Share of each target spread over all classes there.
+        label_smoothing: Share of each target spread over all classes there; one value,
+            or one per member.
+        class_weights: A factor on the loss of every class there.
         held_out: Share of the training data to score on.
         ensembles: Repetitions of each combination, of a recipe at most its own.
         out: Folder of the results, one inside it for each recipe and the names in the
@@ -120,10 +123,10 @@ def sweep(
     values = parsed(grid or [])
     execution = IN_SILENCE
     if recipe is not None:
-        given = {"--data": data, "--model": model, "--method": method}
-        for option, value in given.items():
-            rule = "be left out with a recipe"
-            require(value is None, option, rule, value)
+        size = size or "small"
+        _check_left_out(data=data, model=model, method=method, members=members)
+        _check_left_out(epochs=epochs, optimizer=optimizer, class_weights=class_weights)
+        _check_left_out(label_smoothing=label_smoothing or None)
         check_unused(settings, TrainingSpec, ExecutionSpec)
         trials, name = _of_recipe(recipe, size), f"{size}/{recipe}"
     elif data is None:
@@ -131,14 +134,17 @@ def sweep(
             "recipe must name a figure or table, or --data yours, got None"
         )
     else:
+        require(size is None, "--size", "go with a recipe", size)
         training = {
             "method": method or DeepEnsemble(),
-            "epochs": epochs,
+            "epochs": 12 if epochs is None else epochs,
             "optimizer": optimizer or SGD(),
-            "loss": CrossEntropy(label_smoothing),
+            "loss": loss_named(None, label_smoothing, class_weights),
             **written_settings(settings, TrainingSpec),
         }
-        trials = own_trials(data, model, members, ensembles, training)
+        trials = own_trials(
+            data, model, 3 if members is None else members, ensembles, training
+        )
         execution = replace(execution, **written_settings(settings, ExecutionSpec))
         name = f"own/{_title(trials[0])}"
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
@@ -167,7 +173,7 @@ def sweep(
         outcomes = carry_out_all(
             planned,
             shelf,
-            workers=workers_for(workers, shelf, size, executor),
+            workers=workers_for(workers, shelf, size or "small", executor),
             retries=retries,
             executor=executor_named(executor, ray, slurm),
             advance=advance,
@@ -177,7 +183,7 @@ def sweep(
     environment["command"] = with_short_paths(environment["command"])
     about = {
         "recipe": recipe,
-        "size": None if recipe is None else size,
+        "size": size,
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
@@ -193,6 +199,13 @@ def sweep(
     for pair in pairs:
         console().print(_shown(*pair))
     console().print(f"written to {folder}")
+
+
+def _check_left_out(**options: Any) -> None:
+    """Raise if an option of one's own jobs is given beside a recipe."""
+    for name, value in options.items():
+        option = f"--{name}".replace("_", "-")
+        require(value is None, option, "be left out with a recipe", value)
 
 
 def _of_recipe(recipe: str, size: Size) -> list[Trial]:

@@ -8,7 +8,7 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, part, place_of
+from tepui.cli.datasets import FEATURES, HEADS, Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.cli.loss import loss_named
@@ -97,7 +97,7 @@ def train(
     check_writable(folder)
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds
-    heads = Path() if extractor is None else Path("heads")  # where the run is kept
+    heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
     if extractor is None:
         factory = fitted(model, learned, task_of(minimized))
@@ -112,7 +112,7 @@ def train(
         front, head = extractor_and_head(extractor, model, learned, task)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
         shown: Style = "none" if quiet or not exchange.writer else "auto"
-        cache = FeatureCache(front, folder / "features", shown)
+        cache = FeatureCache(front, folder / FEATURES, shown)
         ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
             learned = cache.read(learned)

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 
-def extra(library: str, name: str) -> Any:
-    """Import a library, or say how to install it.
+def extra(library: str, name: str, then: str | None = None) -> Any:
+    """Import a library, or say how to install it: by an extra, and by what else then.
 
     Example:
         >>> extra("nothing_of_that_name", "vision")
@@ -18,9 +18,8 @@ def extra(library: str, name: str) -> Any:
         return import_module(library)
     except ModuleNotFoundError as error:
         needed = error.name or library
-        raise ImportError(
-            f'{needed} is not installed: pip install "tepui[{name}]"'
-        ) from error
+        remedy = f'pip install "tepui[{name}]"' + (f", then {then}" if then else "")
+        raise ImportError(f"{needed} is not installed: {remedy}") from error
 
 
 @contextmanager

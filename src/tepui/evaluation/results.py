@@ -88,6 +88,19 @@ class Evaluation:
             for level in severities
         }
 
+    @property
+    def applied_shifted_mean(self) -> AppliedScores | None:
+        """What calibration and sets give over corrupted data, None without them."""
+        cells = self.applied_shifted.items()
+        copies = [scores for (_, hard), scores in cells if hard != NATURAL]
+        return mean_applied(copies) if copies else None
+
+    @property
+    def applied_natural(self) -> dict[str, AppliedScores]:
+        """What calibration and sets give on each natural shift, by name."""
+        cells = self.applied_shifted.items()
+        return {kind: scores for (kind, hard), scores in cells if hard == NATURAL}
+
     def applied_by_severity(self) -> dict[int, AppliedScores]:
         """Return what calibration and sets give over all types, for each severity."""
         found = {severity for _, severity in self.applied_shifted}
@@ -141,14 +154,16 @@ class Evaluation:
         if self.applied is None:
             return {}
         severities = self.applied_by_severity().items()
-        return {
-            "applied": {
-                "clean": self.applied.document(),
-                "severities": {
-                    str(level): scores.document() for level, scores in severities
-                },
-            }
+        natural = self.applied_natural.items()
+        found: dict[str, Any] = {
+            "clean": self.applied.document(),
+            "severities": {
+                str(level): scores.document() for level, scores in severities
+            },
         }
+        if natural:
+            found["natural"] = {name: scores.document() for name, scores in natural}
+        return {"applied": found}
 
 
 def _applied_lines(evaluation: Evaluation) -> list[str]:
@@ -158,6 +173,7 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
     severities = evaluation.applied_by_severity().items()
     columns = {"clean": evaluation.applied}
     columns |= {f"severity {level}": scores for level, scores in severities}
+    columns |= evaluation.applied_natural
     headings = "".join(f"{name:>12}" for name in columns)
     lines = [f"  {'calibrated, sets':<24}{headings}"]
     for name in vars(evaluation.applied):

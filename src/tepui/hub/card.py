@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
+from torch import nn
 
 from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.core.version import __version__
+from tepui.data.shifts import NATURAL
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.results import Evaluation
 from tepui.metrics import ConformalSets
@@ -22,7 +24,12 @@ out = ensemble.predict(inputs)
 ```"""
 UNKNOWN_MODEL = (
     "Members are of a class that tepui does not know: pass "
-    "`factory=` to `from_pretrained`, which returns an untrained one."
+    "`factory=` to `from_pretrained`, which returns an untrained one; where members "
+    "differ, a list with one for each."
+)
+UNKNOWN_EXTRACTOR = (
+    "Members share an extractor that tepui does not know: pass "
+    "`extractor=` to `from_pretrained`, which returns it with any weights."
 )
 TASKS = {
     "classification": "classification",
@@ -79,7 +86,7 @@ def model_card(
         *_about(ensemble),
         "## Use",
         USE.format(place=place),
-        *([UNKNOWN_MODEL] if _is_foreign(ensemble) else []),
+        *_needed(ensemble),
         "## Evaluation",
         *_results(evaluation, data),
     ]
@@ -127,6 +134,9 @@ def _about(ensemble: Ensemble) -> Iterator[str]:
         rows["classes"] = ", ".join(preparation.classes)
     if preparation is not None and preparation.shape is not None:
         rows["images"] = " by ".join(map(str, preparation.shape))
+    if preparation is not None and preparation.tokenizer is not None:
+        kind, length = type(preparation.tokenizer).__name__, preparation.length
+        rows["texts"] = f"{kind}, stored with it; at most {length} tokens"
     if ensemble.calibration is not None:
         rows["calibrated by"] = ensemble.calibration.method
     if ensemble.conformity is not None:
@@ -148,16 +158,18 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         yield "This ensemble has not been evaluated."
         return
     yield f"On {evaluation.samples} samples of {_plain(str(data))}."
-    columns = {"clean": evaluation.clean, "shifted": evaluation.shifted_mean}
+    columns = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    columns |= evaluation.natural
     shown = {name: scores for name, scores in columns.items() if scores is not None}
     rows = [
         [name.replace("_", " "), *(f"{s.values()[name]:.4g}" for s in shown.values())]
         for name, _ in _known(evaluation.clean.values())
     ]
     yield _table(["score", *shown], rows)
-    if evaluation.shifted:
-        kinds = sorted({kind for kind, _ in evaluation.shifted})
-        yield f"Shifted by {_plain(', '.join(kinds))}; the mean over all of them."
+    if evaluation.shifted_mean is not None:
+        kinds = sorted({kind for kind, hard in evaluation.shifted if hard != NATURAL})
+        yield f"Corrupted by {_plain(', '.join(kinds))}: the mean over all copies."
+    yield from _applied(evaluation)
     if evaluation.ood:
         yield "How well unfamiliar samples are told from familiar ones (AUROC):"
         scores = list(next(iter(evaluation.ood.values())))
@@ -174,6 +186,26 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         )
 
 
+def _applied(evaluation: Evaluation) -> Iterator[str]:
+    """Yield what calibration and conformal sets give, where there are any."""
+    columns = {
+        "clean": evaluation.applied,
+        "corrupted": evaluation.applied_shifted_mean,
+    }
+    columns |= evaluation.applied_natural
+    shown = {name: vars(found) for name, found in columns.items() if found is not None}
+    if "clean" in shown:
+        yield "After calibration, and of conformal sets or intervals:"
+        rows = [
+            [
+                name.replace("_", " "),
+                *(f"{values[name]:.4g}" for values in shown.values()),
+            ]
+            for name, _ in _known(shown["clean"])
+        ]
+        yield _table(["score", *shown], rows)
+
+
 def _known(values: Mapping[str, float]) -> list[tuple[str, float]]:
     return [(name, value) for name, value in values.items() if math.isfinite(value)]
 
@@ -182,9 +214,16 @@ def _kind_of(member: Any) -> str:
     return str(description(member)["model"])
 
 
-def _is_foreign(ensemble: Ensemble) -> bool:
-    described = [description(member) for member in ensemble.heads.members]
-    return any(item["config"] is None for item in described)
+def _needed(ensemble: Ensemble) -> Iterator[str]:
+    """Yield what a reader must bring to load an ensemble."""
+    if any(_is_foreign(member) for member in ensemble.heads.members):
+        yield UNKNOWN_MODEL
+    if ensemble.extractor is not None and _is_foreign(ensemble.extractor):
+        yield UNKNOWN_EXTRACTOR
+
+
+def _is_foreign(module: nn.Module) -> bool:
+    return description(module)["config"] is None
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

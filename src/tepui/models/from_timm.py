@@ -8,6 +8,7 @@ that block. Any other model is one layer before its classifier.
 
 import sys
 from collections.abc import Mapping
+from platform import machine
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from tepui.models.without_torchvision import stand_in_for_torchvision
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
 PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
+# Where the extra leaves timm out, since pip would bring a torchvision with it.
+WITHOUT_TIMM = "aarch64"
 HALVES = ("norm1", "attn", "ls1", "drop_path1", "norm2", "mlp", "ls2", "drop_path2")
 
 
@@ -93,10 +96,11 @@ def from_timm(
 
 def _library() -> Any:
     """Return timm, which is imported without torchvision where there is none."""
+    alone = "pip install --no-deps timm" if machine() == WITHOUT_TIMM else None
     if "timm" in sys.modules:
-        return extra("timm", "vision")
+        return extra("timm", "vision", alone)
     with stand_in_for_torchvision():
-        return extra("timm", "vision")
+        return extra("timm", "vision", alone)
 
 
 def _preprocessing(

@@ -43,7 +43,7 @@ def _covered(group: Group) -> list[str]:
     if not known:
         return []
     first = known[0].result.ensembles[0].evaluation["applied"]
-    levels = ["clean", *first["severities"]]
+    levels = ["clean", *first["severities"], *first.get("natural", ())]
     rows = []
     for entry in known:
         promised = cell(_mean(entry, "clean", "promised"), COVERAGE)
@@ -53,8 +53,8 @@ def _covered(group: Group) -> list[str]:
             ]
             title = f"{column.title} %" if column.percent else column.title
             rows.append([entry.result.label, title, promised, *cells])
-    headings = ["method", "of sets or intervals", "promised %", "clean"]
-    headings += [f"severity {level}" for level in levels[1:]]
+    headings = ["method", "of sets or intervals", "promised %"]
+    headings += [f"severity {n}" if n in first["severities"] else n for n in levels]
     about = (
         "How often conformal sets hold the true class, or intervals the true number, "
         "and how many classes a set holds, or how wide an interval is, on average. The "
@@ -74,7 +74,8 @@ def _values(entry: Entry, level: str, name: str) -> list[float]:
     values = []
     for trained in entry.result.ensembles:
         applied: Mapping[str, Any] = trained.evaluation.get("applied") or {}
-        at_level = applied.get("severities", {}) | {"clean": applied.get("clean", {})}
+        at_level = applied.get("severities", {}) | applied.get("natural", {})
+        at_level |= {"clean": applied.get("clean", {})}
         value = at_level.get(level, {}).get(name)
         if value is not None:
             values.append(value)

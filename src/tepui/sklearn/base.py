@@ -134,7 +134,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
     @property
     @abstractmethod
     def _loss(self) -> Loss:
-        """What networks descend, before samples have weights."""
+        """What networks minimize; one loss per sample."""
 
     @property
     @abstractmethod

@@ -30,17 +30,18 @@ def _called(store: Store, size: int, timeout: float) -> str:
     answers = [_answer(name, rank) for rank in range(1, size)]
     while not store.check(answers):
         _pause_until(last)
-    store.set(_echo(name), b" ".join(store.get(answer) for answer in answers))
+    words = (store.get(answer).decode() for answer in answers)
+    store.set(_echo(name), " ".join(words))
     return name
 
 
 def _heard(store: Store, rank: int, timeout: float) -> str:
-    word, last = uuid4().hex.encode(), time.monotonic() + timeout
+    word, last = uuid4().hex, time.monotonic() + timeout
     while True:
         if store.check(["tepui/call"]):
             name = store.get("tepui/call").decode()
             store.set(_answer(name, rank), word)
-            if store.check([_echo(name)]) and word in store.get(_echo(name)).split():
+            if store.check([_echo(name)]) and word in store.get(_echo(name)).decode():
                 return name
         _pause_until(last)
 

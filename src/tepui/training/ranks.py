@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, distributed
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed import ProcessGroup
+from torch.distributed.rendezvous import rendezvous
 from torch.utils._pytree import tree_map_only
 
 from tepui.core.checks import require
@@ -290,7 +291,7 @@ def _join() -> None:
     seconds = timeout_of_environment()
     timeout = timedelta(seconds=seconds)
     try:
-        store, rank, size = next(distributed.rendezvous("env://", timeout=timeout))
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
         distributed.init_process_group(
             backend,
             store=PrefixStore(common_name(store, rank, size, seconds), store),

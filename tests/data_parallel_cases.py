@@ -52,6 +52,7 @@ def network(dropout=0.2, dtype=torch.float32):
 
 
 SPLIT = {"switch_at": 1, "rho": 0.3}
+WEIGHTS = torch.arange(40) % 5 / 2
 # Bit-equal for any number of ranks that divides the shards.
 EXACT = {
     "plain": {"method": DeepEnsemble(), "clip_norm": 0.5, "validation": 0.2},
@@ -69,6 +70,18 @@ EXACT = {
         "perturbation": "shard",
     },
     "sharpbalance, released": {"method": SharpBalance(**SPLIT, stratified=False)},
+    "weighted": {"method": SAM(rho=0.3), "sample_weights": WEIGHTS, "validation": 0.2},
+    "stopped early": {
+        "method": SharpBalance(**SPLIT),
+        "epochs": 4,
+        "validation": 0.2,
+        "early_stopping": tepui.EarlyStopping(patience=1, min_delta=1e6),
+    },
+    "stopped by a callback": {
+        "method": SAM(rho=0.3),
+        "epochs": 4,
+        "callbacks": [lambda record: record.epoch == 1],
+    },
 }
 # Equal up to rounding, and only without dropout.
 SYNCHRONIZED = {
@@ -94,8 +107,11 @@ def trained(
         data_parallel=ranks,
     )
     state = {name: tensor.clone() for name, tensor in ensemble.state_dict().items()}
-    losses = [(record.loss, record.validation_loss) for record in run.history]
-    state["losses"] = torch.tensor([[*a, *b] for a, b in losses], dtype=torch.float64)
+    losses = [
+        (*record.loss, *record.validation_loss, *record.validation_accuracy)
+        for record in run.history
+    ]
+    state["losses"] = torch.tensor(losses, dtype=torch.float64)
     if loads:
         state["read"] = torch.tensor(samples.read)
     return state
@@ -132,6 +148,7 @@ def loaded(ranks, shards):
     """Members that learn from data which are read sample by sample."""
     cases = {
         "sam": {"method": SAM(), "augment": [HorizontalFlip()]},
+        "weighted": {"method": SAM(), "sample_weights": WEIGHTS},
         "divided": {"method": SharpBalance(**SPLIT, select="random")},
         "divided by shard": {
             "method": SharpBalance(**SPLIT, select="random"),

@@ -1,6 +1,7 @@
 """Evaluations that processes share, and what one of them makes of each."""
 
 import os
+import warnings
 from pathlib import Path
 
 import torch
@@ -14,7 +15,13 @@ CASES = {
     "several batches": {"samples": 75},
     "fewer batches than ranks": {"samples": 7},
     "data that load samples": {"samples": 31, "loaded": True},
+    "calibrated": {"samples": 31, "calibrated": True},
 }
+
+
+def sizes(samples):
+    """Return how many samples each data set of a case has, the natural shift last."""
+    return (samples, samples, samples, samples // 2 + 1)
 
 
 class Loaded(torch.utils.data.Dataset):
@@ -58,15 +65,21 @@ def data(samples, seed, loaded=False):
     return Loaded(arrays) if loaded else arrays
 
 
-def evaluated(out, exchange=None, **case):
+def evaluated(out, exchange=None, *, samples, loaded=False, calibrated=False):
     """Evaluate; return the scores and how many batches a member saw here."""
-    Counting.seen = 0
     ensemble = tepui.Ensemble.build(Counting, members=3, seed=5)
-    sets = {number: data(seed=number, **case) for number in range(3)}
+    sets = [data(size, seed, loaded) for seed, size in enumerate(sizes(samples))]
+    if calibrated:
+        held_out = data(40, 9).inputs
+        right = ensemble.predict(held_out).labels
+        answers = torch.where(torch.arange(40) % 4 == 0, (right + 1) % 4, right)
+        ensemble.calibrate(Arrays(held_out, answers))
+        ensemble.conformal(Arrays(held_out, answers))
+    Counting.seen = 0
     found = tepui.evaluate(
         ensemble,
         sets[0],
-        shifted={("fog", 1): sets[1]},
+        shifted={("fog", 1): sets[1], "sketch": sets[3]},
         ood={"other": sets[2]},
         metrics={"steepness": steepness},
         batch_size=SIZE,
@@ -74,6 +87,16 @@ def evaluated(out, exchange=None, **case):
         exchange=exchange,
     )
     return found.document(), Counting.seen // 3
+
+
+SKETCH = {"shifted": {"sketch": data(40, 0)}}
+# What the first and the second process are told.
+DIFFERENCES = {
+    "shifted.sketch": (SKETCH, {"shifted": {"sketch": data(40, 1)}}),
+    "sets.0": (SKETCH, {"shifted": {**SKETCH["shifted"], ("fog", 1): data(40, 0)}}),
+    "rule": (SKETCH, {**SKETCH, "rule": "vote"}),
+    "samples": tuple({"shifted": {("fog", 1): data(size, 0)}} for size in (40, 1031)),
+}
 
 
 def said(call):
@@ -101,6 +124,18 @@ def rank(folder):
     found["other batches"] = said(
         lambda: tepui.evaluate(same, test, batch_size=5 + number, exchange=exchange)
     )
+    for name, told in DIFFERENCES.items():
+        found[name] = said(
+            lambda how=told[number]: tepui.evaluate(
+                same, test, **how, exchange=exchange
+            )
+        )
+    dead = tepui.Ensemble.build(Counting, members=3, seed=0)
+    dead.members[0].linear.weight.data *= 1000
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        tepui.evaluate(dead, test, exchange=exchange)
+    found["warned"] = len(warned)
     broken = Loaded(test, 15 if number == 1 else None)
     found["broken"] = said(
         lambda: tepui.evaluate(same, broken, batch_size=SIZE, exchange=exchange)

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from evaluation.shared_cases import CASES, SIZE, evaluated
+from evaluation.shared_cases import CASES, DIFFERENCES, SIZE, evaluated, sizes
 from processes import saved
 from tepui.evaluation.stored_logits import LOGITS
 
@@ -27,9 +27,9 @@ def check(folder, size):
         assert all(each[name][0] == alone for each in found)
         # Everyone first looks at one sample, to see what outputs there are.
         batches, shares = batches - 1, [each[name][1] - 1 for each in found]
-        assert batches == 3 * -(-case["samples"] // SIZE)
-        assert sum(shares) == batches
-        assert max(shares) <= -(-batches // 3 // size) * 3
+        by_set = [-(-samples // SIZE) for samples in sizes(case["samples"])]
+        assert sum(shares) == batches == sum(by_set)
+        assert max(shares) <= sum(-(-count // size) for count in by_set)
         files = [folder / name / LOGITS, folder / "alone" / name / LOGITS]
         assert files[0].read_bytes() == files[1].read_bytes()
     return found
@@ -41,9 +41,11 @@ def test_two_processes_find_the_same_and_speak_of_what_differs(tmp_path):
     for name, key, value in (
         ("other weights", "ensemble", r"'\w+'"),
         ("other batches", "batch_size", r"\d"),
+        *((name, name, ".*") for name in DIFFERENCES),
     ):
         assert re.match(rule.format(key, value, value), first[name])
         assert first[name] == second[name]
+    assert (first["warned"], second["warned"]) == (1, 0)
     assert second["broken"].startswith("OSError: cannot be read")
     told = "RankLost: rank 1 left the run with OSError: cannot be read"
     assert first["broken"].startswith(told)

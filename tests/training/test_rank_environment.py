@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from torch.distributed import HashStore
 
 from processes import free_port
 from tepui.core.agreement import check_same
@@ -91,10 +92,11 @@ def test_every_rank_has_a_gpu_of_its_own(environment, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    found = iter([(HashStore(), 1, 3)])
+    monkeypatch.setattr(ranks, "rendezvous", lambda *_, **__: found)
+    monkeypatch.setattr(ranks, "common_name", lambda *_: "together")
     join = "init_process_group"
-    monkeypatch.setattr(
-        ranks.distributed, join, lambda way, timeout: chosen.append(way)
-    )
+    monkeypatch.setattr(ranks.distributed, join, lambda way, **_: chosen.append(way))
     monkeypatch.setattr(ranks.atexit, "register", lambda function: None)
     given = {"MASTER_ADDR": "here", "MASTER_PORT": "1", "WORLD_SIZE": "3", "RANK": "1"}
     environment(**given, LOCAL_RANK="1")

@@ -185,9 +185,10 @@ def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
             assert_same_files(whole.path / file, Path(run["out"]) / file)
 
 
-def started_by_torchrun(size, script, *arguments):
+def started_by_torchrun(size, script, *arguments, options=()):
+    words = [f"--nproc-per-node={size}", *options, str(script), *map(str, arguments)]
     return subprocess.Popen(
-        [*LAUNCHER, f"--nproc-per-node={size}", str(script), *map(str, arguments)],
+        [*LAUNCHER, *words],
         env={**environment_here(), "TEPUI_RANK_TIMEOUT": "5"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -220,6 +221,38 @@ def test_ranks_end_when_their_launcher_is_killed(tmp_path, case):
     assert not (out / "outcome.json").exists()
     assert started_by_torchrun(3, script, case, out).wait(timeout=200) == 0
     assert_same_folders(train(case, tmp_path / "whole").path, out)
+
+
+DYING_SCRIPT = """
+import os, signal, sys
+from itertools import count
+from pathlib import Path
+from training.rank_cases import SlowLoss
+from training.rank_kills import train
+
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+calls, loss = count(1), SlowLoss.__call__
+
+
+def dying(self, outputs, targets):
+    if os.environ["RANK"] == attempt and next(calls) == 12:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return loss(self, outputs, targets)
+
+
+SlowLoss.__call__ = dying
+train("SharpBalance", Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+def test_torchrun_starts_ranks_again_that_go_on(tmp_path):
+    """The first time rank 0 dies, the second time rank 1."""
+    script, out = tmp_path / "script.py", tmp_path / "restarted"
+    script.write_text(DYING_SCRIPT)
+    launcher = started_by_torchrun(2, script, out, options=["--max-restarts=2"])
+    assert launcher.wait(timeout=200) == 0
+    assert_same_folders(train("SharpBalance", tmp_path / "whole").path, out)
 
 
 def wait_until(holds, seconds):

@@ -170,9 +170,15 @@ def evaluate(
             said = {
                 "ensemble": weights_digest(ensemble),
                 "dataset": data_digest(dataset),
+                "shifted": {n: data_digest(d) for n, d in cells.natural.items()},
+                "ood": {name: data_digest(data) for name, data in others.items()},
                 "samples": [length(dataset), *map(length, others.values())],
                 "sets": [*map(str, cells), *others],
+                "classes": classes if isinstance(classes, str) else classes.tolist(),
+                "metrics": [*own],
+                "rule": rule,
                 "batch_size": batch_size,
+                "precision": precision,
                 "logits_in": logits_in,
             }
             check_same(exchange.everywhere(said))
@@ -203,7 +209,7 @@ def evaluate(
         }
     if file is not None and writes and logits_in == "none":
         file.unlink(missing_ok=True)  # of an evaluation that this one replaces
-    if clean.losses is not None:
+    if clean.losses is not None and writes:
         warn_of_dead_members(clean.losses, "the test data", stacklevel=2)
     members, _, choices = clean.shape
     detected, counted = detections_and_histograms(

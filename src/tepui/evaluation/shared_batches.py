@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import check_same
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.data.loading import length
@@ -58,11 +59,14 @@ def shared_logit_batches(
     """Yield the logits and labels of all batches, of which this process runs some."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     device = device_of(ensemble)
-    rows = torch.arange(length(dataset)).split(batch_size)
+    samples = length(dataset)
+    told = processes.everywhere({"samples": samples})
+    check_same(told)  # who has fewer would be in the next data set before the others
+    rows = torch.arange(samples).split(batch_size)
     own = [*processes.owned(len(rows))]
     mine = [rows[number] for number in own]
     batches = logit_batches(ensemble, dataset, batch_size, workers, precision, mine)
-    together = len(processes.everywhere(None)) // processes.sharing
+    together = len(told) // processes.sharing
     for first in range(0, len(rows), together):
         shown = {n: next(batches) for n in own if first <= n < first + together}
         for logits, labels in processes.collect(shown):

@@ -21,12 +21,14 @@ import torch
 from torch import Tensor, distributed
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed import ProcessGroup
+from torch.distributed.rendezvous import rendezvous
 from torch.utils._pytree import tree_map_only
 
 from tepui.core.checks import require
 from tepui.core.storage import raw_bytes
 from tepui.training.data_group import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
+from tepui.training.joining import common_name
 from tepui.training.presence import Presence, RankLost, unbroken
 from tepui.training.shards import ALONE, DataGroup
 
@@ -287,8 +289,16 @@ def _join() -> None:
         torch.cuda.set_device(_local_device())
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     seconds = timeout_of_environment()
+    timeout = timedelta(seconds=seconds)
     try:
-        distributed.init_process_group(backend, timeout=timedelta(seconds=seconds))
+        store, rank, size = next(rendezvous("env://", timeout=timeout))
+        distributed.init_process_group(
+            backend,
+            store=PrefixStore(common_name(store, rank, size, seconds), store),
+            rank=rank,
+            world_size=size,
+            timeout=timeout,
+        )
     except RuntimeError as error:
         late = f"not all ranks came within {seconds:g} s ({TIMEOUT_VARIABLE})"
         raise RankLost(f"{late}: {error}") from error

@@ -184,6 +184,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str]]] = {
         {"data": ONE, "model": ONE, "method": WORDS, "score": WORDS},
     ),
     "verify": (["verify", "nowhere"], {"path": WORDS}),
+    "doctor": (["doctor"], {"data": ONE}),
 }
 # Where classes of the list take classes or functions themselves.
 HOSTS = {

@@ -20,6 +20,7 @@ from tepui.cli import (
     compare,
     corrupt,
     data,
+    doctor,
     evaluate,
     export,
     measure,
@@ -35,6 +36,8 @@ from tepui.cli.admission import admitting, check_classes, listed, named_by_user,
 from tepui.cli.architecture import Architecture
 from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
+from tepui.cli.greeting import GREETING
+from tepui.cli.mistakes import command_in, in_words
 from tepui.cli.parsing import (
     check_names,
     known_names,
@@ -44,7 +47,7 @@ from tepui.cli.parsing import (
     with_files_first,
 )
 from tepui.cli.written import check_written
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.core.version import __version__
 from tepui.studies.job import JobError
 from tepui.training import (
@@ -71,6 +74,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "claims": (claims.claims, claims.EXAMPLE),
     "sweep": (sweep.sweep, sweep.EXAMPLE),
     "verify": (verify.verify, verify.EXAMPLE),
+    "doctor": (doctor.doctor, doctor.EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
@@ -144,10 +148,17 @@ class Parser(ArgumentParser):
         return str(super().dump(shown, *arguments, **options))
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Say what was wrong, of a refused name in our words, and end the program."""
+        """Say in our words what was wrong, and end the program."""
         if refused := refusal(message):
             self.exit(2, f"{_speaker()}: {refused}\n")
-        super().error(message, ex)
+        if not self.exit_on_error:  # another parser asks, and says it itself
+            super().error(message, ex)
+        parser = getattr(ex, "subcommand_parser", None) or self
+        name = command_in(message) or parser.prog.split()[-1]
+        asked = _command(name) if name in COMMANDS else parser
+        options = [word for action in asked._actions for word in action.option_strings]
+        said = in_words(message, name, options, listed())
+        self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
 def build_parser() -> Parser:
@@ -203,6 +214,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake ends in a message, not in a traceback."""
     written = sys.argv[1:] if arguments is None else arguments
     words: list[str] = []
+    if not written:
+        sys.stdout.write(GREETING)
+        return
     try:
         words = with_files_first(spelled(normalized(with_data_option(written))))
         command, values = read(words)
@@ -228,6 +242,11 @@ def _check_ranks(command: Callable[..., None]) -> None:
     require(fits, "command", rule, command.__name__)
 
 
+def _where(name: str) -> str:
+    """Return the help that there is for a command."""
+    return f"tepui {name} --help" if name in COMMANDS else "tepui --help"
+
+
 def _speaker() -> str:
     """Return who says something on standard error."""
     rank = os.environ.get("RANK", "0")
@@ -236,6 +255,8 @@ def _speaker() -> str:
 
 def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
+    if not words[0].startswith("-"):
+        one_of("COMMAND", words[0], COMMANDS)
     check_names(words)
     check_expansion(words)
     words, factory = without_factory(words)

@@ -1,0 +1,150 @@
+"""What a parser finds wrong, in words: the option as it is typed, the rule, the value.
+
+Messages of jsonargparse that are not known here stay as they are.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+KINDS = {
+    "<class 'int'>": "a whole number",
+    "<class 'float'>": "a number",
+    "<class 'bool'>": "true or false",
+    "<class 'NoneType'>": "null",
+    "tuple[float, ...]": "several numbers",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for.
+
+    Attributes:
+        command: The command's name.
+        options: All that it takes, as they are typed.
+        classes: Those whose arguments may be written, by their paths.
+    """
+
+    command: str
+    options: Sequence[str]
+    classes: Mapping[str, type]
+
+
+def in_words(
+    message: str, command: str, options: Iterable[str], classes: Mapping[str, type]
+) -> str:
+    """Return a parser's message in our words.
+
+    Example:
+        >>> in_words("unrecognized arguments: --epohcs 3", "train", ["--epochs"], {})
+        "--epohcs must be an option of tepui train (did you mean '--epochs'?)"
+    """
+    words = " ".join(message.split())
+    asked = Asked(command, [_typed(option) for option in options], classes)
+    for pattern, say in _MESSAGES.items():
+        if match := pattern.search(words):
+            return say(match, asked)
+    return words
+
+
+def command_in(message: str) -> str | None:
+    """Return the command that a message names.
+
+    Example:
+        >>> command_in("the following arguments are required: predict.run")
+        'predict'
+    """
+    found = _COMMAND.search(message)
+    return None if found is None else found[1] or found[2]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the name that was perhaps meant; empty where none is near.
+
+    Example:
+        >>> nearest("tran", ["train", "report"])
+        " (did you mean 'train'?)"
+    """
+    found = get_close_matches(name, [*known], n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def _unknown_option(match: re.Match[str], asked: Asked) -> str:
+    name = _typed(match[1])
+    hint = nearest(name, asked.options)
+    return f"{name} must be an option of tepui {asked.command}{hint}"
+
+
+def _unknown_key(match: re.Match[str], asked: Asked) -> str:
+    keys = [option.removeprefix("--").replace("-", "_") for option in asked.options]
+    hint = nearest(match[1], keys)
+    return f"{match[1]} must be an option of tepui {asked.command}{hint}"
+
+
+def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
+    option, path, name = match.groups()
+    begins = f"{option}.{name} must be an argument of {path.rpartition('.')[2]}"
+    if path not in asked.classes:
+        return begins
+    names = [*inspect.signature(asked.classes[path]).parameters]
+    choice = f" ({', '.join(names)})" if names else ", which takes none"
+    return f"{begins}{choice}{nearest(name, names)}"
+
+
+def _wrong_kind(match: re.Match[str], asked: Asked) -> str:
+    return _of_kinds(match.string, [match[1]], match[2])
+
+
+def _wrong_choice(match: re.Match[str], asked: Asked) -> str:
+    names = re.findall(r"'([^']*)'", match[1])
+    rule = f"be one of {', '.join(names)}"
+    hint = nearest(match[2], names)
+    return f"{_place(match.string)} must {rule}, got {match[2]!r}{hint}"
+
+
+def _none_of_kinds(match: re.Match[str], asked: Asked) -> str:
+    kinds = re.findall(r"<class '\w+'>|[\w.]+(?:\[[^\]]*\])?", match[1])
+    return _of_kinds(match.string, kinds, match[2])
+
+
+def _of_kinds(message: str, kinds: Sequence[str], value: str) -> str:
+    shown = " or ".join(KINDS.get(kind, kind) for kind in kinds)
+    return f"{_place(message)} must be {shown}, got {value!r}"
+
+
+def _place(message: str) -> str:
+    """Return the option that a message is about."""
+    return "--" + _typed(".".join(re.findall(r"Parser key \"([\w.]+)\"", message)))
+
+
+def _missing_word(match: re.Match[str], asked: Asked) -> str:
+    word = match[1].upper()
+    return f"{word} must be given: tepui {asked.command} {word}"
+
+
+def _missing_value(match: re.Match[str], asked: Asked) -> str:
+    return f"{_typed(match[1])} must be followed by a value"
+
+
+def _typed(option: str) -> str:
+    """Return an option as it is typed."""
+    return option.replace("_", "-")
+
+
+_COMMAND = re.compile(r"Subcommand '(\w+)'|arguments are required: (\w+)\.")
+_MESSAGES: dict[re.Pattern[str], Callable[[re.Match[str], Asked], str]] = {
+    re.compile(r"unrecognized arguments: (--[\w.-]+)"): _unknown_option,
+    re.compile(r"does not accept option '([\w.]+)'"): _unknown_key,
+    re.compile(
+        r"Parser key \"(\w+)\": Problem with given class_path '([\w.]+)': "
+        r"Option '(\w+)' is not accepted"
+    ): _unknown_argument,
+    re.compile(r"Expected a (<class '\w+'>)\. Got value: (.*)"): _wrong_kind,
+    re.compile(r"Expected a typing.Literal\[(.*?)\]\. Got value: (.*)"): _wrong_choice,
+    re.compile(r"Subtypes: \[(.*)\] Errors: .* Given value: (.*)"): _none_of_kinds,
+    re.compile(r"arguments are required: (?:\w+\.)?(\w+)"): _missing_word,
+    re.compile(r"argument (--[\w.]+): expected .*argument"): _missing_value,
+}

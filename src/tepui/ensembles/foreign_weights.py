@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch  # noqa: F401 - the example uses it
-from torch import Tensor
+from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.ensembles.building import Factory, factories_for

@@ -12,6 +12,7 @@ from tepui.studies.trained import Trained
 
 FILE = "comparison.json"
 KIND = "comparison"
+NATURAL = 0  # the severity of a natural shift, which has none
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,15 @@ class MethodResult:
         """Return a score over all ensembles.
 
         Args:
-            data: ``"clean"`` or ``"shifted"``.
+            data: ``"clean"``, ``"shifted"`` for all corrupted copies, or the name of a
+                natural shift.
             name: A score of :class:`tepui.Scores`, or a metric given to
                 :func:`compare`.
 
         Returns:
             Mean and standard error.
         """
-        rows = [trained.evaluation[data] or {} for trained in self.ensembles]
+        rows = [scores_on(data, trained.evaluation) for trained in self.ensembles]
         return estimate(row.get(name) for row in rows)
 
     @property
@@ -113,10 +115,16 @@ class Comparison:
 
     @property
     def has_shift(self) -> bool:
-        """Whether shifted data were evaluated."""
+        """Whether corrupted data were evaluated."""
         return all(
             ensemble.evaluation["shifted"] is not None for ensemble in self.ensembles()
         )
+
+    @property
+    def natural_shifts(self) -> tuple[str, ...]:
+        """Names of the natural shifts on which all ensembles were evaluated."""
+        first, *others = (natural_in(item.evaluation) for item in self.ensembles())
+        return tuple(name for name in first if all(name in sets for sets in others))
 
     @property
     def ood_sets(self) -> tuple[str, ...]:
@@ -184,6 +192,24 @@ class Comparison:
         return cls(
             document["title"], document["settings"], document["environment"], methods
         )
+
+
+def natural_in(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the scores of an evaluation on natural shifts, by name."""
+    cells = evaluation["cells"]
+    return {cell["type"]: cell for cell in cells if cell["severity"] == NATURAL}
+
+
+def scores_on(data: str, evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the scores of an evaluation on clean, corrupted or naturally shifted data.
+
+    Example:
+        >>> scores_on("sketch", {"cells": [{"type": "sketch", "severity": 0, "nll": 1}]})
+        {'type': 'sketch', 'severity': 0, 'nll': 1}
+    """
+    if data in ("clean", "shifted"):
+        return evaluation[data] or {}
+    return natural_in(evaluation).get(data, {})
 
 
 def read_comparison(path: str | Path) -> Comparison:

@@ -34,8 +34,12 @@ def _calibrated(group: Group) -> list[Markup]:
         return []
     rows: list[list[str | TableCell]] = []
     for entry in known:
-        plain = [_plain(entry, name, scale, digits) for name, _, scale, digits in SCORES]
-        after = [_after(entry, name, scale, digits) for name, _, scale, digits in SCORES]
+        plain = [
+            _plain(entry, name, scale, digits) for name, _, scale, digits in SCORES
+        ]
+        after = [
+            _after(entry, name, scale, digits) for name, _, scale, digits in SCORES
+        ]
         rows.append([entry.result.label, "as trained", *plain])
         rows.append([entry.result.label, "calibrated", *after])
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
@@ -57,15 +61,23 @@ def _covered(group: Group) -> list[Markup]:
         Covered(place, entry.result.label, _rows(entry, levels))
         for place, entry in known.items()
     ]
-    promised = 100 * estimate(
-        value for entry in known.values() for value in _values(entry, "clean", "promised")
-    ).mean
+    promised = (
+        100
+        * estimate(
+            value
+            for entry in known.values()
+            for value in _values(entry, "clean", "promised")
+        ).mean
+    )
     what = "conformal sets hold the true class, or intervals the true number"
     return [
         lead(f"Conformal sets. {coverage_lead(levels, found, promised)}"),
         coverage_figure("Coverage of conformal sets", what, levels, found, promised),
         _table([*known.values()], levels),
-        note("Size: how many classes a set holds, or how wide an interval is, on average."),
+        note(
+            "Size: how many classes a set holds, or how wide an interval is, on "
+            "average."
+        ),
     ]
 
 
@@ -74,7 +86,9 @@ def _table(entries: list[Entry], levels: list[str]) -> Markup:
     for entry in entries:
         promised = _cell(_values(entry, "clean", "promised"), 100, 2)
         for name, title, scale, digits in SETS:
-            cells = [_cell(_values(entry, level, name), scale, digits) for level in levels]
+            cells = [
+                _cell(_values(entry, level, name), scale, digits) for level in levels
+            ]
             rows.append([entry.result.label, title, promised, *cells])
     headings = ["method", "of sets or intervals", "promised %", "clean"]
     headings += [f"severity {level}" for level in levels[1:]]

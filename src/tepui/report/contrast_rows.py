@@ -41,7 +41,8 @@ def summary_figure(comparison: Comparison, leading: Sequence[Contrast]) -> Marku
     unit = measure.unit or measure.title
     panels[-1] = Panel(last.title, last.rows, _ticks(axis), unit)
     caption = (
-        f"Each method less {base}, ensemble by ensemble with the same seeds. Large mark "
+        f"Each method less {base}, ensemble by ensemble with the same seeds. Large "
+        "mark "
         "and line: mean and 95 % interval; small marks: every pair. An interval that "
         "crosses the zero line leaves open which method is ahead; a thick line and a "
         f"bold number do not cross it{_better(measure)}."

@@ -7,9 +7,20 @@ from markupsafe import Markup
 
 from tepui.report.markup import TableCell, figure, row_panels, table
 from tepui.report.measures import MEASURES
-from tepui.report.shapes import Axis, Box, Line, Panel, Plot, Row, Shape, axis_plot, grid_lines, look
+from tepui.report.shapes import (
+    Axis,
+    Box,
+    Line,
+    Panel,
+    Plot,
+    Row,
+    Shape,
+    axis_plot,
+    grid_lines,
+    look,
+)
 from tepui.report.tables import interval_cell
-from tepui.report.wording import DASH, number
+from tepui.report.wording import DASH, TIMES, number
 from tepui.studies import Interval, Trained, estimate, mean_interval
 from tepui.studies.contrasts import seed_pairs
 from tepui.studies.load_reports import Entry, Group
@@ -24,7 +35,7 @@ def cost_table(group: Group) -> Markup | None:
     if not any(time.count for time in times):
         return None
     base = group.entries[0]
-    rows = [
+    rows: list[list[str | TableCell]] = [
         [
             entry.result.label,
             interval_cell(time, 3),
@@ -36,7 +47,7 @@ def cost_table(group: Group) -> Markup | None:
         ]
         for entry, time in zip(group.entries, times, strict=True)
     ]
-    headings = ["method", "seconds per epoch", "× baseline", "scoring %"]
+    headings = ["method", "seconds per epoch", f"{TIMES} baseline", "scoring %"]
     headings += ["peak memory, GiB", "training, s", "hardware"]
     caption = "What training one ensemble cost, mean ± half of the 95 % interval"
     return table(caption, headings, rows)
@@ -57,15 +68,20 @@ def seconds_figure(group: Group) -> Markup | None:
         shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
         shapes.append(Box(0, 8, axis(mean), 20, f"bar {look(place).kind}"))
         shapes += [Line(axis(s), 4, axis(s), 32, "mark") for s in own.values()]
-        times = f"× {number(price, 2)}" if price == price else f"{number(mean, 2)} s"
+        times = (
+            f"{TIMES} {number(price, 2)}" if price == price else f"{number(mean, 2)} s"
+        )
         said = f"{entry.result.label}: {number(mean, 2)} seconds per epoch, {times}."
         notes = [f"{number(mean, 2)} s per epoch"]
         under = "baseline" if place == 0 else ""
         plot = Plot(36, shapes, said)
-        rows.append(Row(look(place), entry.result.label, plot, times, notes, under=under))
+        rows.append(
+            Row(look(place), entry.result.label, plot, times, notes, under=under)
+        )
     caption = (
         "Bars start at zero: mean seconds per epoch for all members together. Ticks: "
-        "single ensembles. The factor is the mean over ensembles of the same seeds. Times "
+        "single ensembles. The factor is the mean over ensembles of the same seeds. "
+        "Times "
         "on different hardware, or beside other work, do not compare."
     )
     panel = Panel("", rows, axis_plot(axis), "seconds")
@@ -79,7 +95,7 @@ def prediction_table(group: Group) -> Markup | None:
         return None
     names = group.comparison.score_names
     scores = [m for m in MEASURES if m.score in SHOWN_SCORES and m.score in names]
-    rows = [
+    rows: list[list[str | TableCell]] = [
         [
             entry.result.label,
             f"{_mean(entry, 'parameters') / 1e6:.3g}",
@@ -117,7 +133,7 @@ def seconds_per_epoch(entry: Entry) -> Interval:
 
 
 def price_of(entry: Entry, base: Entry) -> Interval:
-    """Return how many times as long an epoch takes, over ensembles of the same seeds."""
+    """Return how many times as long an epoch takes, over shared seeds."""
 
     def timed(one: Entry) -> dict[int, float]:
         places = {id(t): n for n, t in enumerate(one.result.ensembles)}
@@ -127,9 +143,7 @@ def price_of(entry: Entry, base: Entry) -> Interval:
     own, other = timed(entry), timed(base)
     pairs: list[tuple[Trained, Trained]] = seed_pairs(entry.result, base.result)
     return mean_interval(
-        own[id(a)] / other[id(b)]
-        for a, b in pairs
-        if id(a) in own and other.get(id(b))
+        own[id(a)] / other[id(b)] for a, b in pairs if id(a) in own and other.get(id(b))
     )
 
 

@@ -57,11 +57,15 @@ def interval_coverage(comparison: Comparison) -> tuple[list[str], list[Covered]]
     ]
 
 
-def coverage_lead(levels: Sequence[str], found: Sequence[Covered], promised: float) -> str:
+def coverage_lead(
+    levels: Sequence[str], found: Sequence[Covered], promised: float
+) -> str:
     """Return whether the promise holds on clean data and on the hardest."""
     said = []
     for place in dict.fromkeys((0, len(levels) - 1)):
-        values = [own.means[place] for own in found if own.means[place] == own.means[place]]
+        values = [
+            own.means[place] for own in found if own.means[place] == own.means[place]
+        ]
         if values:
             name = levels[place]
             where = f"severity {name}" if name.isdigit() else f"{name} data"
@@ -112,4 +116,6 @@ def _plot(
             shapes.append(Words(across(place), height, f"{value:.0f}", "label halo"))
     pairs = zip(levels, own.means, strict=True)
     said = ", ".join(f"{level} {number(value)} %" for level, value in pairs)
-    return Plot(HEIGHT, shapes, f"{own.label} holds {said}; promised {number(promised)} %.")
+    return Plot(
+        HEIGHT, shapes, f"{own.label} holds {said}; promised {number(promised)} %."
+    )

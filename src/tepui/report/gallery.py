@@ -11,7 +11,7 @@ from tepui.studies.gallery import read_gallery
 
 
 def gallery_figure(comparison: Comparison) -> Markup | None:
-    """Return the pictures of each method's first ensemble; None where there are none."""
+    """Return the pictures of each method's first ensemble; None without any."""
     strips = []
     for place, method in enumerate(comparison.methods):
         for found in read_gallery(Path(method.ensembles[0].folder)):
@@ -25,7 +25,8 @@ def gallery_figure(comparison: Comparison) -> Markup | None:
         return None
     caption = (
         "The samples to which members give the most similar (lowest PDS) and the most "
-        "different predictions (highest PDS), in each method’s first ensemble: the true "  # noqa: RUF001
+        "different predictions (highest PDS), in each method's first ensemble: the "
+        "true "
         "class where it is known, what every member says, and the PDS."
     )
     return figure("Where members agree and differ", caption, *strips)

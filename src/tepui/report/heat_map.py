@@ -35,7 +35,10 @@ def differences(
     own, other = levels(method, measure), levels(base, measure)
     step = measure.step("clean", method)  # of one copy
     return {
-        place: (own[place] - other[place], contrast(method, base, _at(place, measure), step))
+        place: (
+            own[place] - other[place],
+            contrast(method, base, _at(place, measure), step),
+        )
         for place in own
         if place in other
     }
@@ -47,7 +50,9 @@ def heat_maps(comparison: Comparison, measure: Measure) -> tuple[str, Markup]:
     level = levels(base, measure)
     kinds = list(dict.fromkeys(kind for kind, _ in level))
     severities = sorted({severity for _, severity in level})
-    mean = {k: estimate(v for (own, _), v in level.items() if own == k).mean for k in kinds}
+    mean = {
+        k: estimate(v for (own, _), v in level.items() if own == k).mean for k in kinds
+    }
     order = sorted(kinds, key=lambda k: mean[k], reverse=measure.better == "lower")
     found = {method.label: differences(method, base, measure) for method in others}
     tables = [_levels(base, level, order, severities, measure)]
@@ -56,11 +61,17 @@ def heat_maps(comparison: Comparison, measure: Measure) -> tuple[str, Markup]:
     )
     for place, (label, cells) in enumerate(found.items(), 1):
         shown = {p: _gap(*cell, strongest, measure) for p, cell in cells.items()}
-        means = {k: [gap for (own, _), (gap, _) in cells.items() if own == k] for k in order}
-        rows = _rows(order, severities, shown, {k: _mean(v, measure) for k, v in means.items()})
+        means = {
+            k: [gap for (own, _), (gap, _) in cells.items() if own == k] for k in order
+        }
+        rows = _rows(
+            order, severities, shown, {k: _mean(v, measure) for k, v in means.items()}
+        )
         unit = f", {measure.unit}" if measure.unit else ""
         small = f"less {base.label}{unit}"
-        tables.append(heat_table(label, small, _headings(severities), rows, look(place)))
+        tables.append(
+            heat_table(label, small, _headings(severities), rows, look(place))
+        )
     return _lead(base, mean, order, found, measure), figure(
         "Every corruption", _caption(base, measure, bool(others)), part("maps", tables)
     )

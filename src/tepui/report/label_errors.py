@@ -37,7 +37,8 @@ def label_lead(comparison: Comparison) -> str:
     worst = errors.index(max(errors)) + 1
     return (
         f"Of {len(errors)} labels, {first.label} states the chance of label {worst} "
-        f"worst: off by {number(max(errors))} % on average, {number(estimate(errors).mean)} "
+        f"worst: off by {number(max(errors))} % on average, "
+        f"{number(estimate(errors).mean)} "
         "% over all labels."
     )
 
@@ -47,7 +48,9 @@ def label_figure(comparison: Comparison) -> Markup:
     found = [label_errors(method) for method in comparison.methods]
     axis = Axis(0, 1.06 * max((e for own in found for e in own), default=1.0) or 1.0)
     rows = []
-    for place, (method, errors) in enumerate(zip(comparison.methods, found, strict=True)):
+    for place, (method, errors) in enumerate(
+        zip(comparison.methods, found, strict=True)
+    ):
         if not errors:
             continue
         mean = estimate(errors).mean
@@ -57,9 +60,12 @@ def label_figure(comparison: Comparison) -> Markup:
         worst = number(max(errors))
         said = f"{method.label}: mean {number(mean)} %, worst label {worst} %."
         value, notes = f"{number(mean)} %", [f"worst {worst} %"]
-        rows.append(Row(look(place), method.label, Plot(40, shapes, said), value, notes))
+        rows.append(
+            Row(look(place), method.label, Plot(40, shapes, said), value, notes)
+        )
     caption = (
-        "Distance between the stated chance of a label and how often it holds, on clean "
+        "Distance between the stated chance of a label and how often it holds, on "
+        "clean "
         "data; lower is better. Filled: mean over labels. Hollow: every label."
     )
     panel = Panel("", rows, axis_plot(axis), "calibration error, %")

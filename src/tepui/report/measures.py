@@ -63,7 +63,7 @@ class Measure:
         task = about.get("task", {}).get("name")
         labels = about["classes"] if task == "multi_label" else 1
         voices = 1 if self.score == "accuracy" else about["members"]
-        return self.scale / (about["samples"] * max(copies, 1) * labels * voices)
+        return float(self.scale / (about["samples"] * max(copies, 1) * labels * voices))
 
     def of(self, method: MethodResult, data: str) -> Interval:
         """Return the mean over a method's ensembles with its interval."""
@@ -90,7 +90,7 @@ ACCURACY = Measure(
 OWN_ACCURACY = Measure(
     "individual_accuracy",
     "individual",
-    "members’ accuracy",  # noqa: RUF001 - an apostrophe
+    "members' accuracy",
     "mean accuracy of the members on their own",
     percent=True,
     better="higher",
@@ -122,7 +122,7 @@ RMSE = Measure(
 OWN_RMSE = Measure(
     "individual_rmse",
     "members' RMSE",
-    "members’ error (RMSE)",  # noqa: RUF001 - an apostrophe
+    "members' error (RMSE)",
     "root of the mean squared error, mean over members",
     better="lower",
 )
@@ -134,14 +134,12 @@ COVERAGE = Measure(
     percent=True,
     digits=2,
 )
-SPREAD = Measure(
-    "spread", "spread", "spread", "mean standard deviation over members"
-)
+SPREAD = Measure("spread", "spread", "spread", "mean standard deviation over members")
 SHARPNESS = Measure(
     SHARPNESS_SCORE,
     "sharpness",
     "sharpness",
-    "largest rise of the training loss within an adaptive ball around a member’s "  # noqa: RUF001
+    "largest rise of the training loss within an adaptive ball around a member's "
     "weights, mean over members; lower is flatter",
 )
 MEASURES = (

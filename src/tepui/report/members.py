@@ -43,7 +43,8 @@ def members_parts(group: Group) -> list[Markup]:
         "clean data."
     )
     caption = (
-        f"A hollow mark per member, {TITLES[names[0]]}; a line of marks per ensemble. A "
+        f"A hollow mark per member, {TITLES[names[0]]}; a line of marks per ensemble. "
+        "A "
         "mark far from the others is a member to look at."
     )
     return [

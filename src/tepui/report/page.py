@@ -19,6 +19,7 @@ from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
 from tepui.report.story import told
+from tepui.report.wording import TIMES
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
@@ -159,7 +160,8 @@ def _read(group: Group, make: Callable[[Group], Found]) -> Found:
 def _why_apart(groups: int) -> str:
     return (
         f"The ensembles were tested in {groups} different ways: on other test samples, "
-        "corrupted copies or unfamiliar sets, or joined by another rule. Each way has a "
+        "corrupted copies or unfamiliar sets, or joined by another rule. Each way has "
+        "a "
         "group of its own below; nothing is averaged or ranked across groups. Evaluate "
         "runs on the same data to see them side by side."
     )
@@ -172,7 +174,7 @@ def _facts(group: Group) -> list[str]:
 
     counts = sorted({len(entry.result.ensembles) for entry in group.entries})
     ensembles = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    members = f"{shared('members')} members × " if shared("members") else ""
+    members = f"{shared('members')} members {TIMES} " if shared("members") else ""
     unit = "ensemble" if ensembles == "1" else "ensembles"
     facts = [
         group.title,
@@ -187,9 +189,13 @@ def _facts(group: Group) -> list[str]:
 def _environment(source: ReportSource, number: int, whole_paths: bool) -> Section:
     command = _text(source.environment.get("command", "not recorded"), whole_paths)
     facts = {
-        k: _text(v, whole_paths) for k, v in source.environment.items() if k != "command"
+        k: _text(v, whole_paths)
+        for k, v in source.environment.items()
+        if k != "command"
     }
-    settings = {name: _text(value, whole_paths) for name, value in source.settings.items()}
+    settings = {
+        name: _text(value, whole_paths) for name, value in source.settings.items()
+    }
     parts: list[Markup] = [part("environment", command, facts, settings)]
     path = source.path if whole_paths else short_path(source.path)
     title = f"{path}: {source.title}"

@@ -1,7 +1,7 @@
 """How often ensembles are right at each confidence, and how often they state it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -15,10 +15,12 @@ FEWEST = 10  # predictions without which a bin is not drawn
 ACROSS = Axis(-0.14, 1)  # room for the vertical axis
 UP = Axis(0, 1, 240, 8)
 FLOOR, TALLEST, HEIGHT = 330, 60, 370
+TOPS = (0.2, 0.5, 1.0)  # shares up to which a histogram may reach
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 
 
-class Bin(NamedTuple):
+@dataclass(frozen=True)
+class Bin:
     """Predictions of similar confidence, of all ensembles of a method."""
 
     count: float
@@ -55,14 +57,15 @@ def reliability_lead(comparison: Comparison) -> str:
 
 def reliability_figure(comparison: Comparison) -> Markup:
     """Return a diagram per method with a histogram of confidence below it."""
+    top = _tallest(comparison)
     items = []
     for place, method in enumerate(comparison.methods):
-        shapes = _frame()
+        shapes = _frame(top)
         said = []
         for data in _kinds(comparison):
             bins = pooled_bins(method, data)
             main = data == _kinds(comparison)[-1]
-            shapes += _drawn(place, bins, main=main)
+            shapes += _drawn(place, bins, top, main=main)
             stated, right = _shares(bins)
             said.append(
                 f"{data_name(data)} data: stated {number(stated)} %, right "
@@ -90,7 +93,7 @@ def reliability_figure(comparison: Comparison) -> Markup:
     return figure("Reliability", caption, multiples(items))
 
 
-def _frame() -> list[Shape]:
+def _frame(top: float) -> list[Shape]:
     shapes: list[Shape] = []
     for tick in TICKS:
         shapes.append(Line(ACROSS(0), UP(tick), ACROSS(1), UP(tick), "grid"))
@@ -105,13 +108,13 @@ def _frame() -> list[Shape]:
         Words(ACROSS(0.04), 24, "too careful", "tick halo", "start"),
         Words(ACROSS(0.98), 232, "over-confident", "tick halo", "end"),
         Words(ACROSS(0), 262, "share of predictions, %", "tick", "start"),
-        Words(0, 274, "100", anchor="start"),
+        Words(0, 274, f"{100 * top:.0f}", anchor="start"),
         Words(0, FLOOR + 4, "0", anchor="start"),
         Words(ACROSS(0.5), 366, "confidence, %"),
     ]
 
 
-def _drawn(place: int, bins: Sequence[Bin], *, main: bool) -> list[Shape]:
+def _drawn(place: int, bins: Sequence[Bin], top: float, *, main: bool) -> list[Shape]:
     """Return curve and histogram of one kind of data."""
     own, total = look(place), sum(each.count for each in bins) or 1
     points = [
@@ -123,7 +126,7 @@ def _drawn(place: int, bins: Sequence[Bin], *, main: bool) -> list[Shape]:
     width = 1 / len(bins)
     for at, each in enumerate(bins):
         if each.count:
-            height = TALLEST * each.count / total
+            height = TALLEST * each.count / total / top
             left, right = ACROSS((at + 0.08) * width), ACROSS((at + 0.92) * width)
             kind = f"bar {own.kind}" if main else "outline"
             shapes.append(Box(left, FLOOR - height, right - left, height, kind))
@@ -132,8 +135,20 @@ def _drawn(place: int, bins: Sequence[Bin], *, main: bool) -> list[Shape]:
     return [*shapes, *(Mark(own, *point, "mid", hollow) for point in points)]
 
 
+def _tallest(comparison: Comparison) -> float:
+    """Return the share that histograms reach up to, the same for all."""
+    highest = 0.0
+    for method in comparison.methods:
+        for data in _kinds(comparison):
+            counts = [each.count for each in pooled_bins(method, data)]
+            highest = max(highest, max(counts) / (sum(counts) or 1))
+    return next(top for top in TOPS if top >= min(highest, 1.0))
+
+
 def _kinds(comparison: Comparison) -> list[str]:
-    shifted = all(t.evaluation["reliability"].get("shifted") for t in comparison.ensembles())
+    shifted = all(
+        t.evaluation["reliability"].get("shifted") for t in comparison.ensembles()
+    )
     return ["clean", "shifted"] if shifted else ["clean"]
 
 

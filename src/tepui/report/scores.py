@@ -67,7 +67,8 @@ def scores_figure(comparison: Comparison) -> Markup:
         else ""
     )
     caption += (
-        "Large marks are means over ensembles with their 95 % interval; small marks are "
+        "Large marks are means over ensembles with their 95 % interval; small marks "
+        "are "
         "single ensembles, in the same order of seeds for every method."
     )
     if whole.percent:
@@ -122,14 +123,17 @@ def _row(
     shapes += _interval(own, found, whole, axis)
     members = alone.of(method, data).mean if alone else None
     shapes += _pair(own, axis, members, found.mean, 16, "big")
-    for number_of, both in enumerate(zip(single, joint, strict=True) if several else ()):
+    for number_of, both in enumerate(
+        zip(single, joint, strict=True) if several else ()
+    ):
         shapes += _pair(own, axis, *both, 36 + 10 * number_of, "small")
     known = [number(value, digits) for value in joint if value is not None]
     said = f"{method.label}, {data_name(data)} data: {listed(known or ['–'])}{unit}"  # noqa: RUF001
     notes = []
     if found.low == found.low:
         both_ends = ends(_within(found.low, whole), _within(found.high, whole), digits)
-        said += f", mean {number(found.mean, digits)}{unit}, 95 % interval {both_ends}{unit}"
+        said += f", mean {number(found.mean, digits)}{unit}"
+        said += f", 95 % interval {both_ends}{unit}"
         notes.append(both_ends)
     if members is not None:
         said += f"; members {number(members, digits)}{unit}"
@@ -142,7 +146,12 @@ def _row(
 
 
 def _pair(
-    own: Look, axis: Axis, single: float | None, joint: float | None, y: float, size: str
+    own: Look,
+    axis: Axis,
+    single: float | None,
+    joint: float | None,
+    y: float,
+    size: str,
 ) -> list[Shape]:
     shapes: list[Shape] = []
     if joint is None or joint != joint:
@@ -189,5 +198,3 @@ def _tested(comparison: Comparison) -> str:
     copies = sum(cell["severity"] > 0 for cell in first["cells"])
     more = f" and {copies} corrupted copies of them" if copies else ""
     return f"{first['samples']} samples{more}"
-
-

@@ -46,7 +46,7 @@ Parts = Sequence[Markup]
 TERMS = {
     "paired difference": "method less baseline, ensemble by ensemble with the same "
     "seeds, so that what a seed does to both cancels",
-    "95 % interval": "Student’s t over ensembles; wide where ensembles are few. "  # noqa: RUF001
+    "95 % interval": "Student's t over ensembles; wide where ensembles are few. "
     "Accuracies keep at least the uncertainty of one prediction",
     "baseline": "the method that is named first",
     "points": "percentage points",
@@ -148,9 +148,10 @@ def unfamiliar(group: Group) -> Parts:
         return []
     about = (
         "How well each score tells mistakes from right answers, and samples of "
-        "unfamiliar sets from test samples. No score is the best for both: confidence or "
+        "unfamiliar sets from test samples. No score is the best for both: confidence "
+        "or "
         "entropy find mistakes, mutual information or PDS what is unfamiliar. Each "
-        "ensemble’s AUPR and FPR95 are in its evaluation.json."  # noqa: RUF001
+        "ensemble's AUPR and FPR95 are in its evaluation.json."
     )
     drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()
     return [

@@ -43,7 +43,8 @@ def sets_parts(group: Group) -> list[Markup]:
     overlaps = [value for each in found for value in each.overlaps]
     chances = [value for each in found for value in each.by_chance]
     text = (
-        f"After the switch each member meets {span(shares, 0)} % of the training samples "
+        f"After the switch each member meets {span(shares, 0)} % of the training "
+        "samples "
         "sharpness-aware."
     )
     if overlaps:
@@ -51,14 +52,14 @@ def sets_parts(group: Group) -> list[Markup]:
         side = "less than" if max(overlaps) < min(chances) else side
         side = "more than" if min(overlaps) > max(chances) else side
         text += (
-            f" Two members’ sets overlap by {span(overlaps, 2)}, {side} the "  # noqa: RUF001
+            f" Two members' sets overlap by {span(overlaps, 2)}, {side} the "
             f"{span(chances, 2)} of random sets of these sizes."
         )
     panels: dict[tuple[str, int], list[Row]] = {}
     for each in found:
         panels.setdefault((each.label, each.ensemble), []).append(_row(each))
     caption = (
-        "Bars: samples in a member’s set, out of all training samples. Overlap: common "  # noqa: RUF001
+        "Bars: samples in a member's set, out of all training samples. Overlap: common "
         "samples over samples in either set, from 0 to 1."
     )
     titles = ["method", "ensemble", "member", "samples", "overlap with the others"]
@@ -72,7 +73,9 @@ def sets_parts(group: Group) -> list[Markup]:
         ]
         for each in found
     ]
-    shown = [Panel(f"{label}, ensemble {n}", rows) for (label, n), rows in panels.items()]
+    shown = [
+        Panel(f"{label}, ensemble {n}", rows) for (label, n), rows in panels.items()
+    ]
     return [
         lead(text),
         figure("Sharpness-aware sets", caption, row_panels(shown)),

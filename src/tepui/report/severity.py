@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import Measure
-from tepui.report.shapes import Axis, Mark, Plot, Shape, Line, Words, look, trend
+from tepui.report.shapes import Axis, Line, Mark, Plot, Shape, Words, look, trend
 from tepui.report.wording import number, opening, span
 from tepui.studies import Comparison, MethodResult, estimate
 
@@ -19,17 +19,24 @@ def levels_of(comparison: Comparison) -> list[str]:
     return ["clean", *comparison.methods[0].ensembles[0].evaluation["severities"]]
 
 
-def curves(method: MethodResult, measure: Measure, levels: list[str]) -> list[list[float]]:
+def curves(
+    method: MethodResult, measure: Measure, levels: list[str]
+) -> list[list[float]]:
     """Return the measure of each ensemble at every level; NaN where it is undefined."""
     rows = []
     for trained in method.ensembles:
-        scores = {"clean": trained.evaluation["clean"], **trained.evaluation["severities"]}
+        scores = {
+            "clean": trained.evaluation["clean"],
+            **trained.evaluation["severities"],
+        }
         found = (scores[level].get(measure.score) for level in levels)
         rows.append([math.nan if v is None else measure.scale * v for v in found])
     return rows
 
 
-def mean_curve(method: MethodResult, measure: Measure, levels: list[str]) -> list[float]:
+def mean_curve(
+    method: MethodResult, measure: Measure, levels: list[str]
+) -> list[float]:
     """Return the mean over ensembles at every level."""
     by_level = zip(*curves(method, measure, levels), strict=True)
     return [estimate(column).mean for column in by_level]
@@ -42,10 +49,12 @@ def severity_lead(comparison: Comparison, measure: Measure) -> str:
     changes = [abs(row[-1] - row[0]) for row in means]
     digits = 1 if measure.percent else measure.digits
     unit = " points" if measure.percent else ""
-    verb = "lose" if measure.better == "higher" else "gain"
-    text = (
-        f"From clean data to severity {levels[-1]} the ensembles {verb} "
-        f"{span(changes, digits)}{unit} of {measure.name}."
+    text = f"From clean data to severity {levels[-1]} "
+    amount = f"{span(changes, digits)}{unit}"
+    text += (
+        f"the ensembles lose {amount} of {measure.name}."
+        if measure.better == "higher"
+        else f"the ensembles' {measure.name} changes by {amount}."
     )
     if len(means) < 2:
         return text
@@ -90,13 +99,20 @@ def severity_figure(comparison: Comparison, measure: Measure) -> Markup:
             f"{number(value, 1 if measure.percent else measure.digits)}{unit}"
             for name, value in zip(levels, means[place], strict=True)
         )
-        plot = Plot(HEIGHT, shapes, f"{opening(measure.name)} of {method.label}: {said}.")
+        plot = Plot(
+            HEIGHT, shapes, f"{opening(measure.name)} of {method.label}: {said}."
+        )
         items.append(Multiple(method.label, plot, own))
     unit = " in %" if measure.percent else ""
-    gray = "the first method’s mean" if len(means) > CROWDED else "the other methods’ means"  # noqa: RUF001
+    gray = (
+        "the first method's mean"
+        if len(means) > CROWDED
+        else "the other methods' means"
+    )
     behind_words = f" Gray: {gray}." if len(means) > 1 else ""
     caption = (
-        f"{opening(measure.name)}{unit}, averaged over all types of corruption. Strong: "
+        f"{opening(measure.name)}{unit}, averaged over all types of corruption. "
+        "Strong: "
         f"mean. Thin: single ensembles.{behind_words} From left to right: clean data, "
         f"then severity {levels[1]} to {levels[-1]}."
     )

@@ -118,6 +118,7 @@ class Axis:
     end: float = 100.0
 
     def __call__(self, value: float) -> float:
+        """Return the place of a value."""
         if self.high == self.low:
             return (self.start + self.end) / 2
         share = (value - self.low) / (self.high - self.low)
@@ -178,4 +179,6 @@ def grid_lines(axis: Axis, ticks: Iterable[float], height: float) -> list[Line]:
 
 def axis_plot(axis: Axis, about: int = 6, *, sign: bool = False) -> Plot:
     """Return the numbers below rows."""
-    return Plot(20, [Words(axis(t), 14, s) for t, s in axis.ticks(about, sign=sign).items()])
+    return Plot(
+        20, [Words(axis(t), 14, s) for t, s in axis.ticks(about, sign=sign).items()]
+    )

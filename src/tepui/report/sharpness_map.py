@@ -55,8 +55,10 @@ def sharpness_figure(comparison: Comparison) -> Markup:
             items.append(Multiple(f"{opening(data_name(data))} test data", plot))
     base = comparison.methods[0].label
     caption = (
-        "Large marks: means. Small marks: single ensembles. A thin line joins ensembles "
-        f"of the same seeds, from {base} to the method. Lower left: flat members that err "
+        "Large marks: means. Small marks: single ensembles. A thin line joins "
+        "ensembles "
+        f"of the same seeds, from {base} to the method. Lower left: flat members that "
+        "err "
         "alike; upper left: flat members that err differently."
     )
     return figure("Sharpness and diversity", caption, multiples(items, "two"))
@@ -80,7 +82,9 @@ def _plot(comparison: Comparison, found: Mapping[str, list[Point]], data: str) -
         shapes += [Mark(own, across(x), up(y), "small") for x, y in found[method.label]]
     for place, method in enumerate(comparison.methods):
         if found[method.label]:
-            x, y = (estimate(side).mean for side in zip(*found[method.label], strict=True))
+            x, y = (
+                estimate(side).mean for side in zip(*found[method.label], strict=True)
+            )
             shapes.append(Mark(look(place), across(x), up(y), kind="edge"))
             centers.append((method.label, across(x), up(y)))
     shapes += _labels(comparison, centers)

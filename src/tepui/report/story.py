@@ -20,8 +20,8 @@ from tepui.report.measures import (
     leading_measure,
     measures_of,
 )
-from tepui.report.wording import ends, listed, number, opening, some, word
 from tepui.report.wording import duration as in_words
+from tepui.report.wording import ends, listed, number, opening, some, word
 from tepui.studies import Comparison, Difference, MethodResult, estimate
 from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
 from tepui.studies.load_reports import Group
@@ -108,10 +108,12 @@ def count_apart(found: Sequence[Difference]) -> str:
     """Return how many intervals leave out zero, beside what chance would bring."""
     apart = sum(each.apart for each in found)
     leave = "leaves" if apart == 1 else "leave"
-    expected = f"{CHANCE * len(found):.0f}" if len(found) >= 10 else "less than one"
+    chance = CHANCE * len(found)
+    expected = f"about {chance:.0f}" if chance >= 0.5 else "less than one"
     return (
-        f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out zero; "
-        f"chance alone would bring about {expected}."
+        f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out "
+        "zero; "
+        f"chance alone would bring {expected}."
     )
 
 
@@ -138,7 +140,7 @@ def _claim(
 def _fact(label: str, found: list[Contrast]) -> str:
     main, base = found[0].measure, found[0].base.label
     accurate = main.score == "accuracy"
-    parts = []
+    parts: list[str] = []
     for each in found:
         more = each.found.mean > 0
         if accurate:
@@ -147,10 +149,10 @@ def _fact(label: str, found: list[Contrast]) -> str:
                 f"{each.size} {'more' if more else 'less'}{than} on {_on(each.data)}"
             )
         else:
-            than = f" than {base}’s" if not parts else ""  # noqa: RUF001
+            than = f" than {base}'s" if not parts else ""
             side = "higher" if more else "lower"
             parts.append(f"{each.size} {side}{than} on {_on(each.data)}")
-    who = label if accurate else f"{label}’s {main.name}"  # noqa: RUF001 - an apostrophe
+    who = label if accurate else f"{label}'s {main.name}"
     return f"{who} is {listed(parts)}"
 
 
@@ -159,12 +161,14 @@ def _pairwise(leading: list[Contrast]) -> str:
     data = leading[-1].data
     found = [each for each in leading if each.data == data]
     found.sort(key=lambda each: -abs(each.found.mean))
-    parts = []
+    parts: list[str] = []
     for each in found:
         side = "below" if each.found.mean < 0 else "above"
         base = f" {each.base.label} (95 % interval " if not parts else " ("
         lies = "lies " if not parts else ""
-        parts.append(f"{each.method.label} {lies}{each.size} {side}{base}{each.interval})")
+        parts.append(
+            f"{each.method.label} {lies}{each.size} {side}{base}{each.interval})"
+        )
     return (
         f"Compared pair by pair over shared seeds, in {leading[0].measure.name} on "
         f"{_on(data)} {some(parts, MOST)}."
@@ -183,7 +187,7 @@ def _elsewhere(every: list[Contrast], main: Measure) -> str:
         if len(apart) <= chance_limit(len(every))
         else f"and {word(len(apart))} are"
     )
-    said = some([_hint(each) for each in rest], MOST)
+    said = some([_hint(each) for each in rest], MOST - 1)
     return (
         f"Elsewhere {said}; chance alone would set about {max(1, round(chance))} of "
         f"{len(every)} comparisons apart, {weight}."
@@ -200,7 +204,7 @@ def _hint(each: Contrast) -> str:
     where = "" if measure is SHARPNESS else f" on {_on(each.data)}"
     means = [measure.of(m, each.data).mean for m in (each.method, each.base)]
     both = " against ".join(number(mean, measure.digits) for mean in means)
-    return f"{each.method.label}’s {what}{where} ({both}; difference {each.interval})"  # noqa: RUF001
+    return f"{each.method.label}'s {what}{where} ({both}; difference {each.interval})"
 
 
 def _prices(group: Group) -> str:
@@ -226,8 +230,10 @@ def _advice(group: Group, leading: list[Contrast]) -> str:
     spread = now / reach_with(1.0, count)
     soon = max(5, 2 * count)
     said = (
-        f"Train {word(soon)} ensembles per method{_took(group, soon)}: if seeds go on to "
-        f"vary as these did, the widest interval of {measure.name} on {_on(data)} shrinks "
+        f"Train {word(soon)} ensembles per method{_took(group, soon)}: if seeds go on "
+        "to "
+        f"vary as these did, the widest interval of {measure.name} on {_on(data)} "
+        "shrinks "
         f"from ±{_rough(now)} to about ±{_rough(reach_with(spread, soon))}"
     )
     if not measure.percent:
@@ -241,7 +247,8 @@ def _more(group: Group) -> str:
     if len(group.entries) < 2:
         return ""
     return (
-        f"Train five ensembles per method, from the same seeds{_took(group, 5)}, to give "
+        f"Train five ensembles per method, from the same seeds{_took(group, 5)}, to "
+        "give "
         "every difference an interval."
     )
 
@@ -289,5 +296,3 @@ def _on(data: str) -> str:
 
 def _rough(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"
-
-

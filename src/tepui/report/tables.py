@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tepui.report.markup import TableCell, grouped_table
 from tepui.report.measures import Measure, data_name, kinds, measures_of
-from tepui.report.wording import DASH, number
+from tepui.report.wording import DASH, number, opening
 from tepui.studies import Comparison, Interval, MethodResult
 from tepui.studies.contrasts import leads
 
@@ -69,10 +69,12 @@ def score_table(comparison: Comparison) -> Markup:
     """Return all scores for the page, below the data they were measured on."""
     groups: dict[str, list[list[str | TableCell]]] = {}
     for row in rows(comparison):
-        title = f"{row.data} test data"
+        title = f"{opening(row.data)} test data"
         groups.setdefault(title, []).append([row.method, *row.cells])
     headings = ["method", *(measure.heading for measure in measures_of(comparison))]
-    return grouped_table("All scores, mean ± half of the 95 % interval", headings, groups)
+    return grouped_table(
+        "All scores, mean ± half of the 95 % interval", headings, groups
+    )
 
 
 def printed_table(comparison: Comparison) -> "Table":

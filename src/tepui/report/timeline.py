@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from tepui.report.markup import Multiple, figure, multiples, part, row_panels, table
+from tepui.report.markup import (
+    Multiple,
+    TableCell,
+    figure,
+    multiples,
+    part,
+    row_panels,
+    table,
+)
 from tepui.report.shapes import (
     Axis,
     Box,
@@ -29,18 +37,18 @@ Timelines = Mapping[str, Sequence[Span]]
 
 SMALLEST = 0.01  # share of a bar below which a part of it is not told apart
 HEIGHT, TOP, BOTTOM = 130, 8, 96  # of the strip of a method's epochs
-# Colors and hatchings of the style sheet: no two activities share both.
-LOOKS: dict[Activity, tuple[int, int | None]] = {
-    "preparing": (4, None),
-    "restoring": (4, 0),
-    "scoring": (1, None),
-    "exchanging": (1, 0),
-    "capturing": (2, 1),
-    "stepping": (0, None),
-    "validating": (0, 2),
-    "saving": (5, 3),
-    "finishing": (4, 1),
-    "other": (3, None),
+# Colors of the style sheet, full or pale: no two activities share both.
+LOOKS: dict[Activity, str] = {
+    "preparing": "solid k4",
+    "restoring": "pale k3",
+    "scoring": "solid k1",
+    "exchanging": "pale k1",
+    "capturing": "solid k2",
+    "stepping": "solid k0",
+    "validating": "pale k0",
+    "saving": "solid k5",
+    "finishing": "pale k4",
+    "other": "rest",
 }
 
 
@@ -50,7 +58,11 @@ def timeline_parts(group: Group) -> list[Markup]:
     known = {label: timeline for label, timeline in timelines.items() if timeline}
     if not known:
         return []
-    return [activity_figure(known, [*timelines]), epoch_figure(known), seconds_table(group)]
+    return [
+        activity_figure(known, [*timelines]),
+        epoch_figure(known),
+        seconds_table(group),
+    ]
 
 
 def activity_figure(timelines: Timelines, labels: Sequence[str]) -> Markup:
@@ -63,7 +75,8 @@ def activity_figure(timelines: Timelines, labels: Sequence[str]) -> Markup:
         shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
         left = 0.0
         for activity, seconds in apart.items():
-            shapes += _boxes(axis(left), axis(seconds[place]), activity)
+            width = axis(seconds[place])
+            shapes += [Box(axis(left), 8, width, 20, LOOKS[activity])] if width else []
             left += seconds[place]
         words = in_words(timeline)
         own = look(labels.index(label))
@@ -114,8 +127,7 @@ def _strip(
     for activity in sorted(parts, key=lambda activity: activity != "stepping"):
         above = _sums(below, parts[activity])
         points = [*_steps(above, across, up), *reversed(_steps(below, across, up))]
-        for kind in _kinds(activity):
-            shapes.append(Trace(points, kind, closed=True))
+        shapes.append(Trace(points, LOOKS[activity], closed=True))
         below = above
     for epoch in exchanges(timeline):
         shapes.append(Line(across(epoch), TOP, across(epoch), BOTTOM, "switch"))
@@ -125,7 +137,9 @@ def _strip(
     return Plot(HEIGHT, shapes, f"{label}: {switch_in_words(timeline)}.")
 
 
-def _steps(heights: Sequence[float], across: Axis, up: Axis) -> list[tuple[float, float]]:
+def _steps(
+    heights: Sequence[float], across: Axis, up: Axis
+) -> list[tuple[float, float]]:
     return [
         (across(epoch + side), up(height))
         for epoch, height in enumerate(heights)
@@ -133,18 +147,8 @@ def _steps(heights: Sequence[float], across: Axis, up: Axis) -> list[tuple[float
     ]
 
 
-def _boxes(left: float, width: float, activity: Activity) -> list[Shape]:
-    return [Box(left, 8, width, 20, kind) for kind in _kinds(activity)] if width else []
-
-
-def _kinds(activity: Activity) -> list[str]:
-    hue, hatch = LOOKS[activity]
-    kinds = [f"solid k{hue}"]
-    return kinds if hatch is None else [*kinds, f"hatch{hatch}"]
-
-
 def _legend(activities: Mapping[Activity, object]) -> Markup:
-    return part("legend", [(" ".join(_kinds(a)), a) for a in activities])
+    return part("legend", [(LOOKS[activity], activity) for activity in activities])
 
 
 def mean_timeline(entry: Entry) -> tuple[Span, ...]:
@@ -190,7 +194,7 @@ def seconds_table(group: Group) -> Markup:
     }
     took_place = {name for spent in found.values() for line in spent for name in line}
     shown = [activity for activity in ACTIVITIES if activity in took_place]
-    rows = []
+    rows: list[list[str | TableCell]] = []
     for label, spent in found.items():
         parts = [[line.get(activity, 0.0) for line in spent] for activity in shown]
         parts.append([sum(line.values()) for line in spent])

@@ -17,7 +17,7 @@ from tepui.report.markup import (
 from tepui.report.measures import shown_name
 from tepui.report.shapes import Axis, Line, Plot, Shape, Trace, Words, look
 from tepui.report.tables import interval_cell
-from tepui.report.wording import number, some
+from tepui.report.wording import number, opening, some
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.contrasts import Reading, interval_of, leads
 
@@ -46,7 +46,7 @@ def auroc_groups(comparison: Comparison) -> dict[str, list[list[str | TableCell]
     """Return the rows of the table of AUROC by data, one column per score."""
     sets = (*([None] if comparison.has_mistakes else []), *comparison.ood_sets)
     return {
-        MISTAKES if data is None else data: [
+        opening(MISTAKES) if data is None else data: [
             [
                 method.label,
                 *(
@@ -77,7 +77,11 @@ def unfamiliar_lead(comparison: Comparison) -> str:
         }
         best = max(means, key=lambda score: sum(means[score]))
         low, high = min(means[best]), max(means[best])
-        amount = number(low) if number(low) == number(high) else f"{number(low)} to {number(high)}"
+        amount = (
+            number(low)
+            if number(low) == number(high)
+            else f"{number(low)} to {number(high)}"
+        )
         what = MISTAKES if data is None else data
         said.append(f"{shown_name(best)} finds {what} with an AUROC of {amount} %")
     return f"On average over methods {some(said, 4)}; 50 % is chance."
@@ -99,7 +103,8 @@ def histogram_figure(comparison: Comparison, data: str) -> Markup:
         body += [part("paragraph", title, "title"), multiples(items)]
     entries = [("bar familiar", "test samples"), ("bar strange", f"unfamiliar: {data}")]
     caption = (
-        "Shares of samples by their score, from familiar (left) to unfamiliar (right), on "
+        "Shares of samples by their score, from familiar (left) to unfamiliar (right), "
+        "on "
         "a logarithmic scale; all ensembles of a method together."
     )
     return figure(f"Scores of {data}", caption, part("legend", entries), *body)
@@ -153,7 +158,9 @@ def _plot(method: MethodResult, score: str, data: str, title: str) -> Plot:
     return Plot(HEIGHT, shapes, said)
 
 
-def _outline(shares: Sequence[float], across: Axis, up: Axis) -> list[tuple[float, float]]:
+def _outline(
+    shares: Sequence[float], across: Axis, up: Axis
+) -> list[tuple[float, float]]:
     """Return the corners of a histogram on a logarithmic scale, from its floor."""
     width = (across.high - across.low) / len(shares)
     points = [(across(across.low), float(BOTTOM))]

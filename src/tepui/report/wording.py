@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 MINUS = "−"  # noqa: RUF001 - a real minus sign
 DASH = "–"  # noqa: RUF001 - a dash, for what is not known
+TIMES = "×"  # noqa: RUF001 - a sign of multiplication
 SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 

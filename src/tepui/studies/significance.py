@@ -84,7 +84,8 @@ def paired_difference(
 
     Returns:
         The difference of the pairs that are defined. Where all differences are the
-        same and no step is given, the interval is that point and p is 0, or 1 for a difference of zero.
+        same and no step is given, the interval is that point and p is 0, or 1 for a
+        difference of zero.
 
     Raises:
         ValueError: If lengths differ or fewer than two pairs are defined.

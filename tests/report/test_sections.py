@@ -109,8 +109,7 @@ def test_the_contents_tell_groups_apart():
     found = shown(comparison())
     page = text(replace(found, groups=found.groups * 2))
     contents = page[page.index("<nav") : page.index("</nav>")]
-    links = re.findall('<a href="#([^"]*)">([^<]*)</a>', contents)
-    anchors = [anchor for anchor, _ in links]
+    anchors = re.findall('<a href="#([^"]*)">', contents)
     assert len(set(anchors)) == len(anchors)
     assert all(f'id="{anchor}"' in page for anchor in anchors)
     places = [anchors.index(f"group-{n}") for n in (1, 2)]

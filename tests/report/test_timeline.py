@@ -109,7 +109,7 @@ def test_the_page_says_it_in_pictures_words_and_a_table():
     found = reports()
     said = re.findall('aria-label="([^"]*)"', "".join(cost(found.groups[0])))
     assert any("A: 32.5 s: stepping 34 %, capturing 31 %" in each for each in said)
-    assert any("A: exchange before epoch 2" in each for each in said)
+    assert any("of A: exchange before epoch 2" in each for each in said)
     assert not any(each.startswith("B: ") and "stepping" in each for each in said)
     page = text(found)
     (whole,) = re.findall(

@@ -34,6 +34,7 @@ class Section:
     title: str  # the heading
     anchor: str  # what links to it
     parts: Parts
+    more: str = ""  # of the heading, where there is room
     within: str = ""  # anchor of the section around it
     inner: bool = False  # whether there are sections within it
 
@@ -98,8 +99,9 @@ def sections_of(
     else:
         sections = _of_groups(reports.groups)
     for number, study in enumerate(reports.studies, 1):
-        title = f"{study.results.item} ({study.results.size})"
-        sections.append(Section(title, f"study-{number}", study_parts(study, numbers)))
+        parts, results = study_parts(study, numbers), study.results
+        title = f"{results.item} ({results.size})"
+        sections.append(Section(title, f"study-{number}", parts))
     sections.append(Section("Reproduce", "reproduce", [], inner=True))
     sections += [
         _environment(source, number, whole_paths)
@@ -119,15 +121,16 @@ def _of_groups(groups: Sequence[Group]) -> list[Section]:
     if not groups:
         return []
     names = [f"group-{number}" for number in range(1, len(groups) + 1)]
-    titles = [f"Group {n}: {group.title}" for n, group in enumerate(groups, 1)]
+    titles = [f"Group {number}" for number in range(1, len(groups) + 1)]
     claims = [_read(group, lambda g: told(g).claim) for group in groups]
-    items = list(zip(names, titles, claims, strict=True))
+    tested = [f"{t}: {g.title}." for t, g in zip(titles, groups, strict=True)]
+    items = list(zip(names, tested, claims, strict=True))
     parts = [paragraph(_why_apart(len(groups)), "lead"), part("claims", items)]
     sections = [Section("Summary", "summary", parts)]
     for name, title, group in zip(names, titles, groups, strict=True):
         inner = _of_group(group, name)
         first, *rest = inner
-        sections.append(Section(title, name, first.parts, inner=True))
+        sections.append(Section(title, name, first.parts, group.title, inner=True))
         sections += rest
     return sections
 
@@ -139,7 +142,7 @@ def _of_group(group: Group, within: str) -> list[Section]:
     }
     prefix = f"{within}-" if within else ""
     sections = [
-        Section(title, f"{prefix}{_anchor(title)}", parts, within)
+        Section(title, f"{prefix}{_anchor(title)}", parts, within=within)
         for title, parts in made.items()
         if parts
     ]
@@ -198,8 +201,8 @@ def _environment(source: ReportSource, number: int, whole_paths: bool) -> Sectio
     }
     parts: list[Markup] = [part("environment", command, facts, settings)]
     path = source.path if whole_paths else short_path(source.path)
-    title = f"{path}: {source.title}"
-    return Section(title, f"source-{number}", parts, within="reproduce")
+    name = f"source-{number}"
+    return Section(str(path), name, parts, source.title, within="reproduce")
 
 
 def _text(value: object, whole_paths: bool) -> str:

@@ -134,7 +134,8 @@ def _strip(
     ticks = across.ticks(min(5, most)).items()
     shapes += [Words(across(t), 112, said) for t, said in ticks]
     shapes.append(Words(12, 127, "epoch; seconds upwards", anchor="start"))
-    return Plot(HEIGHT, shapes, f"{label}: {switch_in_words(timeline)}.")
+    said = f"Seconds of every epoch of {label}: {switch_in_words(timeline)}."
+    return Plot(HEIGHT, shapes, said)
 
 
 def _steps(

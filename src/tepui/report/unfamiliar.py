@@ -90,11 +90,12 @@ def unfamiliar_lead(comparison: Comparison) -> str:
 def histogram_figure(comparison: Comparison, data: str) -> Markup:
     """Return how two scores are distributed on test samples and on unfamiliar ones."""
     body = []
+    decades = {score: _decades(comparison, score, data) for score in AXES}
     for score, title in AXES.items():
         items = [
             Multiple(
                 method.label,
-                _plot(method, score, data, title),
+                _plot(method, score, data, title, decades[score]),
                 look(place),
                 f"AUROC {_auroc_in_words(method, score, data)}",
             )
@@ -132,11 +133,23 @@ def pooled_shares(
     return first, second
 
 
-def _plot(method: MethodResult, score: str, data: str, title: str) -> Plot:
+def _decades(comparison: Comparison, score: str, data: str) -> int:
+    """Return how many powers of ten the shares of all methods span."""
+    shares = (
+        share
+        for method in comparison.methods
+        for own in pooled_shares(method, score, data)
+        for share in own
+        if share
+    )
+    return max(1, math.ceil(-math.log10(min(shares, default=0.1)) - 1e-9))
+
+
+def _plot(
+    method: MethodResult, score: str, data: str, title: str, decades: int
+) -> Plot:
     found: Mapping[str, Any] = method.ensembles[0].evaluation["histograms"][score]
     both = pooled_shares(method, score, data)
-    smallest = min((s for shares in both for s in shares if s), default=0.1)
-    decades = max(1, math.ceil(-math.log10(smallest) - 1e-9))
     up = Axis(-decades, 0, BOTTOM, TOP)
     across = Axis(found["low"], found["high"], LEFT, 98)
     shapes: list[Shape] = []

@@ -13,7 +13,7 @@ from tepui.report.wording import number, span
 from tepui.studies import Comparison, Trained, estimate
 from tepui.studies.comparison import scores_on
 
-HEIGHT, TOP, BOTTOM = 200, 16, 160
+HEIGHT, TOP, BOTTOM = 190, 24, 156
 
 
 class Covered(NamedTuple):
@@ -68,8 +68,8 @@ def coverage_lead(
         ]
         if values:
             name = levels[place]
-            where = f"severity {name}" if name.isdigit() else f"{name} data"
-            said.append(f"{span(values)} % on {where}")
+            where = f"at severity {name}" if name.isdigit() else f"on {name} data"
+            said.append(f"{span(values)} % {where}")
     held = " and ".join(said)
     return f"They promise to hold {number(promised)} % of the truth and hold {held}."
 
@@ -83,7 +83,7 @@ def coverage_figure(
 ) -> Markup:
     """Return a picture per method, with the promise as a dashed line."""
     known = [v for own in found for row in own.rows for v in row if v == v]
-    low = 10 * math.floor(min([*known, promised]) / 10)
+    low = max(0, 10 * math.floor(min([*known, promised]) / 10) - 10)
     up, across = Axis(low, 100, BOTTOM, TOP), Axis(0, max(len(levels) - 1, 1), 20, 93)
     items = [
         Multiple(own.label, _plot(own, levels, up, across, promised), look(own.place))
@@ -109,10 +109,10 @@ def _plot(
         points = [(across(n), up(v)) for n, v in enumerate(values) if v == v]
         shapes += trend(points, f"{kind} {look(own.place).kind}")
     for place, (level, value) in enumerate(zip(levels, own.means, strict=True)):
-        shapes.append(Words(across(place), 178, level))
+        shapes.append(Words(across(place), 182, level))
         if value == value:
             shapes.append(Mark(look(own.place), across(place), up(value), "mid"))
-            height = up(value) - 12 if value >= promised else up(value) + 20
+            height = up(value) - 12 if value >= promised else up(value) + 18
             shapes.append(Words(across(place), height, f"{value:.0f}", "label halo"))
     pairs = zip(levels, own.means, strict=True)
     said = ", ".join(f"{level} {number(value)} %" for level, value in pairs)

@@ -94,6 +94,8 @@ def duration(seconds: float) -> str:
         >>> duration(8.2), duration(130), duration(9000)
         ('8 seconds', '2 minutes', '2.5 hours')
     """
+    if seconds < 1.5:
+        return "a second"
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     if seconds < 5400:

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
 
 # Every image that has no size, or is missing what it should show.
-EMPTY = """[...document.querySelectorAll('main > svg, .plot, .key, img')].filter(each => {
+EMPTY = """[...document.querySelectorAll('main > svg, .plot, .key, img')].filter(
+  each => {
   if (!each.checkVisibility()) return false;
   const box = each.getBoundingClientRect();
   const blank = each.tagName == 'IMG' && !(each.complete && each.naturalWidth);

@@ -26,6 +26,7 @@ DEFAULT_MODEL = "ConvNet"
 FLAGS = (
     "--resume",
     "--quiet",
+    "--open",
     "--overwrite",
     "--deterministic",
     "--compile",

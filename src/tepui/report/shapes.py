@@ -177,7 +177,7 @@ def grid_lines(axis: Axis, ticks: Iterable[float], height: float) -> list[Line]:
     return [Line(axis(t), 0, axis(t), height, "grid") for t in ticks]
 
 
-def axis_plot(axis: Axis, about: int = 6, *, sign: bool = False) -> Plot:
+def axis_plot(axis: Axis, about: int = 5, *, sign: bool = False) -> Plot:
     """Return the numbers below rows."""
     return Plot(
         20, [Words(axis(t), 14, s) for t, s in axis.ticks(about, sign=sign).items()]
